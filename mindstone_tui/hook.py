@@ -48,18 +48,25 @@ def main(arguments: "list[str]") -> int:
 def _called_with(arguments: "list[str]") -> "tuple[str, str, str]":
     """The program, the folder where the resident says where it listens, and our home if named."""
     words = list(arguments)
-    home = state = ""
-    if "--home" in words:
-        at = words.index("--home")
-        home = words[at + 1]
+    home, state = _option(words, "--home"), _option(words, "--state")
+    home = home or os.environ.get("MINDSTONE_HOME", "")
+    if home:
         state = f"{home}/state"
-        del words[at : at + 2]
-    if not state:
+    elif not state:
         from mindstone_tui.core.paths import Places
 
         state = str(Places.resolve(os.environ).state)
-        home = os.environ.get("MINDSTONE_HOME", "")
     return words[0], state, home
+
+
+def _option(words: "list[str]", name: str) -> str:
+    """The value of an option, which is taken out of the words."""
+    if name not in words:
+        return ""
+    at = words.index(name)
+    value = words[at + 1]
+    del words[at : at + 2]
+    return value
 
 
 def _said(raw: bytes) -> bytes:

@@ -33,6 +33,7 @@ FACES = {
     "interchange",
     "numbers",
     "paths",
+    "patterns",
     "redaction",
     "replay",
     "session",
@@ -157,6 +158,19 @@ def test_no_class_does_too_much() -> None:
                 if len(public) > MOST_METHODS:
                     crowded[f"{name}.{node.name}"] = len(public)
     assert not crowded
+
+
+def test_a_module_compiles_no_pattern_when_it_is_imported() -> None:
+    eager = set()
+    for name, path in modules().items():
+        below: list[ast.AST] = [tree(path)]
+        while below:
+            for node in ast.iter_child_nodes(below.pop()):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+                    eager.add(f"{name}:{node.lineno}")
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    below.append(node)
+    assert not eager  # `pattern_of` compiles when it is first used
 
 
 def test_surfaces_import_only_the_faces_of_the_core() -> None:

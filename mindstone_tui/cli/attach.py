@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+import mindstone_tui
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, prompt, say, say_json
 from mindstone_tui.core.errors import UsageError
@@ -21,11 +22,14 @@ from mindstone_tui.core.interchange.attach import (
     SettingsChange,
     apply,
     forget,
+    launcher_in,
     plan_attach,
     plan_detach,
     remember,
     target_of,
+    write_launcher,
 )
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.watch import begin
 
@@ -52,12 +56,15 @@ def attach(
     target = target_of(program)
     home = places()
     folder = Path.cwd() if project else None
+    command = _command(home)
     if undo:
         changes = plan_detach(home, target, os.environ, folder)
     else:
-        changes = plan_attach(target, _command(), os.environ, folder)
+        changes = plan_attach(target, command, os.environ, folder)
     wanted = [each for each in changes if each.changes]
     written = bool(wanted) and _may_write(target, wanted, undo=undo, yes=yes, json=json)
+    if not undo and (written or not wanted):
+        _write_launcher(command)
     if written and not undo:
         remember(home, target, wanted, folder)
         begin(home, os.environ)
@@ -73,13 +80,24 @@ def attach(
         _say_written(target, wanted, undo=undo)
 
 
-def _command() -> AttachCommand:
+def _command(home: Places) -> AttachCommand:
     """How this installation is called from elsewhere, whatever folder that is."""
     script = Path(sys.executable).with_name("mindstone")
     # -P: no module that lies in the folder of a project is ever taken for one of ours.
     words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
     named = os.environ.get("MINDSTONE_HOME", "")
-    return AttachCommand(words, str(Path(named).expanduser().absolute()) if named else "")
+    launcher = launcher_in(home, sys.executable)
+    return AttachCommand(
+        words,
+        str(Path(named).expanduser().absolute()) if named else "",
+        str(launcher) if launcher is not None else "",
+    )
+
+
+def _write_launcher(command: AttachCommand) -> None:
+    if command.launcher:
+        package = Path(mindstone_tui.__file__).absolute().parents[1]
+        write_launcher(Path(command.launcher), command, sys.executable, package)
 
 
 def _may_write(

@@ -7,7 +7,6 @@ record. `--json` prints what the command has for programs.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Annotated, Final, NamedTuple
 
 import typer
@@ -18,6 +17,7 @@ from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.patterns import pattern_of
 
 WordsArgument = Annotated[
     list[str] | None,
@@ -27,7 +27,7 @@ WordsArgument = Annotated[
 _BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
 """What may begin a session; everything else is about one that exists."""
 
-_SLASHED: Final = re.compile(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
+_SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import stat
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
+from mindstone_tui.core.patterns import pattern_of
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -31,7 +31,7 @@ LARGEST_FILE: Final = 4 << 20
 LARGEST_BLOB: Final = 1 << 30
 _READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
-_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{12}")
+_TEMPORARY: Final = pattern_of(r"\..+\.[0-9a-f]{12}")
 _ABANDONED: Final = 3_600.0
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002

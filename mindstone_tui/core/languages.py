@@ -13,6 +13,7 @@ from collections import Counter
 from types import MappingProxyType
 from typing import Final
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
 
 ENGLISH: Final = "en"
@@ -164,6 +165,10 @@ for _name in _LATIN:
         if _name == ENGLISH or (_word not in _ALSO_ENGLISH and len(_word) > 1):
             _TELLING[_word] = (*_TELLING.get(_word, ()), _name)
 
+_ENGLISH_WORDS: Final = frozenset(word for word, names in _TELLING.items() if ENGLISH in names)
+_OTHER_WORDS: Final = frozenset(word for word, names in _TELLING.items() if names != (ENGLISH,))
+_LETTERS_ALONE: Final = pattern_of("[a-z]+")
+
 _LETTERS: Final = MappingProxyType(
     {
         "de": "ß",
@@ -184,11 +189,11 @@ _LETTERS: Final = MappingProxyType(
     }
 )
 _HINTS: Final = tuple(
-    (name, re.compile(f"[{letters}]")) for name, letters in _LETTERS.items() if letters
+    (name, pattern_of(f"[{letters}]")) for name, letters in _LETTERS.items() if letters
 )
-_UMLAUT: Final = re.compile("[äöü]")
+_UMLAUT: Final = pattern_of("[äöü]")
 
-_WORD: Final = re.compile(r"(?<![\w./@:$#<>=\\-])[^\W\d_]+(?![\w/@:()=]|\.\w)")
+_WORD: Final = pattern_of(r"(?<![\w./@:$#<>=\\-])[^\W\d_]+(?![\w/@:()=]|\.\w)")
 """A word of prose: part of an address, a path or an identifier is none."""
 _ENDINGS: Final = MappingProxyType(
     {
@@ -202,11 +207,11 @@ _ENDINGS: Final = MappingProxyType(
         "tr": "yor|yorum|yoruz|lar|ler|lık|lik|imiz|ımız|umuz|ıyla|iyle|undan|inden",
     }
 )
-_ENDS: Final = re.compile(
+_ENDS: Final = pattern_of(
     "|".join(rf"(?P<{name}>\w{{3,}}(?:{ends}))" for name, ends in _ENDINGS.items())
 )
 """How long words end in these languages and not in English."""
-_SCRIPTS: Final = re.compile(
+_SCRIPTS: Final = pattern_of(
     "(?P<kana>[\u3041-\u30ff\uff66-\uff9d])|(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff])|(?P<ko>[\uac00-\ud7af\u1100-\u11ff])|(?P<ru>[\u0400-\u052f])"
     "|(?P<el>[\u0370-\u03ff\u1f00-\u1fff])|(?P<ar>[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff"
@@ -214,8 +219,8 @@ _SCRIPTS: Final = re.compile(
     "|(?P<und>[\u0530-\u058f\u0980-\u0dff\u0e80-\u10ff\u1200-\u139f\u1780-\u17ff\u1800-\u18af])"
 )
 _DENSE: Final = frozenset({"kana", "han", "ko"})
-_UKRAINIAN: Final = re.compile("[іїєґІЇЄҐ]")
-_PERSIAN: Final = re.compile("[پچژگ]")
+_UKRAINIAN: Final = pattern_of("[іїєґІЇЄҐ]")
+_PERSIAN: Final = pattern_of("[پچژگ]")
 _MOSTLY_KANA: Final = 0.1
 """The share of kana from which on Chinese characters are Japanese."""
 
@@ -258,8 +263,19 @@ def _by_script(text: str) -> str:
     return "fa" if name == "ar" and _PERSIAN.search(text) else name
 
 
+def _is_plainly_english(text: str) -> bool:
+    """Whether a text has small words of English and of no other language, at a first look."""
+    return (
+        text.isascii()
+        and not _ENGLISH_WORDS.isdisjoint(text.split())
+        and _OTHER_WORDS.isdisjoint(_LETTERS_ALONE.findall(text))
+    )
+
+
 def _by_words(text: str) -> str:
     """The language written in Latin letters whose small words and letters a text has most of."""
+    if _is_plainly_english(text):
+        return ENGLISH
     words = _WORD.findall(text)
     scores: Counter[str] = Counter()
     for word in words:

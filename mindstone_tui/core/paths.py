@@ -22,6 +22,7 @@ from mindstone_tui.core.errors import (
     PlaceError,
     SessionNameError,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 ALIASES: Final = {"mindstone": "agent:default:main"}
 CHILD: Final = "~"
@@ -29,8 +30,8 @@ CHILD: Final = "~"
 LONGEST_NAME: Final = 1_500
 """In bytes of UTF-8, both parts together: what still fits into a path after encoding."""
 
-_PLAIN: Final = re.compile(r"[a-z0-9_-](?:[a-z0-9._-]*[a-z0-9_-])?")
-_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
+_PLAIN: Final = pattern_of(r"[a-z0-9_-](?:[a-z0-9._-]*[a-z0-9_-])?")
+_RESERVED: Final = pattern_of(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
 _FOLDER_LENGTH: Final = 200
 
 
@@ -376,7 +377,7 @@ class Places(msgspec.Struct, frozen=True):
             )
         for agent, agent_folder in _named_folders(self.agents):
             for main, folder in _named_folders(agent_folder / "sessions"):
-                if os.path.lexists(folder / "transcript.jsonl"):
+                if os.path.lexists(f"{folder}/transcript.jsonl"):
                     yield SessionPlaces(SessionKey(agent, main), folder)
 
 

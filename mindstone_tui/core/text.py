@@ -16,6 +16,8 @@ import secrets
 import unicodedata
 from typing import Final
 
+from mindstone_tui.core.patterns import pattern_of
+
 __all__ = ["as_data", "exact", "for_terminal", "fresh_nonce", "inside", "one_line"]
 
 # Two alphabets, so that plain ASCII (most text there is) costs one scan for a small set.
@@ -38,13 +40,13 @@ _PAINT = r"(?<=\x1b)\[[0-?]*[ -/]*[@-~]"
 _LINE_END = r"(?<=\r)\n"
 
 # Each pattern begins with one set of characters, which is what makes scanning clean text fast.
-_FOREIGN_ASCII = re.compile(rf"[{_CONTROL}](?:{_PAINT}|{_LINE_END})?")
-_FOREIGN = re.compile(
+_FOREIGN_ASCII = pattern_of(rf"[{_CONTROL}](?:{_PAINT}|{_LINE_END})?")
+_FOREIGN = pattern_of(
     rf"[{_CONTROL}{_STEERING}{_UNSEEN}{_TAG}]"
     rf"(?:{_PAINT}|{_LINE_END}|(?<=[{_UNSEEN}])[{_UNSEEN}]+|(?<=[{_TAG}])[{_TAG}]+)?"
 )
-_TAG_RUN = re.compile(rf"[{_TAG}]+")
-_UNSEEN_RUN = re.compile(rf"[{_UNSEEN}]+")
+_TAG_RUN = pattern_of(rf"[{_TAG}]+")
+_UNSEEN_RUN = pattern_of(rf"[{_UNSEEN}]+")
 
 
 def for_terminal(text: str) -> str:
@@ -87,8 +89,8 @@ def _revealed(match: re.Match[str]) -> str:
     return f"⟦hidden: {readable}⟧" if readable else ""
 
 
-_PLAIN = re.compile(r"[ -~]*\Z")
-_PADDING = re.compile(r" {8,}|\t{4,}|\n{3,}")
+_PLAIN = pattern_of(r"[ -~]*\Z")
+_PADDING = pattern_of(r" {8,}|\t{4,}|\n{3,}")
 _UNSURE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me"}
 
 
@@ -124,8 +126,8 @@ def _named(text: str) -> str:
     )
 
 
-_NONCE = re.compile(r"[0-9a-z]{8,64}\Z")
-_MARKERS = re.compile(
+_NONCE = pattern_of(r"[0-9a-z]{8,64}\Z")
+_MARKERS = pattern_of(
     r"<(?=\|)"  # <|im_start|>, <|eot_id|> and their kin
     r"|<(?=/?(?:data-|system\b|user>|assistant\b|human>|developer>|instructions?>|prompt>"
     r"|tool_?(?:calls?|results?|use|response)\b|function_?(?:calls?|results?)\b|antml:|invoke\b"
@@ -159,7 +161,7 @@ def as_data(text: str, *, origin: str, nonce: str) -> str:
     return f'<data-{nonce} origin="{label}">\n{inside}\n</data-{nonce}>'
 
 
-_BLOCK = re.compile(r"<data-([0-9a-z]{8,64}) origin=\"[^\"\n]*\">\n(.*)\n</data-\1>\Z", re.DOTALL)
+_BLOCK = pattern_of(r"<data-([0-9a-z]{8,64}) origin=\"[^\"\n]*\">\n(.*)\n</data-\1>\Z", re.DOTALL)
 
 
 def inside(block: str) -> str:
@@ -170,14 +172,14 @@ def inside(block: str) -> str:
 
 FILE: Final = "file "
 """How the origin of an attached file begins."""
-_ATTACHED = re.compile(
+_ATTACHED = pattern_of(
     r"<data-([0-9a-z]{8,64}) origin=\"file ([^\"\n]*)\">\n(.*?)\n</data-\1>", re.DOTALL
 )
 
 
 INJECTED: Final = "mindstone "
 """How the origin begins of whatever another program is given from here."""
-_INJECTED = re.compile(  # Gemini CLI escapes it, and puts marks of its own around it.
+_INJECTED = pattern_of(  # Gemini CLI escapes it, and puts marks of its own around it.
     r"\s*(?:<hook_context>)?(?:<|&lt;)data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\""
     r"(?:>|&gt;)\n.*?\n(?:<|&lt;)/data-\1(?:>|&gt;)(?:</hook_context>)?",
     re.DOTALL,
@@ -189,7 +191,7 @@ def without_injected(said: str) -> str:
     return _INJECTED.sub("", said) if f'origin="{INJECTED}' in said else said
 
 
-_FENCE = re.compile(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
+_FENCE = pattern_of(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
 
 
 def unfenced(text: str) -> str:
@@ -197,7 +199,7 @@ def unfenced(text: str) -> str:
     return _FENCE.sub("", text) if "data-" in text else text
 
 
-_REMINDER = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER = pattern_of(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 
 
 def without_reminders(said: str) -> str:

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Final
 
 from mindstone_tui.core.languages import ENGLISH, SMALL_WORDS, language_of
+from mindstone_tui.core.patterns import pattern_of
 
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
@@ -43,7 +44,7 @@ _MARKS: Final = (
     "\u0f71-\u0f84\u0f90-\u0fbc\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u3099\u309a"
 )
 """Signs above, below and beside letters that are part of the word, not an accent on it."""
-_ACCENT: Final = re.compile(
+_ACCENT: Final = pattern_of(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a"
     "\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff"
     "\u20d0-\u20f0\ufe20-\ufe2f]"
@@ -55,28 +56,28 @@ _ALIKE: Final = str.maketrans(
 )  # fmt: skip
 """Letters that no accent was taken from, and that people write one for the other."""
 _PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
-_WORDY: Final = re.compile(rf"[\w{_MARKS}]")
-_ALNUM: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
-_PLAIN: Final = re.compile(r"[^\W_]+")
-_TOKEN: Final = re.compile(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
-_POSSESSIVE: Final = re.compile(r"['’ʼ]s$")
-_APOSTROPHE: Final = re.compile(r"(?<=\w)['’ʼ](?=\w)")
+_WORDY: Final = pattern_of(rf"[\w{_MARKS}]")
+_ALNUM: Final = pattern_of(rf"(?:[^\W_]|[{_MARKS}])+")
+_PLAIN: Final = pattern_of(r"[^\W_]+")
+_TOKEN: Final = pattern_of(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
+_POSSESSIVE: Final = pattern_of(r"['’ʼ]s$")
+_APOSTROPHE: Final = pattern_of(r"(?<=\w)['’ʼ](?=\w)")
 _CONTRACTED: Final = frozenset({"t", "s", "m", "d", "re", "ve", "ll"})
 """What English puts behind an apostrophe; everything else there, or before it, is a word."""
-_ARTICLE: Final = re.compile(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
-_SEGMENT: Final = re.compile(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
-_HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_CLUSTER: Final = re.compile(rf".[{_MARKS}]*", re.DOTALL)
+_ARTICLE: Final = pattern_of(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
+_SEGMENT: Final = pattern_of(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
+_HUMPS: Final = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CLUSTER: Final = pattern_of(rf".[{_MARKS}]*", re.DOTALL)
 """A character with the signs on it."""
-_DENSE: Final = re.compile(
+_DENSE: Final = pattern_of(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u309f\u30a0-\u30ff\u3400-\u4dbf"
     "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]+"
 )
 _ASCII_EDGES: Final = string.punctuation.replace("_", "")
-_ASCII_ALNUM: Final = re.compile("[A-Za-z0-9]+")
-_LINE_NUMBER: Final = re.compile(r"^[ \t]*\d+→", re.MULTILINE)
+_ASCII_ALNUM: Final = pattern_of("[A-Za-z0-9]+")
+_LINE_NUMBER: Final = pattern_of(r"^[ \t]*\d+→", re.MULTILINE)
 _LONGEST_WHOLE: Final = 80
-_SYMBOL: Final = re.compile("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+_SYMBOL: Final = pattern_of("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 
 
 def fold(text: str) -> str:

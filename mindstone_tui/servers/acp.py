@@ -28,6 +28,7 @@ from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers import acp_updates as show
@@ -42,7 +43,7 @@ _TITLES: Final = {
     "mode": ("How room is made", None),
     "policy": ("What leaves first", None),
 }
-_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+_PLAIN: Final = pattern_of(r"[^a-z0-9]+")
 
 
 class OpenSession:

@@ -20,6 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Update = dict[str, Any]
@@ -40,7 +41,7 @@ KINDS: Final = {
 """What our tools do, in the protocol's words; any other is `other`."""
 STATUS: Final = {"ok": "completed"}
 _PLAN: Final = {"planned": "pending", "in_progress": "in_progress", "done": "completed"}
-_HUNK: Final = re.compile(r"^@@ .*@@", re.MULTILINE)
+_HUNK: Final = pattern_of(r"^@@ .*@@", re.MULTILINE)
 _SHOWN: Final = 30_000
 """Characters of a tool's output that are sent while and after it runs."""
 

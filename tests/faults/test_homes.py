@@ -13,7 +13,8 @@ import pytest
 from mindstone_tui.core.errors import MindstoneError, PlaceError
 from mindstone_tui.core.transcript import Transcript, verify
 from tests.builders import places_in, say, transcript_in
-from tests.cli.program import ROOT, mindstone, mindstone_here
+from tests.cli.program import ROOT, mindstone_here
+from tests.red.apart import run_apart
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None
@@ -83,13 +84,16 @@ def test_a_missing_home_is_made_with_all_its_parents(tmp_path: Path) -> None:
     assert verify(places_in(home)).ok
 
 
-def test_a_file_where_the_home_should_be_is_said_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_where_the_home_should_be_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "file"
     home.write_text("I am a file")
+    monkeypatch.setenv("MINDSTONE_HOME", str(home))
     with pytest.raises(PlaceError, match="file"):
         transcript_in(home)
     for arguments in (["sessions"], ["config", "set", "tui.vim", "true"], ["log"], ["verify"]):
-        done = mindstone(*arguments, env={"MINDSTONE_HOME": str(home)})
+        done = mindstone_here(*arguments)
         assert done.returncode == 1, arguments
         assert _is_one_clear_sentence(done.stderr) or arguments == ["verify"], done.stderr
 
@@ -101,7 +105,7 @@ def test_a_folder_where_a_file_should_be_is_said_in_one_sentence(home: Path) -> 
         Transcript(places)
     (home / "config.toml").mkdir()
     for arguments in (["config", "show"], ["log", "--session", "main"]):
-        done = mindstone(*arguments)
+        done = mindstone_here(*arguments)
         assert done.returncode == 1
         assert _is_one_clear_sentence(done.stderr), done.stderr
         assert "is a folder, but a file is needed" in done.stderr
@@ -117,7 +121,7 @@ def test_a_symlinked_transcript_is_refused_and_its_target_left_alone(home: Path)
     before = target.read_bytes()
     with pytest.raises(PlaceError, match="symbolic link"):
         Transcript(transcript.places)
-    done = mindstone("log", "--session", "main")
+    done = mindstone_here("log", "--session", "main")
     assert done.returncode == 1
     assert "symbolic link" in done.stderr
     assert _is_one_clear_sentence(done.stderr)
@@ -198,8 +202,8 @@ def test_files_are_0600_and_folders_0700_whatever_the_umask(home: Path, umask: i
         with transcript.places.transcript.open("ab") as file:
             file.write(b"torn")
         transcript_in(home).history().line(3)
-        mindstone("config", "set", "tui.vim", "true")
-        mindstone("log", "--session", "nosuch")
+        mindstone_here("config", "set", "tui.vim", "true")
+        mindstone_here("log", "--session", "nosuch")
     finally:
         os.umask(before)
     found = [home, *home.rglob("*")]
@@ -242,11 +246,11 @@ def test_a_pipe_in_a_files_place_is_refused_and_never_waited_for(
     places.folder.mkdir(parents=True)
     os.mkfifo(places.transcript)
     os.mkfifo(tmp_path / "pipe")
-    done = mindstone(*arguments, cwd=tmp_path)
-    assert "Traceback" not in done.stderr
-    assert (done.returncode == 0) == (arguments == ("sessions",))
+    (done,) = run_apart(home, tmp_path, [arguments])
+    assert not done.problem
+    assert (done.code == 0) == (arguments == ("sessions",))
     if arguments[0] != "sessions":
-        assert "no ordinary file" in done.stdout + done.stderr
+        assert "no ordinary file" in done.out + done.err
 
 
 @pytest.mark.parametrize(
@@ -296,7 +300,7 @@ def test_no_file_of_the_home_that_is_a_pipe_is_waited_for(
         )
         assert "no ordinary file" in done.stdout, done.stderr
         return
-    done = mindstone(*verb, cwd=tmp_path)
-    assert "Traceback" not in done.stderr
-    assert "Unexpected error" not in done.stderr
+    (ran,) = run_apart(home, tmp_path, [verb])
+    assert not ran.problem
+    assert "Unexpected error" not in ran.err
     assert verify(places_in(home)).ok

@@ -134,7 +134,7 @@ class Soaked:
 
 def soak(tried: Tried) -> Iterator[Case]:
     """All turns, then what they left behind."""
-    turns = int(os.environ.get("MINDSTONE_SOAK") or tried.sized(36, 10_000))
+    turns = int(os.environ.get("MINDSTONE_SOAK") or tried.sized(32, 10_000))
     base = tried.folder("soak")
     with serving_apart() as server:
         before, after, soaked = asyncio.run(_talk(base, server, turns))

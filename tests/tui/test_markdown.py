@@ -14,7 +14,7 @@ from textual.selection import Selection
 from textual.visual import RenderOptions
 
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
-from mindstone_tui.tui.markdown.layout import fitted, table
+from mindstone_tui.tui.markdown.layout import LONGEST_TABLE, fitted, table
 from mindstone_tui.tui.markdown.parse import MOST_BRACKETS, Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
 from mindstone_tui.tui.widgets.markdown import Prose
@@ -156,6 +156,12 @@ def test_columns_fit_where_that_is_possible(natural: list[int], room: int) -> No
     taken = sum(widths) + 2 * (len(widths) - 1)
     assert taken <= room or max(widths) <= 3
     assert all(width <= max(wish, 1) for width, wish in zip(widths, natural, strict=True))
+
+
+def test_a_table_too_long_for_columns_stands_in_plain_lines_and_loses_nothing() -> None:
+    rows = [[Content("name"), Content("value")], [Content("x"), Content("y" * LONGEST_TABLE)]]
+    lines = table(rows, 20).plain.split("\n")
+    assert lines == ["name  value", "x  " + "y" * LONGEST_TABLE]
 
 
 def test_a_wide_table_wraps_its_cells_instead_of_cutting_them() -> None:

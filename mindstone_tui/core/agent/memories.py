@@ -42,6 +42,7 @@ from mindstone_tui.core.memory.proposals import (
     credit,
 )
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
@@ -93,7 +94,7 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_TO_REMEMBER: Final = re.compile(
+_TO_REMEMBER: Final = pattern_of(
     r"\W*(?:(?:please|and|so|also|always|just) )*(?:remember|memori[sz]e|keep in mind|note"
     r"|don['’]t forget|make a note)\b(?: that| of| this)?[\s,:]*",
     re.IGNORECASE,

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import PlanChanged, TaskDone, TodoChanged, TodoItem
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.history import TodoArgument, TodoArguments
@@ -29,8 +30,8 @@ _READ: Final[dict[str, Literal["planned", "in_progress", "done"]]] = {
     "~": "in_progress",
     "x": "done",
 }
-_ITEM: Final = re.compile(r"\[([ ~x])\] (.+)")
-_STEP: Final = re.compile(
+_ITEM: Final = pattern_of(r"\[([ ~x])\] (.+)")
+_STEP: Final = pattern_of(
     r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
 )
 _MOST: Final = 50

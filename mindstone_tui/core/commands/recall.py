@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.derived import RecallDropped
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 8
-_SOURCE = re.compile(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
+_SOURCE = pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
 

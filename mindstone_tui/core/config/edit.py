@@ -21,10 +21,11 @@ import msgspec
 from mindstone_tui.core.config import settings as declarations
 from mindstone_tui.core.config.settings import Settings, SettingsSection
 from mindstone_tui.core.errors import ConfigError
+from mindstone_tui.core.patterns import pattern_of
 
-_HEADER: Final = re.compile(r"\s*\[\s*([A-Za-z0-9_.-]+)\s*\]\s*(?:#.*)?$")
-_ANY_HEADER: Final = re.compile(r"\s*\[")
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_HEADER: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9_.-]+)\s*\]\s*(?:#.*)?$")
+_ANY_HEADER: Final = pattern_of(r"\s*\[")
+_BARE: Final = pattern_of(r"[A-Za-z0-9_-]+")
 
 
 def with_value(text: str, name: str, value: object) -> str:
@@ -121,13 +122,13 @@ def _prove(before: str, after: str, section: str, field: str, value: object) -> 
 
 NEVER_OFF: Final = (
     (
-        re.compile(
+        pattern_of(
             r"transcript|history\.|retention|retain|cleanup|expire|record(ing|ed)?\b|save\b"
         ),
         "Nothing leaves history: the transcript is always written and never cleaned up.",
     ),
     (
-        re.compile(
+        pattern_of(
             r"(index|vectori[sz]|embed)(ed|ing|e)?_?(before|first|on)|require_index|unindexed"
             r"|read_?back|index\."
         ),

@@ -15,6 +15,7 @@ import msgspec
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Line, Part, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import unfenced
 
 ActionKind = Literal["change", "read", "command", "other"]
@@ -82,7 +83,7 @@ _STEP_STATUS: Final[dict[str, StepStatus]] = {
 _LONGEST_STEP: Final = 300
 _REPLACED: Final = frozenset(["old_string", "oldText", "old_str", "old_text", "oldString"])
 """What an edit takes away; what it puts there says more."""
-_SEARCHES: Final = re.compile(
+_SEARCHES: Final = pattern_of(
     r"(?:cd \S+ && )?(?:grep|rg|egrep|ack|diff|cmp|which|pgrep|test|git grep)\b[^;&\n]*\Z"
 )
 """Commands that end with 1 when they found nothing, which is an answer and no failure."""
@@ -97,15 +98,15 @@ _PATH_FIELDS: Final = [
     "notebook_path",
 ]
 _COMMAND_FIELDS: Final = ["command", "cmd", "script", "commands"]
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
-_EXIT: Final = re.compile(
+_PATCHED: Final = pattern_of(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
+_EXIT: Final = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)|return ?code|exit_code\"?)[ :=]+(-?\d{1,3})\b",
     re.IGNORECASE,
 )
-_RAISED: Final = re.compile(
+_RAISED: Final = pattern_of(
     r"\b\w{0,60}(?:Error|Exception)\b\s?:|\b(?:error|fatal|panic|FAILED|Traceback|npm ERR!)\b"
 )
-_SAYS_IT_FAILED: Final = re.compile(
+_SAYS_IT_FAILED: Final = pattern_of(
     r"^(?:\S{1,200}: )?(?:error(?:\[\w+\])?:|fatal:|npm ERR!|Traceback \(most|FAILED\b|panic:)"
     r"|\): error [A-Z]{2}\d|^E {3}\w+Error\b",
     re.MULTILINE,

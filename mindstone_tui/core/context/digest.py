@@ -20,6 +20,7 @@ from mindstone_tui.core.context.extract import (
     unchecked,
 )
 from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
     Pointer,
     Register,
@@ -58,20 +59,20 @@ _SETTLED: Final[dict[StatementKind, str]] = {
 }
 _APPROVALS: Final = "Approvals"
 _KIND_OF: Final = {heading: kind for kind, heading in _SETTLED.items()}
-_TURN: Final = re.compile(r"\s*\(turn (\d+)(?:; [^)]{0,700})?\)\Z")
-_OUTCOME: Final = re.compile(
+_TURN: Final = pattern_of(r"\s*\(turn (\d+)(?:; [^)]{0,700})?\)\Z")
+_OUTCOME: Final = pattern_of(
     r"\b(?:fixed|added|created|removed|renamed|updated|moved|implemented|changed|replaced|refactored"
     r"|wrote|written|merged|deployed|installed|committed|pushed|pass(?:es|ed)?|works|found|fails?"
     r"|failed|measured|turns? out|root cause|because|now (?:uses?|has|is|reads?|shows?|returns?)"
     r"|the (?:bug|problem|cause|reason|fix|issue|culprit) (?:was|is)|takes \d|instead of)\b",
     re.IGNORECASE,
 )
-_INTENDS: Final = re.compile(
+_INTENDS: Final = pattern_of(
     r"\W*(?:now,? )?(?:i'll|i’ll|i will|let me|let's|let’s|i'm going to|i need to|first,|next,"
     r"|would you|do you|shall|should i|if you|feel free|you can|perfect|great|done|excellent)\b",
     re.IGNORECASE,
 )
-_WEIGHS: Final = re.compile(
+_WEIGHS: Final = pattern_of(
     r"\A\W*(?:\(?[A-D][).:]|option \w\b|my (?:take|recommendation|suggestion)\b)"
     r"|\b(?:should|would|could|might|will|lets you|likely|probably|recommend\w*|right choice)\b"
     r"|\Aright now\b",
@@ -258,7 +259,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-NOTE: Final = re.compile(
+NOTE: Final = pattern_of(
     r"(?P<category>task_progress|decisions|bugs|constraints|learnings|misc)\s*\|\s*"
     r"(?P<importance>critical|high|normal)\s*\|\s*(?P<text>\S.*)"
 )

@@ -6,7 +6,6 @@ alone: no model and no text decides it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -30,6 +29,7 @@ from mindstone_tui.core.context.policies import (
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import tokens_of
 
@@ -141,7 +141,7 @@ def eligible(units: Iterable[Exchange]) -> list[Exchange]:
     return [unit for unit in units if not unit.protected]
 
 
-_NAMELIKE: Final = re.compile(
+_NAMELIKE: Final = pattern_of(
     r"\w[/._-]\w"  # a path, dotted, snake or kebab case
     r"|^/\w"
     r"|[a-z][A-Z]"  # camel case

@@ -14,6 +14,7 @@ from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.patterns import pattern_of
 
 _READ: Final = 40_000
 """Characters at each end of a result that are looked at."""
@@ -22,17 +23,17 @@ _LINE: Final = 160
 _MOST_KEPT: Final = 2_000
 """Placeholders that are kept in mind."""
 
-_HIT: Final = re.compile(r"([^\s:][^:\n]{0,200}):(\d{1,7}):")
-_ENDED: Final = re.compile(
+_HIT: Final = pattern_of(r"([^\s:][^:\n]{0,200}):(\d{1,7}):")
+_ENDED: Final = pattern_of(
     r"\[?(exit (?:code|status)[ :]+(-?\d{1,3})|stopped: [^\]\n]{1,80})\]?\s*$", re.IGNORECASE
 )
-_DEFINED: Final = re.compile(
+_DEFINED: Final = pattern_of(
     r"^(?P<indent>[ \t]{0,8})(?:(?:export|default|pub|public|private|static|async|abstract)[ \t]+)*"
     r"(?:def|class|function|func|fn|struct|enum|trait|interface|type|module)[ \t]+"
     r"(?:\([^)\n]{0,80}\)[ \t]*)?(?P<name>[A-Za-z_$][\w$]{0,80})",
     re.MULTILINE,
 )
-_RAISED: Final = re.compile(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
+_RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 
 def finding_of(result: ToolReturned, room: int, count: Count) -> str:

@@ -7,7 +7,6 @@ A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was
 from __future__ import annotations
 
 import math
-import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, get_args
@@ -24,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import plain_words
 
@@ -283,10 +283,10 @@ def source_of(line: Line) -> Source:
             return "assistant"
 
 
-_MARK: Final = re.compile(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+_MARK: Final = pattern_of(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
 
 
-_STAYS: Final = re.compile(r"\bDO_NOT_EVICT\b")
+_STAYS: Final = pattern_of(r"\bDO_NOT_EVICT\b")
 
 
 def marked_to_stay(lines: Iterable[Line]) -> bool:

@@ -13,19 +13,20 @@ from typing import Final
 
 from mindstone_tui.core.entries import Message, Part
 from mindstone_tui.core.errors import ProviderError
+from mindstone_tui.core.patterns import pattern_of
 
 Ask = Callable[[str, Sequence[Message]], Awaitable[str]]
 """`ask(purpose, messages)`: the reply's text; raises a `ProviderError`, also for a cut answer."""
 
 Count = Callable[[str], int]
 
-_REFUSAL: Final = re.compile(
+_REFUSAL: Final = pattern_of(
     r"\W{0,4}(?:i['’]?m (?:very )?sorry|sorry,|i (?:cannot|can['’]t|am unable|am not able|won['’]t)"
     r"|unfortunately,? i|as an ai\b|i must decline)",
     re.IGNORECASE,
 )
 _REFUSAL_LENGTH: Final = 600
-_CUT: Final = re.compile(r"(?:[,;:(\[{–—]|\b(?:and|or|the|a|an|of|to|with|because|that))\s*\Z")
+_CUT: Final = pattern_of(r"(?:[,;:(\[{–—]|\b(?:and|or|the|a|an|of|to|with|because|that))\s*\Z")
 
 
 class SummaryReply(Part):

@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.derived import (
     TodoChanged,
 )
 from mindstone_tui.core.handoff.environment import Environment
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
     KINDS,
     Pointer,
@@ -60,7 +61,7 @@ LOOKED_BACK: Final = 60
 _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _COMMAND_LENGTH: Final = 160
-_COMMAND_LINE: Final = re.compile(
+_COMMAND_LINE: Final = pattern_of(
     r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
     r"|bash|sh|\./\S+) [^\n]+"
 )
@@ -72,15 +73,15 @@ _STATUS: Final[dict[str, Status]] = {
     "current": "in_progress", "in progress": "in_progress", "now": "in_progress",
     "x": "done", "done": "done", "finished": "done", "completed": "done",
 }  # fmt: skip
-_CHECKBOX: Final = re.compile(r"\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[([ xX~>-])\]\s+(\S.{0,300})")
-_PREFIX: Final = re.compile(
+_CHECKBOX: Final = pattern_of(r"\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[([ xX~>-])\]\s+(\S.{0,300})")
+_PREFIX: Final = pattern_of(
     r"(todo|planned|next|doing|current|in progress|now|done|finished|completed)"
     r"\s{0,2}:\s+(\S.{0,300})",
     re.IGNORECASE,
 )
-_SUFFIX: Final = re.compile(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
-_SOLVED: Final = re.compile(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
-_NEXT: Final = re.compile(
+_SUFFIX: Final = pattern_of(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
+_SOLVED: Final = pattern_of(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
+_NEXT: Final = pattern_of(
     r"\bnext(?: steps?)?\b[,:]|\b(?:the )?next (?:step|thing|task)s? (?:is|are|would)\b"
     r"|\bremain(?:s|ing)\b|\bstill (?:to do|needs?|missing|open|left)\b|\bleft to do\b"
     r"|\bnot (?:yet )?(?:done|implemented|tested)\b|\bwaiting for\b|\bblocked (?:on|by)\b"

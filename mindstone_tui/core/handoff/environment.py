@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from typing import Final
 
 from mindstone_tui.core.context.actions import actions_of
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.patterns import pattern_of
 
 MOST_FILES: Final = 40
 _HASHED: Final = 4 << 20
@@ -31,12 +31,12 @@ _GIT: Final = (
 _GIT_SECONDS: Final = 5.0
 _ANSWERS_WITHIN: Final = 0.3
 _MOST_SERVICES: Final = 8
-_PORT: Final = re.compile(
+_PORT: Final = pattern_of(
     r"(?:\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]):|--port[ =]|\bPORT="
     r"|(?<=\s)-p (?=\d{4,5}\b))(\d{2,5})\b"
 )
-_REF: Final = re.compile(r"ref: (refs/heads/[\w./+@-]{1,200})")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
+_REF: Final = pattern_of(r"ref: (refs/heads/[\w./+@-]{1,200})")
+_COMMIT: Final = pattern_of(r"[0-9a-f]{40,64}")
 
 
 class FileState(Part):

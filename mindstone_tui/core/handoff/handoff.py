@@ -28,6 +28,7 @@ from mindstone_tui.core.handoff.environment import (
     environment_text,
     files_touched,
 )
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import is_small_talk, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 
@@ -50,7 +51,7 @@ _SAID_SHOWN: Final = 300
 _ERROR_TURNS: Final = 5
 """Turns after which an error is no longer one of the last."""
 
-_HEADER: Final = re.compile(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
+_HEADER: Final = pattern_of(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _REMEDY: Final = "Write a new one with /handoff; history has everything that it was made from."
 
 

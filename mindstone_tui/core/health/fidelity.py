@@ -23,6 +23,7 @@ from mindstone_tui.core.context.extract import (
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Statement, content_words, is_small_talk, prose, read
 from mindstone_tui.core.statements.cue import VERB
 
@@ -30,7 +31,7 @@ GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
 PROBES: Final = 20
 TOP: Final = 6
-_PARTS: Final = re.compile(
+_PARTS: Final = pattern_of(
     r"[,;:.!?()…]+(?=\s|\Z)|\s[–—-]+\s"
     r"|\b(?:must|should(?:n't)?|shall|is(?:n't)?|are(?:n't)?|was|were|do(?:es)?(?:n't)?|did|has"
     r"|have"
@@ -43,23 +44,23 @@ _PARTS: Final = re.compile(
 )
 """Between these stands what a sentence is about."""
 _PHRASE_WORDS: Final = 7
-_PLAIN_VERB: Final = re.compile(
+_PLAIN_VERB: Final = pattern_of(
     r"(?:to |use |using |go with |going with |stick with |on |for |in |at |of |by |with |the |an? "
     r"|my |our |your )+",
     re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
-_DISTINCT: Final = re.compile(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
+_NAME: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
+_DISTINCT: Final = pattern_of(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
-_FILE: Final = re.compile(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
-_MACHINES: Final = re.compile(
+_FILE: Final = pattern_of(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
+_MACHINES: Final = pattern_of(
     r"https?:|\A/(?:home|tmp|var|usr|opt|nix|proc)/(?:runner|node|root)?|node_modules|/Caches/"
     r"|\.cache"
     r"|\A[0-9a-f]{7,}\Z|[0-9a-f]{10,}|@\d|[0-9a-f]{8}-[0-9a-f]{4}|\Av?\d+(?:\.\d+)+\Z|\A__|_next"
     r"|-lock\."
 )
 """Addresses, hashes, versions and folders of programs: no person asks for them."""
-_AT_HOME: Final = re.compile(r"\A(?:~|/(?:Users|home)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)[/\\]")
+_AT_HOME: Final = pattern_of(r"\A(?:~|/(?:Users|home)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)[/\\]")
 _LONGEST_NAMED: Final = 300
 """Characters of a sentence in which a name is talked about; a longer one is a list or a paste."""
 _LONGEST_TALK: Final = 1_500
@@ -98,14 +99,14 @@ _NOTHING_BY_ITSELF: Final = frozenset(
         "done",
     ]
 )
-_ENDS_OPEN: Final = re.compile(
+_ENDS_OPEN: Final = pattern_of(
     r"(?: (?:yet|now|again|anymore|please|too|well|anyway|for|to|in))+\Z"
 )
 _DOUBLED: Final = frozenset(
     ["cut", "get", "put", "run", "set", "stop", "commit", "drop", "skip", "plan", "log", "ship"]
 )
-_ORDER: Final = re.compile(VERB)
-_TYPED: Final = re.compile(r">>|&&|\||\$|=|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z")
+_ORDER: Final = pattern_of(VERB)
+_TYPED: Final = pattern_of(r">>|&&|\||\$|=|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z")
 _MENTIONED: Final = 2
 """Turns in which a model must have used a name before it is asked for."""
 
@@ -318,8 +319,8 @@ def _talked_about(text: str) -> Iterator[tuple[str, str]]:
             yield from names_in(said)
 
 
-_DIGITS: Final = re.compile(r"\d+")
-_WORDS: Final = re.compile(r"(?<![\w./-])[A-Za-z']{2,}(?![\w./-])")
+_DIGITS: Final = pattern_of(r"\d+")
+_WORDS: Final = pattern_of(r"(?<![\w./-])[A-Za-z']{2,}(?![\w./-])")
 
 
 async def measure(

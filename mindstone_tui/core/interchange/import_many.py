@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,14 +27,21 @@ from mindstone_tui.core.interchange.import_session import (
 )
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
 
 SUFFIXES: Final = (".jsonl", ".json", ".db", ".vscdb", ".zip", ".zst")
-_MARKDOWN: Final = re.compile(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
+_MARKDOWN: Final = pattern_of(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
 """Texts that are sessions; any other text in a folder is not looked at."""
-_BESIDE: Final = (("ui_messages.json", "api_conversation_history.json"),)
-"""Files that tell more of the session that another file in their folder is."""
+_BESIDE: Final = (
+    ("ui_messages.json", "api_conversation_history.json"),
+    ("base_state.json", "events"),
+)
+"""Files that tell more of the session that another file or folder beside them is."""
+_ABOUT: Final = pattern_of(r"(?:\.settings|\.runtime|(?<=sessions/cli/)(?P<id>[^/.]+))\.json$")
+"""Files about the session of the same name: of Droid, of Qwen Code, of Kiro."""
+_LIST: Final = "sessions/sessions.json"
 _PIECES: Final = frozenset({"message", "part"})
 """Folders that stand side by side in a store whose sessions are files of their own."""
 _FOREIGN: Final = frozenset({".git", "node_modules"})
@@ -65,10 +71,11 @@ def _could_be_session(path: Path) -> bool:
         return _MARKDOWN.search(path.as_posix()) is not None
     if path.suffix not in SUFFIXES or _is_later_event(path):
         return False
-    settings_of = path.name.removesuffix(".settings.json")
-    return not (settings_of != path.name and path.with_name(f"{settings_of}.jsonl").is_file()) and (
-        not any(path.name == name and path.with_name(whole).is_file() for name, whole in _BESIDE)
-    )
+    written = path.as_posix()
+    about = _ABOUT.sub(r"\g<id>.jsonl", written)
+    if written.endswith(_LIST) or (about != written and Path(about).is_file()):
+        return False
+    return not any(path.name == name and path.with_name(whole).exists() for name, whole in _BESIDE)
 
 
 def _is_later_event(path: Path) -> bool:

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.patterns import pattern_of
 
-_SPACE: Final = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_TEXT: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_WORD: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_SPACE: Final = pattern_of(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_TEXT: Final = pattern_of(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_WORD: Final = pattern_of(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _DEEPEST: Final = 100
 _WIDEST: Final = 240
 """Characters of a value that is put on one line."""

@@ -19,6 +19,7 @@ import msgspec
 from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.disk import open_regular
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript.encode import timestamp
 
 LONGEST_RECORD: Final = 64 << 20
@@ -170,9 +171,9 @@ def _json_name(value: object) -> str:
     return names.get(type(value), "number")
 
 
-_TEXT: Final = re.compile(rb'["\\]')
-_INSIDE: Final = re.compile(rb'["\[\]{}]')
-_BETWEEN: Final = re.compile(rb'["\[\]{},]')
+_TEXT: Final = pattern_of(rb'["\\]')
+_INSIDE: Final = pattern_of(rb'["\[\]{}]')
+_BETWEEN: Final = pattern_of(rb'["\[\]{},]')
 
 
 def elements(

@@ -29,6 +29,7 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
     Statement,
     StatementKind,
@@ -51,14 +52,14 @@ _TELLING: Final = 3
 """Words from which on a line of a memory says something by itself."""
 _SHOWN: Final = 8_000
 """Characters of one message that a model gets to see."""
-_LESSON: Final = re.compile(
+_LESSON: Final = pattern_of(
     r"\b(?:root cause|turns? out|the (?:bug|problem|cause|reason|trick|fix) (?:was|is)|lesson"
     r"|learned|learnt|because of this|caused by|was wrong|my mistake|note to self|gotcha)\b",
     re.IGNORECASE,
 )
 _LEAST_LESSON: Final = 6
 """Words below which a lesson does not say what it is about."""
-_ASKS: Final = re.compile(
+_ASKS: Final = pattern_of(
     r"\b(?:remember (?:this|that)|memor(?:y|ise|ize)|ignore (?:all|any|previous)|system prompt)\b",
     re.IGNORECASE,
 )

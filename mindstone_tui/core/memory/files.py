@@ -30,6 +30,7 @@ from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.paths import AgentPlaces
+from mindstone_tui.core.patterns import pattern_of
 
 Kind = Literal["preference", "decision", "lesson", "procedure", "fact", "project", "reference"]
 
@@ -47,8 +48,8 @@ LARGEST: Final = 256 * 1024
 """Bytes of a memory file; a larger one is not read."""
 
 _FENCE: Final = "---"
-_KEY: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
-_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
+_KEY: Final = pattern_of(r"[a-z][a-z0-9_]{0,40}")
+_NUMBER: Final = pattern_of(r"-?\d{1,15}(?:\.\d{1,6})?")
 
 
 class Memory(Part):

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.patterns import pattern_of
 
 CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learnings", "misc")
 IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")
@@ -39,21 +40,21 @@ _OTHER_NAMES: Final = {
     "lesson": "learnings",
     "lessons": "learnings",
 }
-_DANGLING: Final = re.compile(
+_DANGLING: Final = pattern_of(
     r"(?:(?:it|this|that|these|those|they|he|she)(?:['’]s)?\b"
     r"(?! (?:session|project|repo|file|task))|(?:the )?same (?:as|here|again|thing)"
     r"|as (?:above|before|discussed|mentioned)|see above|ditto"
     r"|(?:like|and) (?:before|above)|the (?:above|former|latter)\b)",
     re.IGNORECASE,
 )
-_POINTING: Final = re.compile(
+_POINTING: Final = pattern_of(
     r"\b(?:as (?:above|discussed|mentioned)|see above|the previous message|what you said"
     r"|from earlier|mentioned earlier)\b",
     re.IGNORECASE,
 )
 
 
-_TURN: Final = re.compile(r"\s*\(turn \d+\)\Z")
+_TURN: Final = pattern_of(r"\s*\(turn \d+\)\Z")
 
 
 class Note(Part):

@@ -32,20 +32,21 @@ from mindstone_tui.core.memory.files import (
 )
 from mindstone_tui.core.memory.prompt import index_text
 from mindstone_tui.core.paths import AgentPlaces
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import for_terminal
 
 _PERSONAL: Final = (
-    ("an e-mail address", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}\b")),
+    ("an e-mail address", pattern_of(r"\b[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}\b")),
     (
         "a phone number",
-        re.compile(r"(?<![\w.])\+?\d{1,3}[ .(-]{1,2}\d{2,4}(?:[ .)-]{1,2}\d{2,4}){2,3}\b"),
+        pattern_of(r"(?<![\w.])\+?\d{1,3}[ .(-]{1,2}\d{2,4}(?:[ .)-]{1,2}\d{2,4}){2,3}\b"),
     ),
-    ("an account number", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b")),
-    ("a social security number", re.compile(r"\b\d{3}-\d{2}-\d{4}\b")),
+    ("an account number", pattern_of(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b")),
+    ("a social security number", pattern_of(r"\b\d{3}-\d{2}-\d{4}\b")),
     (
         "something about health",
-        re.compile(
+        pattern_of(
             r"\b(?:diagnos\w{1,6}|illness|disease|therapy|therapist|medication|pregnan\w{1,3}"
             r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv|allerg\w{1,4}|diabet\w{1,4}|asthma"
             r"|insulin|surgery|adhd|autis\w{1,3})\b",
@@ -54,7 +55,7 @@ _PERSONAL: Final = (
     ),
     (
         "something about money",
-        re.compile(
+        pattern_of(
             r"\b(?:salary|my income|i earn|debts?|mortgage|bank account|credit card|iban"
             r"|net worth)\b",
             re.IGNORECASE,
@@ -62,7 +63,7 @@ _PERSONAL: Final = (
     ),
     (
         "something about other people",
-        re.compile(
+        pattern_of(
             r"\b(?:my|our|his|her|their) (?:wife|husband|partner|girlfriend|boyfriend|sons?"
             r"|daughters?|child(?:ren)?|kids?|mother|father|mum|mom|dad|parents?|brother|sister"
             r"|friend|neighbou?r|boss|manager|colleague|co-?worker|landlord|doctor)\b"
@@ -72,24 +73,24 @@ _PERSONAL: Final = (
     ),
     (
         "an identity document",
-        re.compile(
+        pattern_of(
             r"\b(?:passport|driver'?s licen[cs]e|date of birth|born on|ssn)\b", re.IGNORECASE
         ),
     ),
     (
         "a password",
-        re.compile(r"\b(?:password|passphrase|pin code|api key|secret key)\b", re.IGNORECASE),
+        pattern_of(r"\b(?:password|passphrase|pin code|api key|secret key)\b", re.IGNORECASE),
     ),
     (
         "someone's convictions",
-        re.compile(
+        pattern_of(
             r"\b(?:religio\w{1,4}|political (?:view|party)|votes? for"
             r"|sexual\w{0,6}|union member)\b",
             re.IGNORECASE,
         ),
     ),
 )
-_CARD: Final = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+_CARD: Final = pattern_of(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
 
 
 def cautions(text: str, redactor: Redactor | None = None) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ imported. What is not in it is unknown, and stays so.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,11 +16,12 @@ from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Part, Usage
 from mindstone_tui.core.lockdown import litellm_folder
+from mindstone_tui.core.patterns import pattern_of
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
-_DATE: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
+_DATE: Final = pattern_of(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
 """How providers name one day's version of a model."""
-_TIER: Final = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_TIER: Final = pattern_of(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class Prices(Part):

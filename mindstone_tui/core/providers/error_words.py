@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mindstone_tui.core.bounded_json import read_object
+from mindstone_tui.core.patterns import pattern_of
 
 _STATUS: Final = {
     "invalid_request_error": 400,
@@ -27,9 +28,9 @@ _STATUS: Final = {
 }
 """What an error in the middle of a stream would have been as a status."""
 _LABEL: Final = r"\w+(?:Error|Exception|Timeout)"
-_LABELS: Final = re.compile(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
-_ADVICE: Final = re.compile(r"\.? Handle with `litellm\.\w+`\.?$")
-_BYTES: Final = re.compile(r"^b(['\"])(.*)\1$", re.DOTALL)
+_LABELS: Final = pattern_of(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
+_ADVICE: Final = pattern_of(r"\.? Handle with `litellm\.\w+`\.?$")
+_BYTES: Final = pattern_of(r"^b(['\"])(.*)\1$", re.DOTALL)
 
 
 def plain_words(message: str) -> str:

@@ -6,7 +6,6 @@ recorded ones. The provider's own words are quoted, on one line, bounded, and wi
 
 from __future__ import annotations
 
-import email.utils
 import re
 import time
 from collections.abc import Mapping
@@ -23,10 +22,11 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.error_words import plain_words
 from mindstone_tui.core.providers.stream import field
 
-_TOO_LONG: Final = re.compile(
+_TOO_LONG: Final = pattern_of(
     r"context[_ ]length[_ ]exceeded|context[_ ]window[_ ]exceeded|exceed_context_size"
     r"|maximum context length|max(?:imum)? prompt length|context (?:length|window|size|limit)"
     r"[^.]{0,40}(?:exceed|too (?:long|large|small))"
@@ -42,25 +42,25 @@ _TOO_LONG: Final = re.compile(
     r"|too long to fit into the model|longer than the maximum model length",
     re.IGNORECASE,
 )
-_CONTENT: Final = re.compile(
+_CONTENT: Final = pattern_of(
     r"content[_ ](?:policy|filter|management)|responsible ?ai|safety (?:system|settings|filter)",
     re.IGNORECASE,
 )
-_QUOTA: Final = re.compile(
+_QUOTA: Final = pattern_of(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|payment required",
     re.IGNORECASE,
 )
-_DNS: Final = re.compile(
+_DNS: Final = pattern_of(
     r"name or service not known|getaddrinfo|nodename nor servname|temporary failure in name|"
     r"name resolution|dns",
     re.IGNORECASE,
 )
-_TLS: Final = re.compile(r"certificate|\bssl\b|\btls\b|wrong_version_number", re.IGNORECASE)
-_REFUSED: Final = re.compile(
+_TLS: Final = pattern_of(r"certificate|\bssl\b|\btls\b|wrong_version_number", re.IGNORECASE)
+_REFUSED: Final = pattern_of(
     r"connection refused|connect call failed|all connection", re.IGNORECASE
 )
-_SLOW: Final = re.compile(r"timed? ?out|timeout", re.IGNORECASE)
-_SECRET: Final = re.compile(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
+_SLOW: Final = pattern_of(r"timed? ?out|timeout", re.IGNORECASE)
+_SECRET: Final = pattern_of(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
 
 _BE_PATIENT: Final = "Try again, raise models.timeout, or choose another model."
 
@@ -118,6 +118,8 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     told = lowered.get("retry-after", "")
     if (seconds := _number(told)) is not None:
         return seconds
+    import email.utils  # drags half of the standard library in, for a header that few servers send
+
     try:
         moment = email.utils.parsedate_to_datetime(told).timestamp()
     except (ValueError, TypeError, OverflowError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 import time
 import tomllib
 from pathlib import Path
@@ -18,9 +17,10 @@ import msgspec
 
 from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import ConfigError, UsageError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 
-_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
+_NAME: Final = pattern_of(r"[a-z0-9_]{1,64}")
 _SIGN: Final = "(in the keyring)"
 _SERVICE: Final = "mindstone"
 _GRUDGE: Final = 60.0

@@ -6,14 +6,14 @@ With tools, a model answers with one JSON object under a grammar: {"tool":"answe
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core.patterns import pattern_of
 
-_ANSWER: Final = re.compile(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
+_ANSWER: Final = pattern_of(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LONGEST_LOOP: Final = 400
 _ENOUGH_LOOPED: Final = 96

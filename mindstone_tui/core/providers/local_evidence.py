@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mindstone_tui.core.languages import ENGLISH, language_of
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.words import STOPWORDS, fold, plain_words, tokens_of
 
 NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
@@ -32,7 +33,7 @@ _TIMES: Final = (
 )
 _HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 _KINDS: Final = tuple(
-    (re.compile(asked, re.IGNORECASE), re.compile(answered, re.IGNORECASE))
+    (pattern_of(asked, re.IGNORECASE), pattern_of(answered, re.IGNORECASE))
     for asked, answered in (
         (
             r"\bhow (?:much|many|high|big|large|old|far|deep|wide|tall|heavy|fast)\b"
@@ -48,18 +49,18 @@ _KINDS: Final = tuple(
     )
 )
 """What some questions ask for, and what an answer must hold to be one."""
-_IS_YES_OR_NO: Final = re.compile(
+_IS_YES_OR_NO: Final = pattern_of(
     r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had|am)\b",
     re.IGNORECASE,
 )
-_ASKS_WHO: Final = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
-_IS_QUESTION: Final = re.compile(
+_ASKS_WHO: Final = pattern_of(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_IS_QUESTION: Final = pattern_of(
     r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
 )
-_SENTENCE: Final = re.compile(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
-_FIGURE: Final = re.compile(r"\d[\d.,:/-]*\d")
+_SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
+_FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
 _SHORTEST_NAME: Final = 3
-_ENDING: Final = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
+_ENDING: Final = pattern_of(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
 
 
 def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:

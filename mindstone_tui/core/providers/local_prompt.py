@@ -16,6 +16,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Request, ToolSchema
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of, unwrapped
@@ -60,8 +61,8 @@ _EXAMPLES: Final = (
 ANSWER: Final = "answer"
 """The tool that is none: saying something."""
 _FORM: Final = "Reply with one JSON object that names a tool, as in these examples:\n"
-_SEVERAL: Final = re.compile(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
-_ACTS: Final = re.compile(
+_SEVERAL: Final = pattern_of(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
+_ACTS: Final = pattern_of(
     r"\A\W*(?:please |now |then |can you |could you |would you )*"
     r"(?:show|open|read|cat|list|run|execute|start|create|write|make|edit|replace|change|rename"
     r"|search|find|grep|look|install|delete|remove|fix|add|update|build|test|check|commit)\b"

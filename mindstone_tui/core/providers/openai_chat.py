@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries import Message, Part, Request
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.catalogue import look_up
@@ -29,7 +30,7 @@ from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
 
 _OPENAI: Final = "https://api.openai.com/v1"
-_REASONING: Final = re.compile(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
+_REASONING: Final = pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
 _TAKES_TOP_K: Final = frozenset(
     {"openrouter", "together_ai", "fireworks_ai", "lm_studio", "hosted_vllm", "llamafile"}

@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,7 +18,6 @@ from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.entries import Part, Request, Usage
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import direct, litellm
 from mindstone_tui.core.providers.address import (
     VARIABLES,
     address_of,
@@ -36,13 +35,13 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
-from mindstone_tui.core.providers.discovery import FoundServer
 from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
 from mindstone_tui.core.providers.local_models import CATALOGUE, window_for
-from mindstone_tui.core.providers.local_provider import LocalProvider, why_not
-from mindstone_tui.core.providers.model_server import ModelServer
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.providers.discovery import FoundServer
 
 _LOCAL: Final = "local/"
 _MILLION: Final = 1e6
@@ -57,12 +56,15 @@ def resolve(
 ) -> Provider:
     """Who answers under this name, seen through the user's settings.
 
-    The guide explains the settings of the session that asks; without them, the defaults.
+    The guide explains the settings of the session that asks; without them, the defaults. What only
+    one kind of model needs is loaded for that kind.
     """
     if name == GUIDE:
         return Configured(GuideProvider(explained), settings)
     for model in CATALOGUE:
         if name == model.full_name:
+            from mindstone_tui.core.providers.local_provider import LocalProvider
+
             local = LocalProvider(model, places, settings, explained=explained)
             return Configured(local, settings)
     return Configured(_provider(name, settings, places, environ), settings)
@@ -77,6 +79,8 @@ def _provider(
         known = ", ".join((GUIDE, *(model.full_name for model in CATALOGUE)))
         raise UnknownName(f"There is no model {name!r}.", f"On this machine there can be {known}.")
     address = address_of(name, settings, places, environ)
+    from mindstone_tui.core.providers import direct, litellm
+
     return direct.direct_provider(address, settings) or litellm.RemoteProvider(address)
 
 
@@ -91,6 +95,8 @@ def default_model(settings: ModelSettings) -> str:
 
 def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     """The models that answer without a key and without a network; the guide always does."""
+    from mindstone_tui.core.providers.local_provider import why_not
+
     usable = (each.full_name for each in CATALOGUE if not why_not(places, each, settings))
     return [GUIDE, *usable]
 
@@ -102,6 +108,8 @@ def is_remote(name: str) -> bool:
 
 def warm_up(provider: Provider) -> None:
     """Begin, in the background, what makes the first request of a model slow."""
+    from mindstone_tui.core.providers.model_server import ModelServer
+
     asked = provider.behind if isinstance(provider, Configured) else provider
     if isinstance(asked, ModelServer):
         threading.Thread(target=asked.warm_up, name="warm-up", daemon=True).start()
@@ -236,6 +244,8 @@ def available(
 
 
 def _embedded(settings: ModelSettings, places: Places) -> Iterator[Availability]:
+    from mindstone_tui.core.providers.local_provider import why_not
+
     free = free_memory()
     for model in CATALOGUE:
         missing = why_not(places, model, settings)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +42,7 @@ from mindstone_tui.core.errors import (
     ScriptEnded,
     UnknownName,
 )
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
@@ -73,7 +73,7 @@ ERRORS: Final[dict[str, Callable[[], ProviderError]]] = {
 }
 """What `error` may name, and what it becomes."""
 
-_WORD: Final = re.compile(r"\s*\S+|\s+\Z")
+_WORD: Final = pattern_of(r"\s*\S+|\s+\Z")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

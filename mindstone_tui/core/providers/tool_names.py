@@ -12,16 +12,17 @@ import re
 from typing import Any, Final
 
 from mindstone_tui.core.entries import Message
+from mindstone_tui.core.patterns import pattern_of
 
 LONGEST_NAME: Final = 64
 LONGEST_ID: Final = 8_192
 """Gemini's calls carry a signature in their id, some kilobytes long."""
-STRICT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+STRICT_ID: Final = pattern_of(r"[A-Za-z0-9_-]{1,40}")
 """What the wire formats have in common."""
-NINE: Final = re.compile(r"[A-Za-z0-9]{9}")
+NINE: Final = pattern_of(r"[A-Za-z0-9]{9}")
 """What Mistral asks for."""
-_ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
-PLAIN_ID: Final = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_ID}}}")
+_ODD: Final = pattern_of(r"[^A-Za-z0-9_-]+")
+PLAIN_ID: Final = pattern_of(rf"[\x21-\x7e]{{1,{LONGEST_ID}}}")
 
 
 def valid_name(name: str) -> str:

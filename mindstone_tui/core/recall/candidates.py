@@ -95,9 +95,10 @@ class Lexicon:
         asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
 
-    def holding(self, term: str, passages: int) -> int:
-        """How many passages have a word, in its most common form."""
-        return max((self._count(stem, passages) for stem in self.stems(term)), default=0)
+    def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
+        """How many passages have each word, in its most common form."""
+        self._count_all([stem for each in stems for stem in each], passages)
+        return [max((self._holding[stem] for stem in each), default=0) for each in stems]
 
     def knows(self, word: str) -> bool:
         """Whether any passage has the word."""
@@ -125,16 +126,21 @@ class Lexicon:
         return dict(rows)
 
     def _count(self, stem: str, passages: int) -> int:
+        self._count_all((stem,), passages)
+        return self._holding[stem]
+
+    def _count_all(self, stems: Sequence[str], passages: int) -> None:
+        """Look words up that were not asked for since the history was about as long as now."""
         if abs(passages - self._counted_at) > self._counted_at // 100:
             self._holding.clear()
             self._counted_at = passages
-        count = self._holding.get(stem)
-        if count is None:
-            row = self._database.execute(
-                "select doc from vocabulary where term = ?", (stem,)
-            ).fetchone()
-            count = self._holding[stem] = row[0] if row else 0
-        return count
+        missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
+        if missing:
+            found = self._database.execute(
+                f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
+                missing,
+            )
+            self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
 
 
 def _shared_start(term: str, stem: str) -> str:
@@ -178,6 +184,8 @@ ASKS_ITSELF: Final = 0.5
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
+UNRELATED: Final = 0.35
+"""Closeness below which a word has nothing to do with what it was compared with."""
 FEW_TOKENS: Final = 20
 """The length from which that shows."""
 _A_FEW_BYTES: Final = FEW_TOKENS * BYTES_A_TOKEN
@@ -220,6 +228,23 @@ class Signals(msgspec.Struct):
     """By the model for many languages, less what is usual."""
 
 
+class AskedWords(msgspec.Struct, frozen=True):
+    """How near the candidates come to each word that was asked for."""
+
+    weights: Floats
+    """How much each word counts; together 1."""
+    rows: dict[str, int]
+    """By the passage's id, its row in what follows."""
+    nearness: Floats
+
+    def missing(self, passages: Iterable[str]) -> float:
+        """The share of what was asked for that none of these passages comes near to."""
+        rows = [self.rows[each] for each in passages if each in self.rows]
+        if not rows or not len(self.weights):
+            return 0.0
+        return float(self.weights[self.nearness[rows].max(axis=0) < UNRELATED].sum())
+
+
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """What an index has to say about a question."""
 
@@ -230,6 +255,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """How much was asked for: the rarity of the question's words, together."""
     unknown: tuple[str, ...] = ()
     """Names in the question that this history does not have."""
+    matched: AskedWords | None = None
+    """Word by word, where passages could be compared so."""
 
 
 class Across(msgspec.Struct, frozen=True):
@@ -295,7 +322,7 @@ class Gatherer:
                 row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
                 for row, near in signals.other.items()
             }
-        near = self._closeness(asked, [row for row, _, _ in found], passages)
+        near, matched = self._closeness(asked, found, passages)
         uses = self._uses([passage.entry for _, _, passage in found])
         ours = {
             row
@@ -323,6 +350,7 @@ class Gatherer:
             passages=passages,
             asked=matches.asked,
             unknown=tuple(name for name in question.names if not self._lexicon.knows(name)),
+            matched=matched,
         )
 
     def passages(self) -> int:
@@ -330,10 +358,14 @@ class Gatherer:
         row = self._database.execute("select max(row) from passages").fetchone()
         return int(row[0] or 0) if row else 0
 
-    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+    def stems(self, terms: Sequence[str]) -> list[list[str]]:
+        """The forms in which words are looked up; the same in every index."""
+        return [self._lexicon.stems(term) for term in terms]
+
+    def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many there are, and how many hold each of these words."""
         passages = self.passages()
-        return passages, [self._lexicon.holding(term, passages) for term in terms]
+        return passages, self._lexicon.holding(stems, passages)
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""
@@ -433,20 +465,24 @@ class Gatherer:
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
-        self, asked: Encoded | None, rows: Sequence[int], passages: int
-    ) -> dict[int, float]:
+        self, asked: Encoded | None, found: Sequence[_Read], passages: int
+    ) -> tuple[dict[int, float], AskedWords | None]:
+        """By row, how close it comes beyond what is usual; and word by word."""
         if asked is None or not len(asked.token_vectors):
-            return {}
-        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
+            return {}, None
+        from mindstone_tui.core.recall.closeness import asked_tokens, closeness, word_weights
 
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
-        stored = self._tokens(rows)
+        stored = self._tokens([row for row, _, _ in found])
         ordinary = self._usual_closeness(tokens, passages)
-        measured = closeness(tokens, list(stored.values())).tolist()
-        return {
-            row: near - ordinary - by_chance(kept)
-            for (row, kept), near in zip(stored.items(), measured, strict=True)
+        measured = closeness(tokens, list(stored.values()))
+        near = {
+            row: whole - ordinary - by_chance(kept)
+            for (row, kept), whole in zip(stored.items(), measured.whole.tolist(), strict=True)
         }
+        places = {row: at for at, row in enumerate(stored)}
+        ids = {passage.id: places[row] for row, _, passage in found if row in places}
+        return near, AskedWords(word_weights(tokens), ids, measured.words)
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
         from mindstone_tui.core.recall.closeness import closeness
@@ -456,7 +492,8 @@ class Gatherer:
             spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
-        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        near = closeness(tokens, self._background).whole
+        measured = near.mean() if self._background else 0.0
         return usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 import msgspec
@@ -147,7 +147,7 @@ _LAST_LAYER: Final = "l5.ln2"
 
 def _load_runtime() -> tuple[Any, Any]:
     """Tokenizer and session; both imports are heavy and may be missing, so they wait until here."""
-    home = files("mindstone_tui.core.recall") / "minilm"
+    home = Path(__file__).with_name("minilm")
     try:
         from tokenizers import Tokenizer
 

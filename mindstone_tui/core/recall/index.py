@@ -346,9 +346,13 @@ class RecallIndex:
             and self._languages.there_are()
         )
 
-    def holding(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+    def stems(self, terms: Sequence[str]) -> list[list[str]]:
+        """What `holding` looks for; the same whichever index is asked."""
+        return self._guarded(lambda: self._gatherer.stems(terms))
+
+    def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many passages there are, and how many hold each of these words; quickly."""
-        return self._guarded(lambda: self._gatherer.holding(terms))
+        return self._guarded(lambda: self._gatherer.holding(stems))
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""

@@ -10,6 +10,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
@@ -39,7 +40,7 @@ RAISED: Final = (0.4, 0.6, 0.8)
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
-_REFERS_BACK: Final = re.compile(
+_REFERS_BACK: Final = pattern_of(
     r"\b(?:that|this|those|these|it|its|them|they|same|again|earlier|before|previous(?:ly)?|above"
     r"|the (?:error|bug|file|issue|problem|one|other|first|second|last))\b",
     re.IGNORECASE,

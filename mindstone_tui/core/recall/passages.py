@@ -33,6 +33,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
 
 Form = Literal["prose", "code"]
@@ -114,9 +115,9 @@ def spoken_date(ts: str) -> str:
     return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}" if moment else ""
 
 
-_FENCE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = pattern_of(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _PAUSES: Final = tuple(
-    re.compile(pattern)
+    pattern_of(pattern)
     for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？؟])\s+|(?<=[。！？])", r"\s+")
 )
 _LEAST: Final = 0.4
@@ -181,13 +182,13 @@ _TROUBLE: Final = (
     *("not found", "cannot"),
 )
 """What stands in a line that tells of an error."""
-_ERROR: Final = re.compile(
+_ERROR: Final = pattern_of(
     r"\b(?i:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
     r"|cannot)\b|\bE[A-Z]{4,}\b"
 )
-_ERRNO: Final = re.compile(r"E[A-Z]{4}")
+_ERRNO: Final = pattern_of(r"E[A-Z]{4}")
 _LONGEST_ERROR: Final = 160
-_TELLING: Final = re.compile(
+_TELLING: Final = pattern_of(
     r"(?<![\w.~-])[\w.~-]*+(?:[/\\][\w.@-]++){2,}+(?::\d++)?"  # paths
     r"|\b(?:[\w-]++\.[a-z]{1,4}\d?:\d++\b"  # file.ts:42
     r"|[a-z]++(?:[A-Z][a-z0-9]++)++\b"  # camelCase

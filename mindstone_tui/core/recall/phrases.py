@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from mindstone_tui.core.languages import SMALL_WORDS
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.words import fold, words_of
 
 Intent = Literal["nothing", "asks", "tells"]
@@ -163,9 +164,9 @@ _PAST: Final = MappingProxyType(
     }
 )
 
-_SENTENCE: Final = re.compile(r"[^.!?。！？؟;\n]+[.!?。！？؟;]*")
-_MARKED: Final = re.compile(r"[?？؟]")
-_GREEK_MARK: Final = re.compile(r"[;?]\W*$")
+_SENTENCE: Final = pattern_of(r"[^.!?。！？؟;\n]+[.!?。！？؟;]*")
+_MARKED: Final = pattern_of(r"[?？؟]")
+_GREEK_MARK: Final = pattern_of(r"[;?]\W*$")
 
 
 def intent_in(text: str, language: str) -> Intent:

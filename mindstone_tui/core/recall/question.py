@@ -9,14 +9,15 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
-_WHEN: Final = re.compile(
+_WHEN: Final = pattern_of(
     r"\b(?:when|how long|how recently|since when|until when|what (?:date|day|month|year|time|week)"
     r"|which (?:date|day|month|year|week)|wann|cuándo|cuando|quand|когда)\b|什么时候|いつ|متى",
     re.IGNORECASE,
 )
-_TIME: Final = re.compile(
+_TIME: Final = pattern_of(
     r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|last|next|weekend|weekly|monthly|daily"
     r"|(?:this|every|each) (?:week|month|year|morning|evening|summer|winter|spring|autumn|fall)"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
@@ -24,11 +25,11 @@ _TIME: Final = re.compile(
     r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
     re.IGNORECASE,
 )
-_ASKS: Final = re.compile(r"[?？؟]\W*$")
-_MARKS: Final = re.compile(r"[?？؟¿]")
+_ASKS: Final = pattern_of(r"[?？؟]\W*$")
+_MARKS: Final = pattern_of(r"[?？؟¿]")
 _LAST_SIGNS: Final = 16
 """Characters at the end of a text among which its last question mark stands."""
-_NAME: Final = re.compile(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
+_NAME: Final = pattern_of(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
 MONTHS: Final = (
     "January",
     "February",
@@ -43,8 +44,8 @@ MONTHS: Final = (
     "November",
     "December",
 )
-_MONTH: Final = re.compile("|".join(rf"\b{month}\b" for month in MONTHS))
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
+_MONTH: Final = pattern_of("|".join(rf"\b{month}\b" for month in MONTHS))
+_YEAR: Final = pattern_of(r"\b(?:19|20)\d\d\b")
 _FIRST_PERSON: Final = frozenset({"i", "me", "my", "mine", "im", "ive", "id", "we", "our", "us"})
 _SECOND_PERSON: Final = frozenset({"you", "your", "yours", "youve"})
 

@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import StatementKind, Utterance, parts_of, recognise
 
-_MARK: Final = re.compile(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+_MARK: Final = pattern_of(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
 """In capitals, as people write it who mean it."""
 _STANDS: Final = frozenset({"rule", "memory", "preference"})
 _READ: Final = 20_000

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.names import Promise, is_constant, is_firm, promise_of
 from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.values import (
@@ -30,7 +31,7 @@ WORDS = (b"pass", b"pw", b"secret", b"token", b"key", b"auth", b"mnemonic")
 _NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 _LONGEST_NAME, _LONGEST_JUDGED, _LONGEST_QUOTED, _LONGEST_LINE = 48, 256, 600, 240
 
-_NAME_END = re.compile(
+_NAME_END = pattern_of(
     r"([A-Za-z0-9_-]{0,40}+)(\\{0,3}[\"'`]|\*\*)?\]?(?:\[\d{0,5}\]| \[[\w*]{1,24}\])?([ \t]{0,8}+)"
 )
 """The rest of a name, the quote that closes it, what a prompt offers, and the space after it."""
@@ -40,13 +41,13 @@ _TO_VALUE = (
     r"(?:[^A-Za-z_.:/\s\"'`<>\\;,(){}\[\]-]|(?<=[a-z])[A-Z]{2}|(?<=[A-Z]{3})[a-z])))"
 )
 """To a quoted value, or to a bare one that is more than plain words."""
-_SIGN = re.compile(r"(?:=>|:=|\?=|={1,3}|:(?!:))" + _TO_VALUE)
-_TYPED = re.compile(
+_SIGN = pattern_of(r"(?:=>|:=|\?=|={1,3}|:(?!:))" + _TO_VALUE)
+_TYPED = pattern_of(
     r":[ \t]{0,2}[&A-Za-z_][\w<>&|\[\]'. ]{0,30}=(?=[ \t]{0,2}\\{0,3}[\"'])" + _TO_VALUE
 )
-_PAIR = re.compile(r"[\s,+\d/>\\nrt]{0,60}+<?[\"']?value\\{0,3}[\"']?[ \t]{0,4}[:=>]" + _TO_VALUE)
-_PROSE = re.compile(r"(?:is|was|to):?(?=[ \t])" + _TO_VALUE)
-_BLANK, _NEXT = re.compile(_TO_VALUE), re.compile(r"[,(>]" + _TO_VALUE)
+_PAIR = pattern_of(r"[\s,+\d/>\\nrt]{0,60}+<?[\"']?value\\{0,3}[\"']?[ \t]{0,4}[:=>]" + _TO_VALUE)
+_PROSE = pattern_of(r"(?:is|was|to):?(?=[ \t])" + _TO_VALUE)
+_BLANK, _NEXT = pattern_of(_TO_VALUE), pattern_of(r"[,(>]" + _TO_VALUE)
 
 _WAYS: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
     "=": (("=", _SIGN),),
@@ -68,17 +69,17 @@ _NO_NAME_OR_LETTER = _NO_NAME | frozenset("abcdefghijklmnopqrstuvwxyz")
 """The same after a word that means something else when it goes on: "keyboard", "author"."""
 _SIGNS = "=:?,>(\n\r\\/"
 
-_BARE = re.compile(rf"[^\s\"'`<>\\;,(){{}}\[\]]{{4,{_LONGEST_JUDGED}}}+")
-_REST = re.compile(r"[^\s\"'`<>\\;,(){}\[\]]*+")
-_WORDS_BEFORE = re.compile(r"(?<![^\s\"'`([{<>=:,;*|])(?:[A-Za-z]{1,16} ){1,2}\Z")
+_BARE = pattern_of(rf"[^\s\"'`<>\\;,(){{}}\[\]]{{4,{_LONGEST_JUDGED}}}+")
+_REST = pattern_of(r"[^\s\"'`<>\\;,(){}\[\]]*+")
+_WORDS_BEFORE = pattern_of(r"(?<![^\s\"'`([{<>=:,;*|])(?:[A-Za-z]{1,16} ){1,2}\Z")
 """One or two words, as in "the public key" or "API key"."""
-_PARAMETER = re.compile(r"&[\w.-]{1,40}=")
+_PARAMETER = pattern_of(r"&[\w.-]{1,40}=")
 _MOST_EQUALS = 4
 """More of them make a chain of assignments, which no password is."""
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
-_SORTS = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"[0-9]"))
-_MIXED = re.compile(r"[A-Za-z]+[0-9!@#$%^&*]+[A-Za-z0-9]")
-_PUBLIC = re.compile(r"M[CFGHI][A-Za-z0-9]{2}|[A-Za-z0-9+/]{43}=\Z|AAAA[BCE]3Nza|sha\d")
+_IDENTIFIER = pattern_of(r"[A-Za-z_]\w*\Z")
+_SORTS = (pattern_of(r"[a-z]"), pattern_of(r"[A-Z]"), pattern_of(r"[0-9]"))
+_MIXED = pattern_of(r"[A-Za-z]+[0-9!@#$%^&*]+[A-Za-z0-9]")
+_PUBLIC = pattern_of(r"M[CFGHI][A-Za-z0-9]{2}|[A-Za-z0-9+/]{43}=\Z|AAAA[BCE]3Nza|sha\d")
 """How public keys and digests begin, or all they are."""
 _CALLED, _ENDED = ("(", "[", "{"), ("", "\n", "\r", '"', "\\")
 _APART = (*_ENDED, " ", "\t", "&", "'", ";")

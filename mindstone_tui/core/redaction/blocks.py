@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.scan import Scan
 
 __all__ = ["LONGEST_BLOCK", "open_block", "private_keys", "putty_keys"]
@@ -13,29 +14,29 @@ LONGEST_BLOCK = 20_000
 """No private key has more characters than this."""
 
 _NAMED = r"[A-Za-z0-9 ]{0,40}(?:PRIVATE KEY(?: BLOCK)?|Static key V1)-----"
-_HEAD, _TAIL = re.compile(rf"-----BEGIN {_NAMED}"), re.compile(rf"-----END {_NAMED}")
+_HEAD, _TAIL = pattern_of(rf"-----BEGIN {_NAMED}"), pattern_of(rf"-----END {_NAMED}")
 _BETWEEN = r"(?:\\{1,3}[nrt]|[\s\"'+,>|#*:→-]|\d(?=[\d\s:→|]))"
 """What may stand around the lines of a key: quotes, escaped line ends, line numbers, a diff."""
-_BODY = re.compile(
+_BODY = pattern_of(
     rf"(?:{_BETWEEN}{{1,20}}[A-Z][A-Za-z-]{{2,20}}: [^\n\\]{{1,80}}){{0,6}}"
     rf"(?:{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{24,}}+)+"
 )
-_LAST_LINE = re.compile(rf"{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}}(?![\w-])")
-_TO_TAIL = re.compile(rf"(?:{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}})?{_BETWEEN}{{1,40}}-----END ")
-_KEYED = re.compile(r"[A-Za-z0-9+/]{40,}|(?:[A-Za-z0-9+/]{16,}\s{1,8}){2}")
+_LAST_LINE = pattern_of(rf"{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}}(?![\w-])")
+_TO_TAIL = pattern_of(rf"(?:{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}})?{_BETWEEN}{{1,40}}-----END ")
+_KEYED = pattern_of(r"[A-Za-z0-9+/]{40,}|(?:[A-Za-z0-9+/]{16,}\s{1,8}){2}")
 
-_BREAK = re.compile(r"\n|\\{1,3}n")
+_BREAK = pattern_of(r"\n|\\{1,3}n")
 _AROUND = " \t\r\"'+,>|#*:→0123456789"
 _MARGIN = r"\s{0,12}\d{0,5}[\s\"'+,>|#*:→]{0,12}"
 _END_OF_LINE = r"[\s\"',+\\r]{0,12}\Z"
-_SHORT_LINE = re.compile(
+_SHORT_LINE = pattern_of(
     rf"{_MARGIN}([A-Za-z0-9+/]{{2,80}}={{0,2}}|=[A-Za-z0-9+/]{{4}}){_END_OF_LINE}"
 )
-_LONG_LINE = re.compile(rf"{_MARGIN}([A-Za-z0-9+/]{{40,}}={{0,2}}){_END_OF_LINE}")
-_LAST_RUN = re.compile(rf"[A-Za-z0-9+/]{{16,80}}={{0,2}}{_END_OF_LINE}")
-_UNFINISHED = re.compile(rf"[A-Za-z0-9+/=]{{0,80}}{_END_OF_LINE}")
-_HEADER = re.compile(rf"{_MARGIN}[A-Z][A-Za-z-]{{2,20}}: .{{1,80}}\Z")
-_PUTTY = re.compile(
+_LONG_LINE = pattern_of(rf"{_MARGIN}([A-Za-z0-9+/]{{40,}}={{0,2}}){_END_OF_LINE}")
+_LAST_RUN = pattern_of(rf"[A-Za-z0-9+/]{{16,80}}={{0,2}}{_END_OF_LINE}")
+_UNFINISHED = pattern_of(rf"[A-Za-z0-9+/=]{{0,80}}{_END_OF_LINE}")
+_HEADER = pattern_of(rf"{_MARGIN}[A-Z][A-Za-z-]{{2,20}}: .{{1,80}}\Z")
+_PUTTY = pattern_of(
     r"private-lines:[ \t]{0,4}\d{1,4}(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){1,16}"
     r"((?:[A-Za-z0-9+/=]{16,}+(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){0,12})+)",
     re.IGNORECASE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.contexts import Matches
 from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.values import is_stand_in, looks_chosen
@@ -17,7 +18,7 @@ _USER = r"[\"']?[^\s:\"'=]{1,60}:"
 def _option(
     letters: str, programs: str, option: str
 ) -> tuple[str, re.Pattern[str], re.Pattern[str]]:
-    return letters, re.compile(rf"(?:\b|\\[nt])(?:{programs})\b"), re.compile(option + _VALUE)
+    return letters, pattern_of(rf"(?:\b|\\[nt])(?:{programs})\b"), pattern_of(option + _VALUE)
 
 
 _OPTIONS = (
@@ -42,10 +43,10 @@ _OPTIONS = (
     _option("w", r"ldap\w+", " -w "),
     _option("b", r"htpasswd", r" -[A-Za-z]*b[A-Za-z]* \S+ \S+ "),
 )
-_SECURED = re.compile(
+_SECURED = pattern_of(
     r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
 )
-_CANDIDATE = re.compile(rb" -(?:[puawb]|-(?:user|proxy-user|auth))")
+_CANDIDATE = pattern_of(rb" -(?:[puawb]|-(?:user|proxy-user|auth))")
 _BY_LETTER = {
     ord(letter): [(program, option) for letters, program, option in _OPTIONS if letter in letters]
     for letter in "puawb-"

@@ -6,6 +6,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.values import (
     is_example,
@@ -33,18 +34,18 @@ Matches = Iterator[tuple[str, int, int]]
 
 # Addresses
 
-_URL = re.compile(
+_URL = pattern_of(
     r"://(?P<user>[^\s:/@\"'<>`?#]{0,100}):(?P<value>(?:(?!://)[^\s\"'<>`\\]){1,200})@(?=[\w\[.-])"
 )
-_PORT_AND_PATH = re.compile(r"\d{1,5}[/?#,]")
+_PORT_AND_PATH = pattern_of(r"\d{1,5}[/?#,]")
 _COMMON = words(
     "password passwd pass pwd pw secret test user username admin root guest postgres mysql foo bar"
     " baz token key changeit changeme example mypassword mypass mysecretpassword mysecret"
     " yourpassword apikey auth"
 )
 """Words that stand in for a password in every manual."""
-_TEMPLATE = re.compile(r"[{}]|\$[\w(]|%[sdr(]|<|\*{2}")
-_WEBHOOK = re.compile(
+_TEMPLATE = pattern_of(r"[{}]|\$[\w(]|%[sdr(]|<|\*{2}")
+_WEBHOOK = pattern_of(
     r"hooks\.slack\.com/[a-z]{4,12}/(?P<a>[A-Za-z0-9+/]{30,})"
     r"|hooks/\d{15,22}/(?P<b>[A-Za-z0-9_-]{60,})"
     r"|hook(?:b2)?/(?P<c>[0-9a-f-]{36}@[0-9a-f-]{36}/\w{1,40}/[0-9a-f]{32}/[\w-]{36,})"
@@ -91,7 +92,7 @@ def webhooks(scan: Scan) -> Matches:
 
 # Headers
 
-_HEADER = re.compile(
+_HEADER = pattern_of(
     r"authorization\\{0,3}[\"'`]?\]?[ \t]{0,4}[:=,][ \t]{0,4}[bf]?\\{0,3}[\"'`]?"
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9-]{1,20})[ \t]{1,4})?"
     r"(?:[A-Za-z]{1,12}=\\?\"?)?(?P<value>[A-Za-z0-9._~+/=:-]{6,})",
@@ -99,7 +100,7 @@ _HEADER = re.compile(
 )
 
 
-_USER_AND_PASSWORD = re.compile(
+_USER_AND_PASSWORD = pattern_of(
     r"auth[A-Za-z]{0,12}[ \t]{0,2}[=(:]{1,2}[ \t]{0,2}[(\[]?\\?[\"'][^\"'\n]{1,60}[\"'],[ \t]{0,2}"
     r"\\?[\"'](?P<value>[^\"'\n\\]{4,100})\\?[\"']",
     re.IGNORECASE,
@@ -134,13 +135,13 @@ def _is_basic(value: str) -> bool:
 
 # Logins
 
-_NETRC = re.compile(r"(?:.*\s)?login\s{1,8}\S{1,100}\s{1,8}\Z", re.DOTALL)
-_NETRC_VALUE = re.compile(r"password\s{1,8}(?P<value>[^\s\"'\\]{4,200})")
-_CHANGED = re.compile(
+_NETRC = pattern_of(r"(?:.*\s)?login\s{1,8}\S{1,100}\s{1,8}\Z", re.DOTALL)
+_NETRC_VALUE = pattern_of(r"password\s{1,8}(?P<value>[^\s\"'\\]{4,200})")
+_CHANGED = pattern_of(
     r"(?:.*[\s\"'])?[^\s:\"'|]{1,60}:(?P<value>[^\s\"'|]{4,100})[\"']?\s{0,4}"
     r"\|\s{0,4}(?:sudo )?ch\Z"
 )
-_SQL = re.compile(
+_SQL = pattern_of(
     r"identified by (?:password )?\\?['\"](?P<value>[^'\"\n\\]{4,200})", re.IGNORECASE
 )
 _BEFORE_LOGIN = 120
@@ -171,7 +172,7 @@ def sql_logins(scan: Scan) -> Matches:
 
 # Hashes of passwords
 
-_HASH = re.compile(
+_HASH = pattern_of(
     r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}"
     r"|\$(?:1|5|6|7|y|gy|apr1|sha1|md5)\$[^\s:$\"'\\]{1,40}\$[./A-Za-z0-9$]{20,}"
     r"|\$[PHS]\$[./A-Za-z0-9]{28,}"
@@ -180,7 +181,7 @@ _HASH = re.compile(
     r"|\$pbkdf2[a-z0-9-]{0,10}\$[^\s$]{1,20}\$[A-Za-z0-9+/.]{8,}\$[A-Za-z0-9+/.]{16,}"
     r"|\$krb5\w{2,8}\$\S{40,4000}"
 )
-_FURTHER = re.compile(
+_FURTHER = pattern_of(
     r"\$[^\s$\"'\\]{0,60}(?:\$[A-Za-z0-9+/=._-]{20,200}(?::[A-Za-z0-9+/=]{20,60})?){1,2}"
 )
 _HASH_NAMES = "12567abgkmpsyPHS"
@@ -208,7 +209,7 @@ def hashes(scan: Scan) -> Matches:
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TOKEN_SIGNS = _LETTERS + "0123456789_-.~+/%"
-_REST = re.compile(r"[A-Za-z0-9_.~+/%=-]*+")
+_REST = pattern_of(r"[A-Za-z0-9_.~+/%=-]*+")
 _REACH, _LONGEST_HEAD, _JWK = 70, 16, 600
 _SIGNS = " \t\"'=:>}\\"
 _SCHEMES = words("bearer basic ssws splunk negotiate apikey token")
@@ -216,8 +217,8 @@ _NAMES = words("pat jwt psk hmac sas webhook credential credentials cred creds")
 _PARAMETERS = words("sessionid sessid phpsessid jsessionid sid session sig signature")
 _VENDOR_SIZES = frozenset((32, 36, 37, 40, 42, 64))
 _HASHERS = words("sha ssha md smd")
-_TELLING = re.compile(r"key|token|auth|secret|api")
-_VENDOR = re.compile(
+_TELLING = pattern_of(r"key|token|auth|secret|api")
+_VENDOR = pattern_of(
     r"algolia|asana|assemblyai|cloudflare|codecov|cohere|datadog|deepgram|fastly|heroku|hetzner"
     r"|linode|mistral|okta|opsgenie|pagerduty|postmark|rollbar|snyk|together|travis|vercel|vultr"
     r"|wandb|zendesk"

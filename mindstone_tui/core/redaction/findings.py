@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
+
 __all__ = ["PLACEHOLDER", "Blackened", "Finding", "Redacted", "blackened", "fingerprint", "told"]
 
-PLACEHOLDER = re.compile(r"\[redacted:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{4}\]")
+PLACEHOLDER = pattern_of(r"\[redacted:([A-Za-z0-9_.-]{1,64}):[0-9a-f]{4}\]")
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -9,20 +9,21 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.scan import LEAST_RUN, Scan
 
 __all__ = ["KnownValues", "password_in", "secrets_of", "without_password"]
 
 _SHORTEST = 8
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern_of(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH|DSN|PAT|COOKIE)"
     r"(?:$|_(?!URL$|URI$|HOST$|PATH$|FILE$|DIR$|SOCK$|NAME$|TYPE$|ENDPOINT$))|APIKEY",
     re.IGNORECASE,
 )
-_HARMLESS_VALUE = re.compile(r"(?:true|false|none|null|yes|no|\d{1,12}|/[\w./-]*|~/.*)\Z", re.I)
-_USER_INFO = re.compile(r"(://[^:/?#]*):[^/]*@")
-_PASSWORD_OPTION = re.compile(r"((?:password|passfile|sslpassword)=)[^&]*", re.IGNORECASE)
-_RUN = re.compile(rf"[A-Za-z0-9_-]{{{LEAST_RUN},}}")
+_HARMLESS_VALUE = pattern_of(r"(?:true|false|none|null|yes|no|\d{1,12}|/[\w./-]*|~/.*)\Z", re.I)
+_USER_INFO = pattern_of(r"(://[^:/?#]*):[^/]*@")
+_PASSWORD_OPTION = pattern_of(r"((?:password|passfile|sslpassword)=)[^&]*", re.IGNORECASE)
+_RUN = pattern_of(rf"[A-Za-z0-9_-]{{{LEAST_RUN},}}")
 
 
 def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:

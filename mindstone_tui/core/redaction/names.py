@@ -6,10 +6,10 @@ secret although a telling word is in each of them; "DB_PASSWORD_PROD" and "x-api
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 from functools import lru_cache
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.values import words
 
 __all__ = ["Promise", "is_constant", "is_firm", "promise_of"]
@@ -29,7 +29,7 @@ class Promise(IntEnum):
     """Chosen by a person: possibly short."""
 
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = pattern_of(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _PASSWORDS = words("password passwd passphrase passcode passwort pwd pass psw pw psk mnemonic")
 _TOKENS = words("token tokens pat jwt bearer apikey apitoken authtoken cookie sid")

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.blocks import LONGEST_BLOCK, open_block
 from mindstone_tui.core.redaction.findings import Redacted
 from mindstone_tui.core.redaction.redactor import Redactor, Span, blacked_out
@@ -24,10 +25,10 @@ _LONGEST_HELD = LONGEST_BLOCK + 4096
 _OVERLAP = 4096
 """Characters that stay when a text without any end of a word grows longer than that."""
 
-_TELLING = re.compile(
+_TELLING = pattern_of(
     r"pass|pw|secret|token|key|auth|mnemonic|login|echo |identified|securestring", re.I
 )
-_UNFINISHED = re.compile(
+_UNFINISHED = pattern_of(
     r"(?:(?:pass|pw|secret|token|key|auth)[A-Za-z0-9_-]{0,40}[\"'`\]]{0,2}[\s,+\d/>\\nrt]{0,60}"
     r"|login\s{1,8}\S{1,100}\s{1,8})\Z",
     re.IGNORECASE,

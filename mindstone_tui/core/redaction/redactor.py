@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.assignments import WORDS, assigned
 from mindstone_tui.core.redaction.blocks import private_keys, putty_keys
 from mindstone_tui.core.redaction.commands import command_passwords
@@ -55,7 +56,7 @@ _NETS: tuple[tuple[bytes, Callable[[Scan], Matches]], ...] = (
 
 _LITERALS = tuple(dict.fromkeys(literal for literal, _ in _NETS))
 _SHORT = 300
-_SUSPICIOUS = re.compile(
+_SUSPICIOUS = pattern_of(
     b"[a-z0-9_+/-]{%d}|%s" % (LEAST_RUN, b"|".join(re.escape(literal) for literal in _LITERALS))
 )
 """For a short text one pattern is cheaper than many searches."""

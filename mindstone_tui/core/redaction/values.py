@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from mindstone_tui.core.patterns import pattern_of
+
 __all__ = [
     "STRANGE",
     "is_example",
@@ -63,7 +65,7 @@ _FOLLOWERS = {
 """The letters that commonly follow a letter in words and names."""
 
 _NATURAL = frozenset(first + second for first, after in _FOLLOWERS.items() for second in after)
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PIECE = pattern_of(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _JUDGED = 64
 """Characters that are looked at: a longer value is no less random for its end."""
 
@@ -86,41 +88,41 @@ def strangeness(value: str) -> float:
     return 1 - natural / total if total else 0.0
 
 
-_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]{16,}|[0-9A-F]{16,})\Z")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
-_LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
-_LOWER, _UPPER = re.compile(r"[a-z]"), re.compile(r"[A-Z]")
+_HEX = pattern_of(r"(?:0x)?(?:[0-9a-f]{16,}|[0-9A-F]{16,})\Z")
+_UUID = pattern_of(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
+_LETTER, _DIGIT = pattern_of(r"[A-Za-z]"), pattern_of(r"[0-9]")
+_LOWER, _UPPER = pattern_of(r"[a-z]"), pattern_of(r"[A-Z]")
 
-_STAND_IN = re.compile(
+_STAND_IN = pattern_of(
     r"example|placeholder|change[_-]?(?:me|it|this|in)|your[_-]|^your|-here$|_here$|x{4,}|\*{3,}"
     r"|\.{3}|…|dummy|insert|replace|todo|redacted|not[_-]?(?:set|used|real|needed|required)"
     r"|fake|sample|foo_?bar|^foo|mysecret|my[_-]|lorem|^[<\[{]|>$|\{\{|\}\}|0{6,}|1234567|abcdef"
     r"|secret[_-]?(?:key|here)?\d*$|pass(?:word|wd|phrase)?[_-]?\d{0,4}$|^(?:test|user|admin|root)\d*$"
 )
-_NUMBERS = re.compile(
+_NUMBERS = pattern_of(
     r"\d{4}-\d\d?-\d\d?(?:[T _].*)?\Z"  # a date
     r"|v?\d+(?:[._-]\d+)+(?:[._+-]?[A-Za-z]{1,8}[._-]?\d*)?(?:[._+-].*)?\Z"  # a version
     r"|[\d.,:/+%-]+[A-Za-z%]{0,4}\Z"  # a number, perhaps with its unit
 )
-_LEAD = re.compile(
+_LEAD = pattern_of(
     r"[=?#),;}]|\$[\w({]|%[sdr(%{]|%\w+%\Z|@[\w-]+\Z|//|--?[a-z]|(?:\.{1,2}|~)/|[A-Za-z]:\\|\\x"
     r"|[a-z][a-z0-9+.-]{1,20}://|(?:arn|data|env|file|kms|md5|object|op|sha\d{1,3}|ssm|urn|vault):"
     r"|\w+\(.*\)|.*&[a-z]{2,5};"
 )
 """A variable, a template, an option, an address, a call: something that leads to a value."""
-_CODE = re.compile(
+_CODE = pattern_of(
     r"[&@*!~]?[A-Za-z_]\w*(?:(?:\.|->|::|\?\.|\\)[A-Za-z_$]\w*)*\Z"  # a name, or names joined
     r"|[A-Za-z_]+(?:\??\.\w+)*[!?]\Z"
     r"|[A-Za-z_$][\w$]{0,40}(?:\??\.[A-Za-z_$][\w$]*)*(?:[!=]=|\?\?|&&|\|\||[=+](?!=*\Z)|\?[.\w\"'])"
     r"|/[\w.@/-]*\Z|[A-Za-z]+[_/:](?:[A-Za-z]+[_/:])*[A-Za-z]+\Z"
 )
 """A name, an expression or a path, unless its letters follow one another as in no word."""
-_ALGORITHM = re.compile(
+_ALGORITHM = pattern_of(
     r"(?:hmac|sha|aes|rsa|ecdsa|ed|curve|secp|rs|es|hs|md|utf|base|prime|chacha|argon|pbkdf|blake"
     r"|oauth|http|tls|ssl|win|linux|arm|amd|int|uint|float)[-_]?\d{1,5}(?:[-_/]\w{0,12}){0,3}\Z",
     re.IGNORECASE,
 )
-_EXAMPLE = re.compile(r"example|x{6,}|\*{3}|\.{3}|your[_-]|placeholder|[_-]here\Z", re.IGNORECASE)
+_EXAMPLE = pattern_of(r"example|x{6,}|\*{3}|\.{3}|your[_-]|placeholder|[_-]here\Z", re.IGNORECASE)
 
 
 def is_example(value: str) -> bool:
@@ -171,9 +173,9 @@ def _is_jumbled(value: str) -> bool:
     return bool(mixed) and strangeness(value) >= 0.5 and not is_stand_in(value)
 
 
-_SYMBOL = re.compile(r"[!@#$%^&*?~]")
-_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*\Z")
-_CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_SYMBOL = pattern_of(r"[!@#$%^&*?~]")
+_PLAIN_NAME = pattern_of(r"[A-Za-z_]\w*\Z")
+_CONSTANT = pattern_of(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
 
 
 def looks_chosen(value: str, least: int = 6) -> bool:
@@ -190,7 +192,7 @@ def looks_chosen(value: str, least: int = 6) -> bool:
     return not is_stand_in(value)
 
 
-_PHRASE = re.compile(r"[a-z]{3,12}(?:[ -][a-z]{3,12}){3,23}\Z")
+_PHRASE = pattern_of(r"[a-z]{3,12}(?:[ -][a-z]{3,12}){3,23}\Z")
 _GRAMMAR = words(
     "the and for you your this that with from must not are was has have will can cannot should"
     " enter please password passphrase token secret key use using used new old value field which"

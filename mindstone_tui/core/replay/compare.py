@@ -7,7 +7,6 @@ explained why. The probes are deterministic; a model, where one is given, is ask
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
@@ -27,6 +26,7 @@ from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judge import Judged, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Finished, Options, Retrying
 from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.inject import Vacancy
@@ -38,7 +38,7 @@ from mindstone_tui.core.words import query_terms, words_of
 
 Where = Literal["window", "summary", "recall"]
 
-_TURN: Final = re.compile(r"\bturn (\d{1,9})\b")
+_TURN: Final = pattern_of(r"\bturn (\d{1,9})\b")
 _SHARED: Final = 2
 """Words of a question that a text must share to speak of the same thing."""
 

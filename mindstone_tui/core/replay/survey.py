@@ -5,7 +5,6 @@ Read once, from the transcript alone; what is kept is a few numbers a mark.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final, Literal, get_args
@@ -22,6 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import RecallUsed
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import History
 
 Kind = Literal["turn", "call", "tool", "prune", "trim", "recall", "summary", "checkpoint"]
@@ -139,7 +139,7 @@ ReferenceKind = Literal["name", "citation", "recalled"]
 Place = Literal["window", "recalled", "on request", "nowhere"]
 """Where the source of a reference would have been found."""
 
-_CITED: Final = re.compile(r"#(\d{1,9})\b")
+_CITED: Final = pattern_of(r"#(\d{1,9})\b")
 _MOST_NAMES: Final = 12
 """Names of one message that are followed."""
 

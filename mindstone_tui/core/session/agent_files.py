@@ -27,6 +27,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
@@ -196,8 +197,8 @@ def _sections(path: Path) -> Iterator[tuple[str, str]]:
 
 Refer = Callable[[str], Line]
 
-_ELSEWHERE: Final = re.compile(r"(agent:[^\s#]+)\s*#(\d+)")
-_MEMORY: Final = re.compile(r"(?:memory/)?([\w-]+\.md)")
+_ELSEWHERE: Final = pattern_of(r"(agent:[^\s#]+)\s*#(\d+)")
+_MEMORY: Final = pattern_of(r"(?:memory/)?([\w-]+\.md)")
 
 
 class SourceText(msgspec.Struct, frozen=True):

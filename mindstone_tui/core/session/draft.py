@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.disk import REAL, read_regular
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UsageReported
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
 EVERY: Final = 0.1
@@ -30,7 +30,7 @@ EVERY: Final = 0.1
 LONGEST: Final = 60_000
 """Characters of an answer that are shown while it comes; history has all of it."""
 _ANY_CALL: Final = 1 << 30
-_WHOLE: Final = re.compile(r"[\s\u0080-\U0010ffff]")
+_WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.patterns import pattern_of
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile
@@ -23,7 +24,7 @@ ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"
 """How filters are typed into a search field."""
 _DAY: Final = len("2026-03-31")
-_NAMED: Final = re.compile(
+_NAMED: Final = pattern_of(
     r"""(?<!\S)(program|project|since|until|model|role|tool|file):("[^"]*"?|\S*)""", re.IGNORECASE
 )
 

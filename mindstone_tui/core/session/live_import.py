@@ -29,6 +29,7 @@ from mindstone_tui.core.interchange.import_session import import_so_far
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.session.find import bring_up_to_date
@@ -47,12 +48,12 @@ _BACK: Final = 3
 _MOST_OPEN: Final = 64
 
 _PROMPT: Final = {
-    "claude-code": re.compile(rb'"type"\s*:\s*"user"'),
-    "codex": re.compile(rb'"role"\s*:\s*"user"'),
+    "claude-code": pattern_of(rb'"type"\s*:\s*"user"'),
+    "codex": pattern_of(rb'"role"\s*:\s*"user"'),
 }
 """What a line with a prompt has; other formats are read from their beginning."""
-_NO_PROMPT: Final = re.compile(rb'"tool_use_id"|"isMeta"\s*:\s*true')
-_CONTEXT: Final = re.compile(rb'"type"\s*:\s*"turn_context"')
+_NO_PROMPT: Final = pattern_of(rb'"tool_use_id"|"isMeta"\s*:\s*true')
+_CONTEXT: Final = pattern_of(rb'"type"\s*:\s*"turn_context"')
 
 
 class _Known(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
@@ -46,14 +47,14 @@ _MOST: Final = 2_000
 _LONGEST_ARGUMENTS: Final = 20_000
 _LONGEST_PATH: Final = 400
 _MODELS_NAMED: Final = 3
-_PATH: Final = re.compile(
+_PATH: Final = pattern_of(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
 )
 _TELLS_NOTHING: Final = frozenset((b"tool_called", b"turn_ended"))
 """Kinds of which there are many, and nothing is taken here; they are not decoded."""
 _TOOL_RESULT: Final = b"tool_returned"
-_PLACE: Final = re.compile(r"You work in (.{1,1000}) on \w+\.\Z")
+_PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
 
 
 class DayProfile(msgspec.Struct, omit_defaults=True):
@@ -301,6 +302,14 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     with contextlib.suppress(MindstoneError, OSError):
         replace_file(places.profile, msgspec.json.encode(known))
     return known
+
+
+def profile_from(lines: Iterable[Line]) -> SessionProfile:
+    """The profile of a session whose lines are at hand; nothing is kept."""
+    profile = SessionProfile()
+    for line in lines:
+        _take(profile, line)
+    return profile
 
 
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:

@@ -11,6 +11,7 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -60,16 +61,16 @@ def project_of(folder: Path) -> Path:
     return folder
 
 
-def belongs_to(folder: str, project: Path) -> bool:
-    """Whether a session that took place in a folder is one of the project's.
+class _Known(msgspec.Struct):
+    """What is looked at of every session for every prompt, as text: there may be hundreds."""
 
-    Below a folder that is no repository, anything may lie: there only the folder itself counts.
-    """
-    if not folder:
-        return False
-    if Path(folder) == project:
-        return True
-    return os.path.lexists(project / ".git") and Path(folder).is_relative_to(project)
+    places: SessionPlaces
+    transcript: str
+    profile: str
+    described: int = -1
+    """When the profile was written that the folder is from."""
+    folder: str = ""
+    """Where the session took place."""
 
 
 class _OpenIndex(msgspec.Struct):
@@ -93,7 +94,9 @@ class ProjectRecall:
         self._embedder = embedder if isinstance(embedder, EmbeddedModel) else None
         self._warm = False
         self._open: dict[SessionKey, _OpenIndex] = {}
-        self._folders: dict[SessionKey, tuple[int, str]] = {}
+        self._known: dict[SessionKey, _Known] = {}
+        # Most of a search is spent in SQLite and in numpy, which let other threads run.
+        self._searching = ThreadPoolExecutor(_SEARCHED, "project-recall")
         self._lock = threading.Lock()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_open = max(min(_MOST_OPEN, files // _FILES_AN_INDEX // 2), 8)
@@ -123,13 +126,18 @@ class ProjectRecall:
         asked_with = queries(prompt, ())
         if not asked_with:
             return ""
+        embedder = self._embedder if self._warm else None
+        asked = [Asked(embedder, query) for query in asked_with]
+        # What the question means is worked out while the sessions are looked up.
+        meaning = self._searching.submit(lambda: [each.encoded for each in asked])
         with self._lock:
             every = list(self._indexes(project_of(folder), own if not compacted else None))
             indexes = promising(every, query_terms(prompt))
+            meaning.result()
             answers = [
                 answer
-                for query in asked_with
-                for answer in self._answers(indexes, query, own, compacted)
+                for query, one in zip(asked_with, asked, strict=True)
+                for answer in self._answers(indexes, query, one, own, compacted)
             ]
         choice = choose(
             prompt,
@@ -153,7 +161,7 @@ class ProjectRecall:
         """The project's session with the newest handoff."""
         project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each in self._of_project(project):
+        for each, _ in self._of_project(project):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))
@@ -161,6 +169,7 @@ class ProjectRecall:
 
     def close(self) -> None:
         """Give the files back."""
+        self._searching.shutdown()
         with self._lock:
             for each in self._open.values():
                 each.index.close()
@@ -170,32 +179,35 @@ class ProjectRecall:
         self,
         indexes: Sequence[tuple[SessionKey, RecallIndex]],
         query: str,
+        asked: Asked,
         own: SessionKey | None,
         compacted: int,
-    ) -> Iterator[SearchResult]:
-        asked = Asked(self._embedder if self._warm else None, query)
-        for key, index in indexes:
+    ) -> list[SearchResult]:
+        def search(found: tuple[SessionKey, RecallIndex]) -> SearchResult | None:
+            key, index = found
             last = self._open[key].last if key == own else -1
             exclude = frozenset(range(compacted, last + 1))
+            allowed = Filter(exclude=exclude, without=DERIVED)
             with contextlib.suppress(RecallError):
-                yield index.search(
-                    query, CONSIDERED, allowed=Filter(exclude=exclude, without=DERIVED), asked=asked
-                )
+                return index.search(query, CONSIDERED, allowed=allowed, asked=asked)
+            return None
+
+        answers = self._searching.map(search, indexes)
+        return [each for each in answers if each is not None]
 
     def _indexes(
         self, project: Path, without: SessionKey | None
     ) -> Iterator[tuple[SessionKey, RecallIndex]]:
         """The indexes of a project's sessions, each brought up to the end of its transcript."""
         excluded = set(self._settings.recall.exclude)
-        for each in self._of_project(project):
-            if each.key == without or str(each.key) in excluded:
+        for each, size in self._of_project(project):
+            if each.key == without or (excluded and str(each.key) in excluded):
                 continue
             with contextlib.suppress(MindstoneError, OSError):
-                yield each.key, self._index(each)
+                yield each.key, self._index(each, size)
 
-    def _index(self, places: SessionPlaces) -> RecallIndex:
+    def _index(self, places: SessionPlaces, size: int) -> RecallIndex:
         known = self._open.pop(places.key, None)
-        size = places.transcript.stat().st_size
         known = known or _OpenIndex(RecallIndex.open(places.index, self._embedder))
         self._open[places.key] = known
         if known.read != size:
@@ -207,33 +219,40 @@ class ProjectRecall:
             self._open.pop(next(iter(self._open))).index.close()
         return known.index
 
-    def _of_project(self, project: Path) -> list[SessionPlaces]:
-        """The project's sessions, the one used last at the end."""
-        found = [
-            (_changed(each.transcript), each)
-            for each in self._home.sessions()
-            if belongs_to(self._folder(each), project)
-        ]
-        return [each for _, each in sorted(found, key=lambda pair: (pair[0], pair[1].key))]
+    def _of_project(self, project: Path) -> list[tuple[SessionPlaces, int]]:
+        """The project's sessions and how long each is, the one used last at the end.
 
-    def _folder(self, places: SessionPlaces) -> str:
+        Below a folder that is no repository, anything may lie: there only the folder itself counts.
+        """
+        place, is_repository = str(project), os.path.lexists(project / ".git")
+        below = os.path.join(place, "")  # noqa: PTH118 - as text
+        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
+        for each in self._home.sessions():
+            known = self._known.get(each.key) or self._look_at(each)
+            folder = self._folder(known)
+            if folder != place and not (is_repository and folder.startswith(below)):
+                continue
+            with contextlib.suppress(OSError):
+                told = os.stat(known.transcript)  # noqa: PTH116 - likewise
+                found.append((told.st_mtime_ns, each.key, known.places, told.st_size))
+        return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
+
+    def _look_at(self, places: SessionPlaces) -> _Known:
+        known = _Known(places, str(places.transcript), str(places.profile))
+        self._known[places.key] = known
+        return known
+
+    def _folder(self, known: _Known) -> str:
         """Where a session took place, looked up again only when its profile changed."""
         try:
-            changed = places.profile.stat().st_mtime_ns
+            changed = os.stat(known.profile).st_mtime_ns  # noqa: PTH116 - likewise
         except OSError:
             return ""
-        known = self._folders.get(places.key)
-        if known is None or known[0] != changed:
-            profile = stored_profile(places)
-            known = self._folders[places.key] = (changed, profile.folder if profile else "")
-        return known[1]
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+        if known.described != changed:
+            profile = stored_profile(known.places)
+            known.folder = str(Path(profile.folder)) if profile and profile.folder else ""
+            known.described = changed
+        return known.folder
 
 
 def promising(
@@ -247,9 +266,10 @@ def promising(
     if len(indexes) <= _SEARCHED:
         return list(indexes)
     counted = []
+    stems = indexes[-1][1].stems(terms)
     for each in indexes:
         with contextlib.suppress(RecallError):
-            counted.append((each, each[1].holding(terms)))
+            counted.append((each, each[1].holding(stems)))
     passages = sum(count for _, (count, _) in counted)
     worth = [
         rarity_of(sum(held[at] for _, (_, held) in counted), passages) for at in range(len(terms))

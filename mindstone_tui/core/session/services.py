@@ -181,9 +181,11 @@ class SessionServices:
         def work() -> None:
             # Deferred: the page's Markdown renderer is large, and few sessions are exported.
             from mindstone_tui.core.interchange.export import export
+            from mindstone_tui.core.session.stats_page import session_numbers
 
+            clean = self.context.transcript.clean
             with History(self.places) as history:
-                text = "".join(export(history, kind, clean=self.context.transcript.clean))
+                text = "".join(export(history, kind, clean=clean, numbers=session_numbers))
             replace_file(path, text.encode())
 
         await asyncio.to_thread(work)
@@ -469,7 +471,7 @@ def turn_services(
         context.hooks.refresh()
         if prompts.refresh():
             tools.add({"skill": skill_tool(prompts.skills)})
-        found += project.hook_problems(home.hooks)
+        found += context.hooks.problems
         if guest is not None:
             guest.offer(tools.offered, tools.usable())
         if unread := project.unread():

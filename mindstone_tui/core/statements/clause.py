@@ -7,24 +7,25 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
 LONGEST_READ: Final = 1_000
 """Characters in which a sentence must have said what it settles; nobody settles anything later."""
 
 _PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " "})
-_PLACE: Final = re.compile(
+_PLACE: Final = pattern_of(
     r"(?<![\w.~@-])@?[\w.~-]*[\\/][\w.\\/@~%?=&#:-]{6,}|@[\w.-]{3,}(?: \(\d+(?:-\d+)?\))?"
 )
 """Paths and mentions: long, and full of words that nobody said."""
-_ASIDE: Final = re.compile(
+_ASIDE: Final = pattern_of(
     r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must)\b)[^()]{1,120}\)"
 )
 """What stands in brackets on the way does not belong to the clause around it."""
-_CITED: Final = re.compile(r"\"[^\"]{24,400}\"")
+_CITED: Final = pattern_of(r"\"[^\"]{24,400}\"")
 """Whole sentences between quotation marks are somebody else's."""
-_EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
-_NOISES: Final = re.compile(
+_EMPHASIS: Final = pattern_of(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
+_NOISES: Final = pattern_of(
     r"[(]?(?:(?:i\.e\.?|e\.g\.?|@[\w.-]+|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)"
     r"|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now|alright|all right|great|good"
     r"|nice|cool|perfect|agreed|right|fine|please|honestly|anyway|btw|by the way|thanks|thank you"
@@ -35,7 +36,7 @@ _NOISES: Final = re.compile(
     r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
     r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
 )
-_LABEL: Final = re.compile(
+_LABEL: Final = pattern_of(
     r"(?!(?:[a-z]+ ){0,2}(?:in mind|remember|memori[sz]e|forget):)"
     r"[a-z][\w&/-]*(?: [\w&/-]+){0,3}: (?=(?:please )?(?:use|do|don't|never|always|only|keep|no"
     r"|avoid"
@@ -43,29 +44,29 @@ _LABEL: Final = re.compile(
 )
 """The heading of a point in a list of requirements ("Security: never log the key"); not a wish
 ("Please keep in mind: no GPU")."""
-_TAG_QUESTION: Final = re.compile(
+_TAG_QUESTION: Final = pattern_of(
     r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
     r"|isn't it|aren't we|don't we)\? *\Z"
 )
-_PARTS: Final = re.compile(
+_PARTS: Final = pattern_of(
     r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)"
     r"|, +(?:and )?(?=(?:can|could|would|will|do|are) you\b|(?:can|should|shall|could|do) (?:i"
     r"|we)\b"
     r"|(?:what|how|why|where|which|is there|is it|are there|does) )"
 )
-_JOINT: Final = re.compile(
+_JOINT: Final = pattern_of(
     r"[,;:(] *|\.{2,} *|… *|[–—-] +"
     r"|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) "
 )
-_DENIAL: Final = re.compile(
+_DENIAL: Final = pattern_of(
     r"(?:no(?=[,.!;:…–—-]"
     r"| (?:that|this|it|the|man|dude|i|we|you|they|there|not|don't|it's|that's)\b)"
     r"|nope|nah|(?:(?:a (?:little )?bit|quite|kinda|slightly|completely|totally|all) )?"
     r"(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it|really))(?=[,.!;:…–—-]))"
     r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
 )
-_WORD: Final = re.compile(r"[a-z][a-z']*")
-_ASKS: Final = re.compile(
+_WORD: Final = pattern_of(r"[a-z][a-z']*")
+_ASKS: Final = pattern_of(
     r"(?:is|are|was) there (?:an?y? |some )?(?:way|reason|option|chance|easy|good|better)\b"
     r"|is it (?:possible|ok|okay|normal|worth|better|make sense)\b"
     r"|(?:how|why|where|when) (?:do|does|did|is|are|can|could|should|would) (?:i|we|you|it|the)\b"
@@ -73,14 +74,14 @@ _ASKS: Final = re.compile(
     r"|(?:do|does|did) (?:you|it|this|that) (?:know|think|see|not|make sense|work|look|also)\b"
 )
 """A question whose sign was left out."""
-_STRESSED: Final = re.compile(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
-_BARE: Final = re.compile(
+_STRESSED: Final = pattern_of(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
+_BARE: Final = pattern_of(
     r"\b(?:(do|does|did|is|are|was|were|would|could|should|has|have|had|wo|ca)nt"
     r"|(i)(m|ve)|(you|they|we)(re|ve)(?<!were)|(that|what|there|here)(s))\b"
 )
-_MISSPELT: Final = re.compile(r"\bsh(?:ou|u)l?dl?n'?t\b")
-_SHORTHAND: Final = re.compile(r"\b(?:u|ur|b/c|w/o?|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
-_ITS: Final = re.compile(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
+_MISSPELT: Final = pattern_of(r"\bsh(?:ou|u)l?dl?n'?t\b")
+_SHORTHAND: Final = pattern_of(r"\b(?:u|ur|b/c|w/o?|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
+_ITS: Final = pattern_of(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
 _WRITTEN_OUT: Final = {
     "u": "you", "ur": "your", "coz": "because", "cuz": "because", "bcoz": "because",
     "b/c": "because", "gonna": "going to", "wanna": "want to", "gotta": "have to",

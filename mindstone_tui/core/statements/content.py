@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 from mindstone_tui.core.words import tokens_of
 
@@ -55,7 +56,7 @@ _END: Final = (
     r"|\s[–—-]|\s?\(|\Z)"
 )
 _THING: Final = r"(?:the |a |an |any |our |my |your |using |to use |of )*([^,;:!?]{2,80}?)"
-_REJECTED: Final = re.compile(
+_REJECTED: Final = pattern_of(
     r"\b(?:instead of|rather than|no longer (?:use|want|need)"
     r"|not (?:going to )?(?:use|using)|(?:don't|do not|won't) (?:want|need|use)"
     r"|stop using|avoid(?: using)?|no need (?:for|to use)|forget(?: about)?|drop|ditch|scrap|skip"
@@ -67,7 +68,7 @@ _REJECTED: Final = re.compile(
     r"(?:rejected|dropped|out\b|off the table|ruled out|abandoned|gone)"
     r"|,? (?:and )?not (?!sure|only|yet|so|to|the case|just)" + _THING + _END
 )
-_CHOSEN: Final = re.compile(
+_CHOSEN: Final = pattern_of(
     r"\b(?:use|using|go(?:ing)? (?:with|for)|stick(?:ing)? (?:with|to)|switch(?:ing)?(?: back)? to"
     r"|settled? on|opt(?:ed)? for|pick(?:ed)?|choose|chose|chosen|prefer|take|migrate to"
     r"|mov(?:e|ing|ed) to|decided on|stay with)\s+"
@@ -75,12 +76,12 @@ _CHOSEN: Final = re.compile(
     + r"(?:\s(?:for|as|in|on|to|with|inside)\s(?:the |a |an |our |my |all |every |any |each )*"
     r"([^,;:!?]{2,60}?))?" + _END
 )
-_FRAME: Final = re.compile(
+_FRAME: Final = pattern_of(
     r"\b(?:(answer|reply|respond|speak)(?:s|ing)?(?: to me| me)? in|(call|address) me(?: as)?) "
     + _THING
     + _END
 )
-_NAMED: Final = re.compile(
+_NAMED: Final = pattern_of(
     r"(?:\A|[,;:] *|\bthat )(?:(?:actually|no),? )?((?:[\w`'./@#+-]+ ){1,8}?)"
     r"(?:is|are|was|were|should be|must be|will be|shall be|=|listens? (?:on|at)|runs? (?:on|at)"
     r"|lives? (?:in|at|on|under)|sits? (?:in|at|on)|goes (?:to|in|into)|stands? (?:in|at)"
@@ -88,15 +89,15 @@ _NAMED: Final = re.compile(
     r"(?: (?:actually|now|really|still|on|at|in|port|called|named|set to|to be|the|a|an|of type))*"
     r" ([^,;!?]{1,80}?)" + _END
 )
-_NUMBER: Final = re.compile(
+_NUMBER: Final = pattern_of(
     r"(?<![\w.#-])(?:v?\d[\d.,:]*\d|\d)(?:%|[a-z]{1,3})?(?![\w-])|#[0-9a-f]{3,8}\b"
 )
-_REASON: Final = re.compile(
+_REASON: Final = pattern_of(
     r"(?:,? (?:because(?: of)?|since|as it|as they|as we|due to|so that|in order to|'?cause"
     r"|given that|reason being|the reason is|to (?:avoid|match|prevent))\b|[,;:]? ?\breason: )"
     r"\s*(.{3,300})"
 )
-_SO: Final = re.compile(
+_SO: Final = pattern_of(
     r"^(.{8,200}?),? so (?:we|let's|i|use|the|option|it|that|go|drop|keep|no|don't)\b"
 )
 

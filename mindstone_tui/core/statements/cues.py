@@ -6,10 +6,10 @@ costs next to nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.choice_cues import CORRECTION, DECISION
 from mindstone_tui.core.statements.clause import Clause
 from mindstone_tui.core.statements.cue import Cue
@@ -20,10 +20,10 @@ from mindstone_tui.core.statements.wish_cues import MEMORY, PREFERENCE
 ORDER: Final = (MEMORY, CORRECTION, QUESTION, PREFERENCE, COMMITMENT, RULE, DECISION)
 """Which kind wins when several cues speak: the narrower before the wider."""
 
-_SUBJECT: Final = re.compile(
+_SUBJECT: Final = pattern_of(
     r"\b(?:i|we|they|he|she|you)\b|\b(?:easy|hard|able|trying|want|used|going) to \w+"
 )
-_SUBJECT_BEFORE: Final = re.compile(r"\b(?:i|we|they|he|she|you|to|it|who|that) \Z")
+_SUBJECT_BEFORE: Final = pattern_of(r"\b(?:i|we|they|he|she|you|to|it|who|that) \Z")
 _JOINED: Final = ("and ", "but ", "so ")
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.clause import Clause, after_denial, clause_starts, read
 from mindstone_tui.core.statements.content import content_words, parts, reason_of
 from mindstone_tui.core.statements.cue import VERB, Cue
@@ -26,7 +27,7 @@ LONGEST_WORDS: Final = 600
 _REMEMBERED: Final = 1_024
 """Messages whose statements are known without reading them again."""
 
-_BARE_DENIAL: Final = re.compile(
+_BARE_DENIAL: Final = pattern_of(
     r"(?:no+[,.!]? +)?(?:no+|nope|nah|(?:still |all )?(?:wrong|incorrect|false)"
     r"|not (?:quite|true|correct|right|exactly|so)"
     r"|(?:that|this|it)(?:'s| is| seems)"
@@ -38,48 +39,48 @@ _BARE_DENIAL: Final = re.compile(
     r"|you(?:'ve)? (?:got|misunderstood|misread)(?: (?:it|that|this|me))?(?: wrong)?)[.!…,\s]*\Z"
 )
 """It says that something is wrong, and nothing else: what is right comes next."""
-_SAYS: Final = re.compile(
+_SAYS: Final = pattern_of(
     r"\b(?:is|are|was|were|be|'s|'re|has|have|had|should|must|needs?|uses?|does|do|goes|listens?"
     r"|runs?|lives?|lies|stays?|works?|there's|it's|that's|won't|can't|isn't|aren't|don't|doesn't"
     r"|we'll|will|means?|stands?|belongs?|called|named|wants?)\b"
     r"|\A(?:the|this|that|it|they|our|my|your|all|both|each|every) \S+ \S+"
 )
-_FAILS: Final = re.compile(
+_FAILS: Final = pattern_of(
     r"\b(?:doesn't|does not|didn't|did not|isn't working|not work\w*|still|errors?|fail\w*|crash\w*"
     r"|blank|empty|broken|nothing|no change|regress\w*|same (?:issue|problem|error|thing)|can't"
     r"|cannot|i get|i see)\b"
 )
 """After "no": what went wrong once more, and not what is right."""
-_WANTED: Final = re.compile(
+_WANTED: Final = pattern_of(
     r"i (?:only |just |really |still )*(?:want(?:ed)?|(?:didn't|did not) (?:ask|want|say|mean)"
     r"|meant|said|asked)\b"
 )
-_BELIEVES: Final = re.compile(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
-_NAMES: Final = re.compile(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
+_BELIEVES: Final = pattern_of(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
+_NAMES: Final = pattern_of(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
 """After "no": only the thing that was meant."""
-_ORDERED: Final = re.compile(rf"(?:just )?{VERB}\b")
+_ORDERED: Final = pattern_of(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
-_SHOWS: Final = re.compile(
+_SHOWS: Final = pattern_of(
     r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
 )
 """What follows is shown, not said, until somebody speaks again."""
-_PERSON: Final = re.compile(
+_PERSON: Final = pattern_of(
     r"\b(?:i|i'm|i'll|we|we're|we'll|you|please|let's|my|our|don't|shouldn't|instead|want|need)\b"
 )
-_MYSELF: Final = re.compile(
+_MYSELF: Final = pattern_of(
     r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|can you|could you)\b"
 )
 """After a line that a program printed, the next is its own unless somebody speaks in it."""
-_PROPOSES: Final = re.compile(
+_PROPOSES: Final = pattern_of(
     r"if (?:we|i|you|it)\b|what if|should we|seems? (?:like|we|to me|that)|it seems"
     r"|could we|would it"
 )
 """A decision that is only thought of."""
-_ORDERS: Final = re.compile(
+_ORDERS: Final = pattern_of(
     r"(?:maybe )?(?:you (?:have|need) to\b"
     r"|(?:read|look|check|try|see|go|modify|fix|add|change|remove) )"
 )
-_CHEERS: Final = re.compile(
+_CHEERS: Final = pattern_of(
     r"\b(?:give up|quit(?:ting)?|dreams?|goals|hang in there|proud of|believing|just do it|success"
     r"|keep (?:going|pushing|shining|moving|it up|up the|your (?:head|chin))"
     r"|believe in (?:you|us|me|him|her|them)|cheer(?:ing)?|stay (?:positive|strong|true|motivated)"
@@ -87,17 +88,17 @@ _CHEERS: Final = re.compile(
     r"|together|enjoy\w*|take care(?: of (?:your|our)\w+)?[.!]*\Z|care of (?:your|our)sel\w+"
     r"|take breaks)(?:\b|\Z)"
 )
-_TECHNICAL: Final = re.compile(
+_TECHNICAL: Final = pattern_of(
     r"[`_/\\@#]|\d|\w\.\w|\b(?:code|tests?|files?|commits?|branch|api|config|docs?|user|app)\b"
 )
 """Encouragement sounds like orders; it binds nobody, unless it is about the work."""
-_REPORTED: Final = re.compile(
+_REPORTED: Final = pattern_of(
     r"\b(?:docs?|documentation|readme|spec|error|article|tutorial|warning|manual|page|guide"
     r"|comment)"
     r" (?:also )?(?:says?|said|states?|claims?|mentions?)\b"
 )
 """What a text says, and not the person."""
-_POLITE: Final = re.compile(
+_POLITE: Final = pattern_of(
     r"(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
 )
 _EMPTY: Final = frozenset(
@@ -108,32 +109,32 @@ _EMPTY: Final = frozenset(
     )
 )
 _NEEDS_CONTENT: Final = frozenset({"rule", "decision", "preference", "correction", "commitment"})
-_MODEL_DEFERS: Final = re.compile(
+_MODEL_DEFERS: Final = pattern_of(
     r"\A(?:once|after|when|as soon as) (?:you|we|the|that|this)\b.{3,80}\b(?:i'll|i will)\b"
     r"|\b(?:i'll|i will)\b.{3,80}\b(?:later|tomorrow|afterwards?|next time|in a follow-?up"
     r"|once (?:you|the|we)|when you|as soon as|after you)\b(?! (?:on|step))"
 )
-_MODEL_DECIDES: Final = re.compile(
+_MODEL_DECIDES: Final = pattern_of(
     r"\A(?:final )?decision ?[:–—-]"
     r"|\b(?:i|we)(?:'ve| have)? (?:decided|agreed|settled on|chose|chosen|opted|went with)\b"
 )
-_MODEL_ASKS: Final = re.compile(
+_MODEL_ASKS: Final = pattern_of(
     r"\bopen (?:question|issue|point)\b|\btbd\b|\bto be (?:decided|determined|clarified)\b"
     r"|\bstill (?:open|undecided|unclear)\b"
 )
 _LOOKED_AT: Final = 200
-_PRINTED_OPENS: Final = re.compile(
+_PRINTED_OPENS: Final = pattern_of(
     r"[⨯✖❌✗×]|\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b"
     r"|\[[\w ]{2,20}\]: |[a-z][\w.-]{1,20} --[a-z][\w-]+[ =]"
     r"|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
     r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]{1,80}:\d+:\d*|[\w./-]{1,80}\.\w{1,4}:\d+\b)"
 )
-_PRINTED_HOLDS: Final = re.compile(
+_PRINTED_HOLDS: Final = pattern_of(
     r"(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z"
     r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
-_GREETS: Final = re.compile(
+_GREETS: Final = pattern_of(
     r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"
     r"|my name(?:'s| is)|i(?:'m| am) (?:called )?[a-z]+[.!]*\Z|nice to meet"
     r"|good (?:morning|evening|afternoon|night|day)|(?:many )?thank|hello|hi\b|hey\b|bye\b|see you"
@@ -149,8 +150,8 @@ _PASTE_HEAD: Final = 1_500
 _PASTE_TAIL: Final = 800
 _SHOUTED: Final = 30
 """Capitals of a sentence that nobody writes calmly."""
-_PRINTED_CALL: Final = re.compile(r"[\w.]+\(.*\);?\Z")
-_PRINTED_PLACE: Final = re.compile(r"\S:\d+:\d+\W*\Z")
+_PRINTED_CALL: Final = pattern_of(r"[\w.]+\(.*\);?\Z")
+_PRINTED_PLACE: Final = pattern_of(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
 
 _Verdict = tuple[StatementKind | None, Cue | None]

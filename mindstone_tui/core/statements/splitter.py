@@ -14,13 +14,14 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
 Form = Literal["prose", "item", "heading", "quote", "table", "code"]
 
-_LINE: Final = re.compile(r"[^\n\r\u2028\u2029]*(?:\r\n?|[\n\u2028\u2029]|\Z)")
-_FENCE: Final = re.compile(r"[ \t]{0,12}(`{3,}|~{3,})([^\n]*)")
-_MARKER: Final = re.compile(
+_LINE: Final = pattern_of(r"[^\n\r\u2028\u2029]*(?:\r\n?|[\n\u2028\u2029]|\Z)")
+_FENCE: Final = pattern_of(r"[ \t]{0,12}(`{3,}|~{3,})([^\n]*)")
+_MARKER: Final = pattern_of(
     r"(?P<quote>[ \t]*(?:>[ \t]?)+)"
     r"|(?P<heading>[ \t]{0,3}#{1,6}[ \t]+)"
     r"|(?P<item>[ \t]*(?:[-*+•‣◦–—][ \t]+|\(?\d{1,3}[.)][ \t]+|[a-zA-Z]\)[ \t]+)"
@@ -28,12 +29,12 @@ _MARKER: Final = re.compile(
     r"|(?P<table>[ \t]*\|(?=.*\|\s*\Z))"
 )
 _CLOSERS: Final = "\"'”’»›)]}*_`」』）】"
-_STOP: Final = re.compile(
+_STOP: Final = pattern_of(
     rf"(?:[.!?…‽⁇⁈⁉]+[{re.escape(_CLOSERS)}]*(?=\s|\Z))"
     rf"|(?:[。！？｡．؟۔।॥።፧։།។៕။܀᙮]+[{re.escape(_CLOSERS)}]*)"
 )
-_CODE_SPAN: Final = re.compile(r"(`+)(?!`)[^\n]{1,400}?(?<!`)\1(?!`)")
-_WORD_BEFORE: Final = re.compile(r"[^\W\d_](?:[.\w-]{0,14}\w)?\Z")
+_CODE_SPAN: Final = pattern_of(r"(`+)(?!`)[^\n]{1,400}?(?<!`)\1(?!`)")
+_WORD_BEFORE: Final = pattern_of(r"[^\W\d_](?:[.\w-]{0,14}\w)?\Z")
 _ABBREVIATIONS: Final = frozenset(
     re.findall(
         r"\S+",

@@ -12,7 +12,6 @@ import asyncio
 import functools
 import math
 import os
-import re
 import statistics
 import threading
 import time
@@ -27,18 +26,19 @@ from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.tokens.vocabulary import open_vocabulary, written
 
 if TYPE_CHECKING:
     import tiktoken
 
 
-_DENSE: Final = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
+_DENSE: Final = pattern_of(r"[A-Za-z0-9+/=_-]{24,}")
 """Runs without a gap: base64, hashes, minified code. Vocabularies know no such words."""
-_WORD: Final = re.compile(r"[A-Za-z]+")
-_DIGIT: Final = re.compile(r"[0-9]")
-_SIGN: Final = re.compile(r"[!-/:-@\[-`{-~]|\s*\n\s*")
-_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+_WORD: Final = pattern_of(r"[A-Za-z]+")
+_DIGIT: Final = pattern_of(r"[0-9]")
+_SIGN: Final = pattern_of(r"[!-/:-@\[-`{-~]|\s*\n\s*")
+_BEYOND_ASCII: Final = pattern_of(r"[^\x00-\x7f]")
 
 DENSE_CHARS_PER_TOKEN: Final = 1.3
 CHARS_PER_TOKEN: Final = 5

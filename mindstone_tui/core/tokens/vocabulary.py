@@ -10,13 +10,16 @@ from __future__ import annotations
 import functools
 import json
 import mmap
+import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Mapping, Sequence
-from importlib.resources import as_file, files
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from mindstone_tui.core.patterns import pattern_of
 
 LONGEST_PIECE: Final = 1_000
 """Bytes of one unbroken run that are merged here; what is longer would be slow."""
@@ -25,14 +28,19 @@ _HEAD: Final = struct.Struct("<4sIII")
 _MAGIC: Final = b"BPE1"
 _REMEMBERED: Final = 20_000
 """Pieces whose count is kept: most of a text is words that were met before."""
+_BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
+"""What is neither ASCII nor a mark that no alphabet, number or space has."""
+_CLASS: Final = pattern_of(r"\[|\]|\\(?:p\{(\w+)\}|([sS])|.)")
+_PLAIN: Final = {"L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z", "N": "0-9", "s": " \\t\\n\\x0b\\f\\r"}
+"""What is left of a class of characters when there is nothing beyond."""
 
 
 class Vocabulary:
     """One byte-pair vocabulary, mapped from its file."""
 
     def __init__(self, path: Path) -> None:
-        import regex  # type: ignore[import-untyped]
-
+        if find_spec("regex") is None:  # loaded late, but it must be there
+            raise ImportError("The package regex is missing.")
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         magic, pattern, tokens, slots = _HEAD.unpack_from(self._bytes)
@@ -45,8 +53,8 @@ class Vocabulary:
         self._ends = numbers[at : at + 4 * (tokens + 1)].cast("I")
         self._first = at + 4 * (tokens + 1)
         self._mask = slots - 1
-        said = json.loads(self._bytes[_HEAD.size : _HEAD.size + pattern])
-        self._split = regex.compile(said["pattern"]).findall
+        self._pattern: str = json.loads(self._bytes[_HEAD.size : _HEAD.size + pattern])["pattern"]
+        self._split_plain = re.compile(plain(self._pattern)).findall
         self._known: dict[str, int] = {}
         self._plain: set[str] = set()
 
@@ -55,7 +63,7 @@ class Vocabulary:
         if not (text.isascii() or self._is_plain(text)):
             return None
         known, total = self._known, 0
-        for piece in self._split(text):
+        for piece in (self._split_any if _BEYOND.search(text) else self._split_plain)(text):
             size = known.get(piece)
             if size is None:
                 raw = piece.encode()
@@ -67,6 +75,14 @@ class Vocabulary:
                 known[piece] = size
             total += size
         return total
+
+    @functools.cached_property
+    def _split_any(self) -> Callable[[str], list[str]]:
+        """The splitter for all alphabets, whose tables take longer to load than a turn counts."""
+        import regex  # type: ignore[import-untyped]
+
+        findall: Callable[[str], list[str]] = regex.compile(self._pattern).findall
+        return findall
 
     def rank(self, token: bytes) -> int | None:
         """A token's number, if it is one."""
@@ -113,10 +129,27 @@ class Vocabulary:
 def open_vocabulary(name: str) -> Vocabulary | None:
     """A vocabulary that ships with the package; None when it, or its splitter, cannot be had."""
     try:
-        with as_file(files("mindstone_tui.core.tokens") / "vocabularies" / f"{name}.bpe") as path:
-            return Vocabulary(path)
+        return Vocabulary(Path(__file__).with_name("vocabularies") / f"{name}.bpe")
     except (ImportError, OSError, ValueError):
         return None
+
+
+def plain(pattern: str) -> str:
+    """A splitter in the words of Python's `re`, right for texts with nothing `_BEYOND` in them."""
+    inside = False
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal inside
+        if found[0] in "[]":
+            inside = found[0] == "["
+            return found[0]
+        name = found[1] or found[2]
+        if name is None:
+            return found[0]
+        letters = _PLAIN.get(name.lower() if name == "S" else name, "")
+        return letters if inside else f"[^{letters}]" if name == "S" else f"[{letters}]"
+
+    return _CLASS.sub(part, pattern)
 
 
 def written(pattern: str, ranks: Mapping[bytes, int]) -> bytes:

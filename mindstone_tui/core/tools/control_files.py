@@ -20,6 +20,8 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
+
 __all__ = ["PROTECTED", "ControlFiles", "changes_scripts", "plain_name", "steers"]
 
 PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
@@ -89,15 +91,15 @@ _NAMES: Final = frozenset(
     }
 )
 _ENDINGS: Final = (".pth", ".code-workspace", ".sublime-project")
-_PATTERNS: Final = re.compile(r"\.env\.\w+\Z|\.lintstagedrc\..+\Z|\.gitlab-ci.*\.ya?ml\Z")
-_INERT: Final = re.compile(r"\.env\.(?:example|sample|template|dist)\Z")
+_PATTERNS: Final = pattern_of(r"\.env\.\w+\Z|\.lintstagedrc\..+\Z|\.gitlab-ci.*\.ya?ml\Z")
+_INERT: Final = pattern_of(r"\.env\.(?:example|sample|template|dist)\Z")
 _DEPENDENCIES: Final = frozenset(
     {"node_modules", ".venv", "venv", "__pycache__", "site-packages", "target", ".tox", ".nox"}
 )
 """Folders full of other people's packages: their own settings come with them and steer nobody."""
 _MOST_VISITED: Final = 200_000
 _MOST_READ: Final = 1 << 20
-_OBEYED_BY_GIT: Final = re.compile(
+_OBEYED_BY_GIT: Final = pattern_of(
     r"^\s*(?:fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|program|textconv|command"
     r"|driver|clean|smudge|process|helper|uploadpack|receivepack|vcs|path|excludesfile|worktree"
     r"|attributesfile|templatedir|cmd|sequence\.editor|insteadof)\s*=|^\s*\[\s*alias\b",

@@ -12,66 +12,27 @@ import asyncio
 import contextlib
 import fnmatch
 import hashlib
-import http.client
 import ipaddress
-import re
 import socket
-import ssl
-import time
-import urllib.robotparser
 from collections.abc import Callable
-from html.parser import HTMLParser
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from mindstone_tui import __version__
 from mindstone_tui.core.config.settings import FetchSettings
 from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.verdicts import CommandPart
 
-AGENT: Final = "mindstone"
+if TYPE_CHECKING:
+    from mindstone_tui.core.tools.web_page import Page
+
 _MOST_REDIRECTS: Final = 5
 _MOST_ROBOTS: Final = 512 * 1024
-_TEXTUAL: Final = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
-_HIDDEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "head"})
-_BREAKING: Final = frozenset(
-    [
-        "p",
-        "div",
-        "section",
-        "article",
-        "header",
-        "footer",
-        "main",
-        "nav",
-        "aside",
-        "ul",
-        "ol",
-        "li",
-        "table",
-        "tr",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "br",
-        "hr",
-        "pre",
-        "blockquote",
-        "form",
-        "dl",
-        "dt",
-        "dd",
-        "figure",
-    ]
-)
-
+_TEXTUAL: Final = pattern_of(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -79,18 +40,6 @@ class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to read."""
 
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=4_000, description="http or https.")]
-
-
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server gave."""
-
-    url: str
-    status: int
-    media_type: str
-    charset: str
-    body: bytes
-    cut: bool
-    location: str = ""
 
 
 def host_of(url: str) -> str:
@@ -139,7 +88,7 @@ class Fetcher:
     def __init__(self, settings: FetchSettings, *, find: Resolve = resolve) -> None:
         self._settings = settings
         self._find = find
-        self._robots: dict[str, urllib.robotparser.RobotFileParser] = {}
+        self._robots: dict[str, Callable[[str], bool]] = {}
 
     def tool(self) -> Tool:
         """As the model is offered it."""
@@ -191,6 +140,8 @@ class Fetcher:
         return self._told(page, way, context)
 
     def _told(self, page: Page, way: list[str], context: ToolContext) -> ToolResult:
+        from mindstone_tui.core.tools.web_page import text_of_html
+
         if page.status >= 400:
             raise ToolError(f"{way[-1]} answers {page.status}.", "Check the address.")
         if not _TEXTUAL.match(page.media_type):
@@ -217,126 +168,29 @@ class Fetcher:
         )
 
     def _ask_robots(self, url: str) -> None:
+        from mindstone_tui.core.tools.web_page import wishes_of
+
         if not self._settings.robots:
             return
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}"
         if root not in self._robots:
-            rules = urllib.robotparser.RobotFileParser()
-            page = self._get(f"{root}/robots.txt", _MOST_ROBOTS)
-            there = page.status < 300 and not page.location
-            rules.parse(page.body.decode("utf-8", "replace").splitlines() if there else [])
-            self._robots[root] = rules
-        if not self._robots[root].can_fetch(AGENT, url):
+            self._robots[root] = wishes_of(self._get(f"{root}/robots.txt", _MOST_ROBOTS))
+        if not self._robots[root](url):
             raise NotAllowed(
                 f"{parts.netloc} does not want programs to read this page (robots.txt).",
                 "Read it in a browser, or set fetch.robots to false.",
             )
 
     def _get(self, url: str, most: int) -> Page:
+        from mindstone_tui.core.tools.web_page import read_page
+
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
             address = public(self._find(host, port), host, private=self._settings.private)
-            connection = _connection(parts.scheme, host, port, address, self._settings.seconds)
-            try:
-                target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-                connection.request("GET", target, headers=_HEADERS)
-                answer = connection.getresponse()
-                body = _read(answer, most + 1, self._settings.seconds)
-                return Page(
-                    url=url,
-                    status=answer.status,
-                    media_type=answer.headers.get_content_type() if answer.headers else "",
-                    charset=answer.headers.get_content_charset() or "",
-                    body=body[:most],
-                    cut=len(body) > most,
-                    location=(answer.getheader("location") or "")
-                    if answer.status // 100 == 3
-                    else "",
-                )
-            finally:
-                connection.close()
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            return read_page(url, address, port, most=most, seconds=self._settings.seconds)
+        except (OSError, ValueError) as error:
             why = one_line(str(error) or type(error).__name__, 160)
             raise ToolError(f"{host} cannot be read: {why}.", "Check the address.") from None
-
-
-_HEADERS: Final = {
-    "User-Agent": f"{AGENT}/{__version__}",
-    "Accept": "text/html, text/plain, application/json, */*;q=0.5",
-    "Accept-Encoding": "identity",
-    "Connection": "close",
-}
-
-
-def _connection(
-    scheme: str, host: str, port: int, address: str, seconds: float
-) -> http.client.HTTPConnection:
-    """A connection to the address that was judged, for the host that was named."""
-    plain = socket.create_connection((address, port), timeout=seconds)
-    if scheme == "https":
-        try:
-            held: socket.socket = ssl.create_default_context().wrap_socket(
-                plain, server_hostname=host
-            )
-        except BaseException:
-            plain.close()
-            raise
-    else:
-        held = plain
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    connection.sock = held
-    return connection
-
-
-def _read(answer: http.client.HTTPResponse, most: int, seconds: float) -> bytes:
-    """A body as far as it comes in time: a server that drips does not hold us for ever."""
-    deadline = time.monotonic() + seconds
-    body = bytearray()
-    while len(body) < most and (piece := answer.read1(min(1 << 16, most - len(body)))):
-        body += piece
-        if time.monotonic() > deadline:
-            raise TimeoutError("it took too long")
-    return bytes(body)
-
-
-class _Text(HTMLParser):
-    """The words of a page, a line for each block, links with their address."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._hidden = 0
-        self._title = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        if tag in _HIDDEN:
-            self._hidden += 1
-        elif tag in _BREAKING:
-            self.pieces.append("\n# " if tag in ("h1", "h2", "h3") else "\n")
-        self._title = tag == "title"
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _HIDDEN:
-            self._hidden = max(self._hidden - 1, 0)
-        elif tag in _BREAKING:
-            self.pieces.append("\n")
-        self._title = False
-
-    def handle_data(self, data: str) -> None:
-        if self._title:
-            self.pieces.append(f"{data.strip()}\n")
-        elif not self._hidden:
-            self.pieces.append(data)
-
-
-def text_of_html(source: str) -> str:
-    """What a person would read of a page."""
-    parser = _Text()
-    parser.feed(source)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).splitlines())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -24,6 +24,7 @@ import msgspec
 from mindstone_tui.core.bounded_json import is_too_deep
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
+NAME: Final = pattern_of(r"[A-Za-z0-9_-]{1,40}\Z")
 _LONGEST_DESCRIPTION: Final = 1_000
 _LARGEST_SCHEMA: Final = 16 * 1024
 _MOST_TOOLS: Final = 128

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal
 
+from mindstone_tui.core.patterns import pattern_of
+
 Effect = Literal[
     "reads",
     "writes",
@@ -105,7 +107,7 @@ RECORDS: Final = (("git", "add"), ("git", "commit"), ("git", "stash"), ("git", "
 HARMLESS_PLACES: Final = frozenset(
     {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/tty"}
 )
-LOADED_VARIABLES: Final = re.compile(
+LOADED_VARIABLES: Final = pattern_of(
     r"\b(LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|IFS|PATH"
     r"|PYTHONSTARTUP|PYTHONPATH|PYTHONHOME|PERL5OPT|PERL5LIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH"
     r"|GIT_SSH\w*|GIT_EXTERNAL_DIFF|GIT_CONFIG\w*|GIT_PAGER|GIT_EDITOR|GIT_EXEC_PATH|GIT_DIR|PAGER"

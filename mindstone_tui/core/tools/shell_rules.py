@@ -8,13 +8,13 @@ fine, and none of it is understood here, so a person is asked.
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.errors import ConfigError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.command_options import has_risky_option
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
@@ -51,10 +51,10 @@ WRAPPERS: Final = frozenset(
 )
 """Programs that run others or change the shell: their first word says nothing about the rest."""
 
-_UNDERSTOOD: Final = re.compile(r"[ -~]+\Z")
-_LOUD: Final = re.compile(r"[`$\\]")
-_LITERAL: Final = re.compile(r"[A-Za-z0-9_./:@%+=,-]+\Z")
-_HARMLESS_REDIRECT: Final = re.compile(r"(?:2>&1|[12]?> ?/dev/null|< ?/dev/null)\Z")
+_UNDERSTOOD: Final = pattern_of(r"[ -~]+\Z")
+_LOUD: Final = pattern_of(r"[`$\\]")
+_LITERAL: Final = pattern_of(r"[A-Za-z0-9_./:@%+=,-]+\Z")
+_HARMLESS_REDIRECT: Final = pattern_of(r"(?:2>&1|[12]?> ?/dev/null|< ?/dev/null)\Z")
 _JOINS: Final = frozenset({"&&", "||", ";", "|"})
 _LONGEST: Final = 10_000
 _MOST_PARTS: Final = 50

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.patterns import pattern_of
+
 __all__ = [
     "OFFLINE",
     "SYSTEM",
@@ -112,8 +114,8 @@ _HARMLESS_KEYS: Final = frozenset(
         *("autosquash", "autosetupmerge", "autosetuprebase", "sort", "symlinks", "longpaths"),
     }
 )
-_HEADING: Final = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
-_SETTING: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
+_HEADING: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
+_SETTING: Final = pattern_of(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
 
 
 def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:

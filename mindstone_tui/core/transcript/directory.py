@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.line import Malformed
 from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
 
@@ -33,10 +34,10 @@ _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
 _FIRST_REQUEST: Final = 64 << 10
-_PUT_BEFORE: Final = re.compile(
+_PUT_BEFORE: Final = pattern_of(
     r"\A\s*(?:<(system-reminder|command-[a-z]+|local-command-[a-z]+)>.*?</\1>\s*)+", re.DOTALL
 )
-_COMMAND: Final = re.compile(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
+_COMMAND: Final = pattern_of(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
 """Bytes at the beginning in which the first request is looked for."""
 LONGEST_TITLE: Final = 120
 

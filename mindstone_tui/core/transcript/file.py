@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
 from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
 
@@ -30,7 +31,7 @@ LONGEST_WRITE: Final = 4 << 20
 
 _CHUNK: Final = 1 << 16
 _HEADER_BEGINS: Final = b'{"v":1,"seq":0,'
-_LOOKS_WHOLE: Final = re.compile(rb'\{"v":.*,"hash":"([0-9a-f]{64})"\}', re.DOTALL)
+_LOOKS_WHOLE: Final = pattern_of(rb'\{"v":.*,"hash":"([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Tail(msgspec.Struct, frozen=True):

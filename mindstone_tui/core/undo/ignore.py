@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_CLASS: Final = re.compile(r"\[(!|\^)?(\]?[^\]\\]*(?:\\.[^\]\\]*)*)\]")
+from mindstone_tui.core.patterns import pattern_of
+
+_CLASS: Final = pattern_of(r"\[(!|\^)?(\]?[^\]\\]*(?:\\.[^\]\\]*)*)\]")
 
 
 class IgnoreRules:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import struct
 from collections.abc import Container
 from pathlib import Path
@@ -22,11 +21,12 @@ from typing import Final
 
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, place_error, replace_with
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.patterns import pattern_of
 
 _PLACE: Final = struct.Struct(">32sQQ")
 """Hash, offset, size."""
 _AT_ONCE: Final = 1 << 24
-_FILE: Final = re.compile(r"objects(?:-([0-9]{1,9}))?\.(table|pack)")
+_FILE: Final = pattern_of(r"objects(?:-([0-9]{1,9}))?\.(table|pack)")
 
 
 class ObjectStore:

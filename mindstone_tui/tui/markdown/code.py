@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
 from textual.content import Content, Span
+
+from mindstone_tui.core.patterns import pattern_of
 
 LONGEST_WHILE_STREAMING: Final = 8_000
 LONGEST: Final = 50_000
@@ -88,7 +89,7 @@ def diffed(diff: str) -> Content:
     return Content(diff, spans=spans)
 
 
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK: Final = pattern_of(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def numbered(diff: str) -> Content:

@@ -23,10 +23,14 @@ from mindstone_tui.tui.markdown.parse import Piece
 
 _BETWEEN = "  "
 _NARROWEST_COLUMN = 3
+LONGEST_TABLE = 20_000
+"""Characters up to which a table has columns; beyond, wrapping every cell would take seconds."""
 
 
 def table(rows: Sequence[Sequence[Content]], width: int, aligned: Sequence[str] = ()) -> Content:
     """Rows of cells, the header first, as lines of at most `width` cells where that is possible."""
+    if sum(len(cell.plain) for row in rows for cell in row) > LONGEST_TABLE:
+        return Content("\n").join(Content(_BETWEEN).join(row) for row in rows)
     if not rows:
         return Content("")
     columns = max(len(row) for row in rows)

@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui.host import CommandHelp
 
 MOST = 50
-_WORD_BEFORE = re.compile(r"(?:^|\s)(@\S*)$")
+_WORD_BEFORE = pattern_of(r"(?:^|\s)(@\S*)$")
 
 
 USUAL: Final = (

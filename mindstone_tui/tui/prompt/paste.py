@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import for_terminal, plural
 
 LONG_LINES: Final = 8
 LONG_CHARACTERS: Final = 1_200
 PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 SOUNDS: Final = frozenset({".wav", ".mp3"})
-_SIGN: Final = re.compile(
+_SIGN: Final = pattern_of(
     r"\[(?:pasted [\d,]+ (?:lines|characters)|(?:image|sound|file) [^\]\n]+) #\d+\]"
 )
-_MENTIONED: Final = re.compile(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
+_MENTIONED: Final = pattern_of(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
 
 
 def with_newlines(pasted: str) -> str:

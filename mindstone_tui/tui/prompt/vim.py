@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
-_WORD: Final = re.compile(r"\w+|[^\w\s]+")
+from mindstone_tui.core.patterns import pattern_of
+
+_WORD: Final = pattern_of(r"\w+|[^\w\s]+")
 
 
 def _next_word(area: TextArea) -> Location:

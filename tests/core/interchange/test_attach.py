@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,14 +18,17 @@ from mindstone_tui.core.interchange.attach import (
     AttachTarget,
     apply,
     forget,
+    launcher_in,
     plan_attach,
     plan_detach,
     remember,
     settings_files,
     target_of,
+    write_launcher,
 )
 from mindstone_tui.core.paths import Places
 
+ROOT = Path(__file__).parents[3]
 COMMAND = AttachCommand(("/opt/mindstone tools/mindstone",))
 THEIRS = {
     "claude-code": {
@@ -132,6 +138,56 @@ def test_a_moved_installation_replaces_its_own_lines(tmp_path: Path) -> None:
     assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 7
     servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
     assert servers["mindstone"]["env"] == {"MINDSTONE_HOME": "/srv/home"}
+
+
+def run(launcher: Path, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [str(launcher), *words],
+        input=b'{"hook_event_name": "Stop"}',
+        stdout=subprocess.PIPE,
+        env={"PATH": os.defpath},
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_moved(
+    tmp_path: Path,
+) -> None:
+    own = places(tmp_path)
+    launcher = launcher_in(own, sys.executable)
+    assert launcher is not None
+    instead = tmp_path / "mindstone"
+    instead.write_text('#!/bin/sh\necho instead "$@"\n')
+    instead.chmod(0o755)
+    command = AttachCommand((str(instead),), launcher=str(launcher))
+    write_launcher(launcher, command, sys.executable, ROOT)
+    # No resident is started by a moment that another hook saw just now.
+    (own.state / "hook-started").touch()
+    assert run(launcher, "codex") == (0, "")
+
+    write_launcher(launcher, command, sys.executable, tmp_path / "gone")
+    assert run(launcher, "codex") == (0, "instead hook codex\n")
+
+    program = target_of("claude-code")
+    changes = plan_attach(program, command, {"HOME": str(tmp_path)})
+    remember(own, program, changes, None)
+    apply(changes)
+    text = (tmp_path / ".claude/settings.json").read_text()
+    assert text.count(f"{launcher} claude-code") == 7
+    assert plan_attach(program, COMMAND, {"HOME": str(tmp_path)})[0].changes
+    apply(plan_detach(own, program, {"HOME": str(tmp_path)}))
+    forget(own, program, None)
+    assert not launcher.exists()
+    assert not (tmp_path / ".claude/settings.json").exists()
+
+
+def test_where_a_program_of_ours_would_not_run_the_hook_is_the_command_itself(
+    tmp_path: Path,
+) -> None:
+    assert launcher_in(places(tmp_path), "/opt/my tools/python") is None
+    assert launcher_in(places(tmp_path), f"/{'x' * 200}/python") is None
 
 
 def test_a_project_gets_its_own_files(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -92,15 +93,14 @@ class Stage:
     ) -> E:
         """Wait for an event; one that was heard already counts, from number `after` on."""
 
-        def found() -> E | None:
-            heard = (each for each in self.heard[after:] if isinstance(each, kind))
-            return next((each for each in heard if where(each)), None)
-
         async with asyncio.timeout(patience), self._news:
-            while (event := found()) is None:
+            while True:
+                for event in itertools.islice(self.heard, after, None):
+                    if isinstance(event, kind) and where(event):
+                        return event
+                after = len(self.heard)
                 self._alive()
                 await self._news.wait()
-        return event
 
     def _alive(self) -> None:
         if self._listening.done():

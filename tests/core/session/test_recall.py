@@ -132,12 +132,12 @@ async def test_what_was_corrected_says_so_while_the_correction_stands_in_the_win
 ) -> None:
     async with on_stage(home, model="local/guide", context_window=8_000) as stage:
         await stage.say("Build me a tide table.")
-        await stage.say("OK starlette. Port 8765.")
+        await stage.say("The Heron server listens on port 8765.")
         await stage.say("Port clash: 8765 is taken by the old system. Use 8790.")
         old, new = [line for line in stage.lines() if isinstance(line.entry, UserMessage)][1:]
         ended, _ = await stage.run("/prune turn 2")
         assert ended.ok
-        await stage.say("which port did we settle on?")
+        await stage.say("On which port does the Heron server listen?")
         (injected,) = stage.all(events.RecallInjected)
         found = next(each for each in injected.passages if each.seq == old.seq)
         assert found.superseded_by == new.seq

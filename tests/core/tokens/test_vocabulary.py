@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.tokens.count import VOCABULARIES, TokenCounter, load_encoding
 from mindstone_tui.core.tokens.vocabulary import (
+    _BEYOND,
     LONGEST_PIECE,
     Vocabulary,
     open_vocabulary,
@@ -52,6 +54,22 @@ def test_any_text_counts_as_tiktoken_counts_it_or_is_left_to_it(text: str) -> No
         count = looked_up(name).count(text)
         assert count in (None, loaded(name, text))
         assert count is not None or not text.isascii()
+
+
+def test_marks_that_need_no_tables_are_no_letter_number_or_space() -> None:
+    plain_marks = [chr(code) for code in range(0x80, 0x110000) if not _BEYOND.search(chr(code))]
+    assert "…" in plain_marks
+    assert "é" not in plain_marks
+    assert not [each for each in plain_marks if unicodedata.category(each)[0] in "LMNZC"]
+
+
+@given(
+    st.text(st.sampled_from("aZbY09 \t\n\r\x0b\x0c\x1c\x7f'sSdDtTlLeEvVrRmM/.,_…→×"), max_size=60)
+)
+def test_plain_texts_are_split_without_tables_as_they_are_with_them(text: str) -> None:
+    for name in VOCABULARIES:
+        vocabulary = looked_up(name)
+        assert vocabulary._split_plain(text) == vocabulary._split_any(text)
 
 
 @pytest.mark.parametrize("text", ["\ud800 alone", "\U000e0080", "a" * (LONGEST_PIECE + 1)])

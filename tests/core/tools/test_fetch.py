@@ -17,7 +17,8 @@ from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import ToolContext
-from mindstone_tui.core.tools.fetch import Fetcher, host_of, may_visit, public, text_of_html
+from mindstone_tui.core.tools.fetch import Fetcher, host_of, may_visit, public
+from mindstone_tui.core.tools.web_page import text_of_html
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.core.session.stage import calls, on_stage, script
 

@@ -9,7 +9,6 @@ counted as left out, except the model, the tokens and the costs that it names.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -27,12 +26,13 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.parts import TextRun
 from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
+from mindstone_tui.core.patterns import pattern_of
 
-_STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
-_SAMPLE: Final = re.compile(rb"(?:^|\n)# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*\n")
-_MODEL: Final = re.compile(r"(?:Main model|Model|Models): (\S+) with ")
-_TOKENS: Final = re.compile(r"([\d.,]+)([kM]?) (sent|received|cache hit|cache write)\b")
-_COST: Final = re.compile(r"Cost: \$([\d.,]+) (?:message|request)")
+_STARTED: Final = pattern_of(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
+_SAMPLE: Final = pattern_of(rb"(?:^|\n)# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*\n")
+_MODEL: Final = pattern_of(r"(?:Main model|Model|Models): (\S+) with ")
+_TOKENS: Final = pattern_of(r"([\d.,]+)([kM]?) (sent|received|cache hit|cache write)\b")
+_COST: Final = pattern_of(r"Cost: \$([\d.,]+) (?:message|request)")
 _END: Final = "  "
 _FACTORS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 _LONGEST_NUMBER: Final = 12

@@ -25,6 +25,8 @@ from mindstone_tui.core.interchange.formats.exports import exported, start_of_ex
 from mindstone_tui.core.interchange.formats.parts import ANOTHER_BRANCH, Branches, each_with, joined
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
+_NOTHING: Final = ("token_budget",)
+"""Blocks of an answer that nobody said."""
 _ROOT: Final = "00000000-0000-4000-8000-000000000000"
 
 
@@ -70,12 +72,18 @@ def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
 
 
 def _attached(fields: dict[str, Any]) -> Iterator[str]:
-    """The texts of files that came with a message, and the names of those without."""
+    """The texts of files that came with a message, and the names of those without.
+
+    The second list names the first one's files again.
+    """
+    named = set()
     for each in map(mapping, sequence(fields.get("attachments"))):
         name = text(each.get("file_name")) or "file"
+        named.add(name)
         yield joined((f"[file: {name}]", text(each.get("extracted_content"))))
     for each in map(mapping, sequence(fields.get("files"))):
-        yield f"[file: {text(each.get('file_name')) or 'file'}]"
+        if (name := text(each.get("file_name")) or "file") not in named:
+            yield f"[file: {name}]"
 
 
 def _answer(number: int, blocks: list[Any], source: str, ts: str) -> Iterator[Record]:
@@ -83,6 +91,8 @@ def _answer(number: int, blocks: list[Any], source: str, ts: str) -> Iterator[Re
     step = 0
     pieces = MessageParts(number, source)
     for each in blocks:
+        if mapping(each).get("type") in _NOTHING:
+            continue
         add_block(pieces, each)
         if pieces.results:
             step += 1

@@ -40,9 +40,10 @@ from mindstone_tui.core.interchange.formats.parts import (
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
 _LEFT_OUT = Aside(what="command of the program")
-_TAGGED = re.compile(
+_TAGGED = pattern_of(
     r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>(.*?)</\1>", re.DOTALL
 )
 _OUTPUTS = ("<local-command-", "Caveat: ")

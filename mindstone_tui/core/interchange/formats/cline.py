@@ -46,11 +46,12 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
 )
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
 _HISTORY: Final = "api_conversation_history.json"
 _SHOWN: Final = "ui_messages.json"
 _ITEM: Final = "history_item.json"
-_FOLDER: Final = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,1000})\) Files")
+_FOLDER: Final = pattern_of(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,1000})\) Files")
 _LONGEST_LOOK: Final = 200_000
 _PERSON: Final = ("task", "user_feedback", "user_feedback_diff")
 """Shown messages of the person."""

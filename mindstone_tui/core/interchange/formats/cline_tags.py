@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -10,6 +9,7 @@ from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.parts import cut_tags
 from mindstone_tui.core.interchange.read_bytes import as_json, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
 _NAMES: Final = frozenset(
     [
@@ -64,8 +64,8 @@ _SPEAKING: Final = {
     "plan_mode_response": "response",
 }
 """Calls that only say something to the person, and where they say it."""
-_OPENING: Final = re.compile(r"<([a-z_]{3,40})>")
-_RESULT: Final = re.compile(r"\[([a-z_]+)(?:[^\]\n]{0,2000}(?:\][^\]\n]{0,200}){0,9})?\] Result:")
+_OPENING: Final = pattern_of(r"<([a-z_]{3,40})>")
+_RESULT: Final = pattern_of(r"\[([a-z_]+)(?:[^\]\n]{0,2000}(?:\][^\]\n]{0,200}){0,9})?\] Result:")
 _WORDS: Final = ("task", "feedback", "user_message", "answer", "user_feedback")
 _NOTES: Final = (
     "<environment_details>",

@@ -48,6 +48,7 @@ from mindstone_tui.core.interchange.read_bytes import (
     sequence,
     text,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 _MARKED = (
     ("# AGENTS.md instructions", "</INSTRUCTIONS>"),
@@ -68,12 +69,12 @@ _MARKED = (
     ("Warning: The maximum number of unified exec processes you can keep open is", ""),
     ("Warning: Your account was flagged for potentially high-risk cyber activity", ""),
 )
-_COMMAND = re.compile(
+_COMMAND = pattern_of(
     r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
     re.DOTALL,
 )
-_DATED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")
-_OUTPUT = re.compile(r"Exit code: -?\d+\nDuration: [\d.]+ seconds\nOutput:\n")
+_DATED = pattern_of(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")
+_OUTPUT = pattern_of(r"Exit code: -?\d+\nDuration: [\d.]+ seconds\nOutput:\n")
 
 
 def is_context(said: str) -> bool:
@@ -108,7 +109,7 @@ _HOSTED = {
     "image_generation_call": ("image_generation", "revised_prompt"),
 }
 """Calls that the provider answers by itself: what they are called, and what was asked."""
-_FAILED = re.compile(
+_FAILED = pattern_of(
     r"(?:Chunk ID: .*\n)?(?:Wall time: .*\n)?(?:Exit code: |Process exited with code )(?!0\b)-?\d"
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
@@ -24,7 +25,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts
+from mindstone_tui.core.interchange.formats.blocks import MessageParts, money
 from mindstone_tui.core.interchange.formats.parts import (
     array_of,
     document,
@@ -33,9 +34,12 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
 )
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
 _LIST: Final = "sessions.json"
 _ID: Final = "sessionId"
+_ADDRESS: Final = pattern_of(r"file://|vscode-remote://[^/]*")
+_DRIVE: Final = pattern_of(r"/[A-Za-z]:")
 _STATUS: Final[dict[str, ToolStatus]] = {"errored": "error", "canceled": "refused"}
 
 
@@ -59,13 +63,45 @@ def read_session(path: Path) -> Iterator[Record]:
     if title := text(found.get("title")):
         yield Titled(title=title)
     folder = text(found.get("workspaceDirectory")) or text(found.get("workspacePath"))
-    yield About(folder=folder.removeprefix("file://"))
+    yield About(folder=_folder(folder))
     answered: set[str] = set()
-    for number, each in enumerate(sequence(found.get("history")), 1):
-        yield from _item(number, mapping(each), ts, answered)
+    chosen = text(found.get("chatModelTitle"))
     total = mapping(found.get("usage"))
+    for number, each in enumerate(sequence(found.get("history")), 1):
+        yield from _item(number, mapping(each), ts, answered, chosen)
+        if not total:
+            yield from _used_by(mapping(mapping(each).get("message")))
+    yield from _used_in_all(total)
+
+
+def _folder(named: str) -> str:
+    """A folder that is written as an address, or as itself."""
+    if not (found := _ADDRESS.match(named)):
+        return named
+    path = unquote(named[found.end() :])
+    return path[1:] if _DRIVE.match(path) else path
+
+
+def _used_by(message: dict[str, Any]) -> Iterator[Record]:
+    told = mapping(message.get("usage"))
+    cents = money(told.get("cost_cents"))
     usage = Usage(
-        prompt=count(total.get("promptTokens")), completion=count(total.get("completionTokens"))
+        prompt=count(told.get("prompt_tokens")),
+        completion=count(told.get("completion_tokens")),
+        cost=cents / 100 if cents else None,
+    )
+    if usage != Usage():
+        yield Used(usage=usage, model=text(told.get("model")))
+
+
+def _used_in_all(total: dict[str, Any]) -> Iterator[Record]:
+    cached = mapping(total.get("promptTokensDetails"))
+    usage = Usage(
+        prompt=count(total.get("promptTokens")),
+        completion=count(total.get("completionTokens")),
+        cached=count(cached.get("cachedTokens")),
+        cache_written=count(cached.get("cacheWriteTokens")),
+        cost=money(total.get("totalCost")),
     )
     if usage != Usage():
         yield Used(usage=usage, so_far=True)
@@ -79,7 +115,9 @@ def _listed(path: Path, name: str) -> str:
     return ""
 
 
-def _item(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> Iterator[Record]:
+def _item(
+    number: int, fields: dict[str, Any], ts: str, answered: set[str], chosen: str
+) -> Iterator[Record]:
     message = mapping(fields.get("message"))
     said = plain(message.get("content"))
     pieces = MessageParts(number)
@@ -99,7 +137,7 @@ def _item(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> I
             for each in map(mapping, sequence(message.get("toolCalls"))):
                 called = mapping(each.get("function"))
                 pieces.call(called.get("name"), called.get("arguments"), each.get("id"))
-            yield pieces.record("assistant", id=source, ts=ts, model=_model(fields))
+            yield pieces.record("assistant", id=source, ts=ts, model=_model(fields) or chosen)
             yield from _results(number, fields, ts, answered)
         case "tool" if text(message.get("toolCallId")) in answered:
             return
@@ -123,7 +161,8 @@ def _model(fields: dict[str, Any]) -> str:
     for each in map(mapping, sequence(fields.get("promptLogs"))):
         if name := text(each.get("modelTitle")) or text(each.get("model")):
             return name
-    return text(mapping(fields.get("message")).get("model"))
+    message = mapping(fields.get("message"))
+    return text(message.get("model")) or text(mapping(message.get("usage")).get("model"))
 
 
 def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> Iterator[Record]:

@@ -29,7 +29,7 @@ from mindstone_tui.core.interchange.formats.messages import MESSAGES
 from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
 from mindstone_tui.core.interchange.formats.opencode import OPENCODE
 from mindstone_tui.core.interchange.formats.openhands import OPENHANDS
-from mindstone_tui.core.interchange.formats.parts import array_of, is_array
+from mindstone_tui.core.interchange.formats.parts import array_of, document, is_array
 from mindstone_tui.core.interchange.formats.pi import PI
 from mindstone_tui.core.interchange.formats.qwen_code import QWEN_CODE
 from mindstone_tui.core.interchange.formats.specstory import SPECSTORY
@@ -116,6 +116,9 @@ def _sample(path: Path) -> Sample:
             path, start, elements=tuple(each[1] for each in first if isinstance(each, tuple))
         )
     found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
-    if len(start) < _SAMPLE and not any(isinstance(each, dict) for each in found):
-        found = [decode_object(start)]
-    return Sample(path, start, tuple(each for each in found if isinstance(each, dict)))
+    known = tuple(each for each in found if isinstance(each, dict))
+    if begun and not known and start.removeprefix(BOM).lstrip().startswith(b"{"):
+        # One object over many lines: what it is may stand behind a first message of any length.
+        one = document(path)
+        known = (one,) if isinstance(one, dict) else ()
+    return Sample(path, start, known)

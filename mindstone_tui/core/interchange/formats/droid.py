@@ -24,7 +24,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Used,
 )
 from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
-from mindstone_tui.core.interchange.formats.parts import cut_tags, document, records_of, unknown
+from mindstone_tui.core.interchange.formats.parts import beside, cut_tags, records_of, unknown
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
 
 _REMINDERS: Final = ("system-reminder", "system-notification")
@@ -38,7 +38,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    settings = _settings(path)
+    settings = beside(path.with_name(f"{path.stem}.settings.json"))
     model = text(settings.get("model"))
     for found in records_of(path):
         if isinstance(found, Broken):
@@ -64,13 +64,6 @@ def _read(path: Path) -> Iterator[Record]:
     )
     if usage != Usage():
         yield Used(usage=usage, model=model, so_far=True)
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    """What the file beside it says of the session."""
-    beside = path.with_name(f"{path.stem}.settings.json")
-    found = document(beside) if beside.is_file() else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _start(fields: dict[str, Any]) -> Iterator[Record]:

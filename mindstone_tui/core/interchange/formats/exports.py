@@ -5,7 +5,6 @@ Arrays of conversations, read one at a time because such files reach gigabytes.
 
 from __future__ import annotations
 
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,9 +20,10 @@ from mindstone_tui.core.interchange.read_bytes import (
     open_file,
     whole,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 _ZIP: Final = b"PK\x03\x04"
-_MEMBER: Final = re.compile(r"(?:^|/)conversations[^/]*\.json$")
+_MEMBER: Final = pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _LOOK: Final = 1 << 18
 _UNREADABLE: Final = (
     OSError,

@@ -8,7 +8,6 @@ contents of the model's API, without times.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,13 +53,14 @@ from mindstone_tui.core.interchange.read_bytes import (
     sequence,
     text,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 _CONTEXT = (
     "<session_context>",
     "<hook_context>",
     "This is the Gemini CLI. We are setting up the context for our chat.",
 )
-_COMMAND = re.compile(r"[/?](?:[a-z][\w:-]*)?(?:\s|$)")
+_COMMAND = pattern_of(r"[/?](?:[a-z][\w:-]*)?(?:\s|$)")
 _SUMMARY = ("<state_snapshot>", "<scratchpad>")
 _THANKS = ("Got it. Thanks for the additional context!", "Got it. Thanks for the context!")
 
@@ -178,7 +178,7 @@ _STATUS: dict[str, ToolStatus] = {
     "error": "error",
     "cancelled": "interrupted",
 }
-_CHECKPOINT = re.compile(
+_CHECKPOINT = pattern_of(
     rb'\s*(?:\{\s*"history"\s*:\s*)?\[\s*\{\s*"(?:role"\s*:\s*"(?:user|model)"|parts"\s*:\s*\[)'
 )
 

@@ -6,6 +6,7 @@ session is stands in `<id>.json` beside it. The editor's files have the shape of
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -18,16 +19,18 @@ from mindstone_tui.core.interchange.formats.base import (
     Record,
     Sample,
     Titled,
+    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts
+from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, tokens
 from mindstone_tui.core.interchange.formats.continue_dev import is_session, read_session
 from mindstone_tui.core.interchange.formats.parts import (
-    document,
+    beside,
     is_lines,
     joined,
     records_of,
     unknown,
 )
+from mindstone_tui.core.interchange.pictures import Picture
 from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
 
 _KINDS: Final = ("Prompt", "AssistantMessage", "ToolResults")
@@ -47,9 +50,7 @@ def _read(path: Path) -> Iterator[Record]:
     if not is_lines(path, "history"):
         yield from read_session(path)
         return
-    beside = path.with_suffix(".json")
-    found = document(beside) if beside.is_file() else {}
-    about = found if isinstance(found, dict) else {}
+    about = beside(path.with_suffix(".json"))
     yield Began(id=text(about.get("session_id")) or path.stem, ts=moment(about.get("created_at")))
     if title := text(about.get("title")):
         yield Titled(title=title)
@@ -57,15 +58,30 @@ def _read(path: Path) -> Iterator[Record]:
     state = mapping(about.get("session_state"))
     model = text(mapping(mapping(state.get("rts_model_state")).get("model_info")).get("model_id"))
     ts = moment(about.get("created_at"))
+    turns = sequence(mapping(state.get("conversation_metadata")).get("user_turn_metadatas"))
+    ended = _ended([mapping(each) for each in turns])
     for record in records_of(path):
         if isinstance(record, Broken):
             yield record
             continue
         number, fields = record
         data = mapping(fields.get("data"))
-        # Only prompts are dated; what follows is as old as the prompt.
-        ts = moment(mapping(data.get("meta")).get("timestamp")) or ts
+        # Only prompts and the ends of turns are dated; what stands between is as old as the prompt.
+        dated = moment(mapping(data.get("meta")).get("timestamp"))
+        ts = dated or ended.get(text(data.get("message_id")), ts)
         yield from _entry(number, text(fields.get("kind")), data, ts, model)
+    for each in map(mapping, turns):
+        usage = tokens(each.get("input_token_count"), each.get("output_token_count"))
+        if usage.prompt or usage.completion:
+            yield Used(usage=usage, model=model)
+
+
+def _ended(turns: list[dict[str, Any]]) -> dict[str, str]:
+    """When turns ended, by the last message of each."""
+    found = (
+        (sequence(each.get("message_ids")), moment(each.get("end_timestamp"))) for each in turns
+    )
+    return {text(ids[-1]): ts for ids, ts in found if ids and ts}
 
 
 def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
@@ -84,6 +100,7 @@ def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) ->
                 pieces.results.append(_result(mapping(value)))
             case "image":
                 pieces.texts.append("[image]")
+                pieces.images += _pictures(value)
             case other:
                 yield unknown(other)
     source = text(data.get("message_id"))
@@ -99,12 +116,37 @@ def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) ->
 
 
 def _result(value: dict[str, Any]) -> BlockResult:
-    given = (mapping(each).get("data") for each in sequence(value.get("content")))
+    parts = [mapping(each) for each in sequence(value.get("content"))]
     return BlockResult(
         call=text(value.get("toolUseId")),
-        text=joined(each if isinstance(each, str) else as_json(each) for each in given),
+        text=joined(map(_given, parts)),
         status="error" if value.get("status") == "error" else "ok",
+        images=tuple(
+            found
+            for each in parts
+            if each.get("kind") == "image"
+            for found in _pictures(each.get("data"))
+        ),
     )
+
+
+def _given(part: dict[str, Any]) -> str:
+    data = part.get("data")
+    if part.get("kind") == "image":
+        return "[image]"
+    return data if isinstance(data, str) else as_json(data)
+
+
+def _pictures(value: object) -> tuple[Picture, ...]:
+    """A picture's bytes, which the program writes as numbers."""
+    source = mapping(mapping(value).get("source"))
+    data = source.get("data") or source.get("bytes")
+    if isinstance(data, str):
+        return (Picture(data=data),)
+    try:
+        return (Picture(data=base64.b64encode(bytes(sequence(data))).decode()),)
+    except (TypeError, ValueError):
+        return ()
 
 
 KIRO = Format(name="kiro", title="Kiro", recognises=_recognises, read=_read)

@@ -6,7 +6,6 @@ reverted are counted as left out; a summary that the program made of its own his
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -52,6 +51,7 @@ from mindstone_tui.core.interchange.read_bytes import (
     sequence,
     text,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""
@@ -124,7 +124,7 @@ def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message 
         yield number, {**mapping(data), "id": row["id"]}, listed
 
 
-_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_EXPORT = pattern_of(rb'\s*\{\s*"info"\s*:\s*\{')
 _STEPS = frozenset({"text", "reasoning", "tool", "step-start", "step-finish"})
 
 

@@ -6,13 +6,13 @@ that a result answers. Of a folder of events any file stands for all of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
+    About,
     Began,
     Broken,
     Format,
@@ -25,15 +25,19 @@ from mindstone_tui.core.interchange.formats.blocks import MessageParts, money
 from mindstone_tui.core.interchange.formats.parts import (
     Numbered,
     array_of,
+    beside,
     document,
     joined,
     plain,
     unknown,
 )
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
-EVENT_FILE: Final = re.compile(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
+EVENT_FILE: Final = pattern_of(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
 """How the files of single events are called, in a folder `events`."""
+_STATE: Final = "base_state.json"
+"""What stands beside the folder `events`: the model, the folder, what was used."""
 _NOTHING: Final = frozenset(
     {"null", "recall", "system", "change_agent_state", "agent_state_changed", "condensation"}
 )
@@ -50,12 +54,16 @@ def _read(path: Path) -> Iterator[Record]:
     is_event = path.parent.name == "events" and EVENT_FILE.fullmatch(path.name) is not None
     events = path.parent if is_event else None
     yield Began(id=events.parent.name if events else path.stem)
-    talk = _Talk()
+    about = beside(events.parent / _STATE) if events else {}
+    yield About(folder=text(mapping(about.get("workspace")).get("working_dir")))
+    talk = _Talk(text(mapping(mapping(about.get("agent")).get("llm")).get("model")))
     for found in _in_folder(events) if events else array_of(path):
         if isinstance(found, Broken):
             yield found
         else:
             yield from talk.take(*found)
+    for each in mapping(mapping(about.get("stats")).get("usage_to_metrics")).values():
+        yield from _used(mapping(each), so_far=False)
 
 
 def _in_folder(folder: Path) -> Iterator[Numbered | Broken]:
@@ -71,14 +79,15 @@ def _in_folder(folder: Path) -> Iterator[Numbered | Broken]:
 class _Talk:
     """Takes events in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: str = "") -> None:
+        self._model = model
         self._calls: dict[str, str] = {}
         """The call that an action made, by the action's id."""
 
     def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
         """One more event."""
         if "kind" in fields:
-            yield from _newer(number, fields)
+            yield from _newer(number, fields, self._model)
         elif "action" in fields:
             yield from self._action(number, fields)
         elif "observation" in fields:
@@ -139,8 +148,8 @@ def _asked(response: dict[str, Any], call: str) -> str:
     return ""
 
 
-def _used(metrics: dict[str, Any]) -> Iterator[Record]:
-    """Everything so far."""
+def _used(metrics: dict[str, Any], *, so_far: bool = True) -> Iterator[Record]:
+    """Everything so far, or everything that a model was used for in one role."""
     told = mapping(metrics.get("accumulated_token_usage"))
     usage = Usage(
         prompt=count(told.get("prompt_tokens")),
@@ -150,11 +159,11 @@ def _used(metrics: dict[str, Any]) -> Iterator[Record]:
         cost=money(metrics.get("accumulated_cost")),
     )
     if usage != Usage():
-        yield Used(usage=usage, model=text(told.get("model")), so_far=True)
+        yield Used(usage=usage, model=text(told.get("model")), so_far=so_far)
 
 
-def _newer(number: int, fields: dict[str, Any]) -> Iterator[Record]:
-    """An event of the newer kind."""
+def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
+    """An event of the newer kind, which does not say what model answered."""
     pieces = MessageParts(number)
     ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
     match fields.get("kind"):
@@ -163,7 +172,8 @@ def _newer(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             pieces.texts.append(plain(message.get("content")) or "")
             pieces.think(message.get("reasoning_content"))
             is_person = message.get("role") == "user"
-            yield pieces.record("user" if is_person else "assistant", id=source, ts=ts)
+            role: Literal["user", "assistant"] = "user" if is_person else "assistant"
+            yield pieces.record(role, id=source, ts=ts, model=model)
         case "ActionEvent":
             call = mapping(fields.get("tool_call"))
             pieces.texts.append(plain(fields.get("thought")) or "")
@@ -172,9 +182,8 @@ def _newer(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             name = text(fields.get("tool_name")) or text(inner.get("name"))
             arguments = inner.get("arguments") or _without_kind(mapping(fields.get("action")))
             pieces.call(name, arguments, fields.get("tool_call_id") or call.get("id"))
-            yield pieces.record(
-                "assistant", id=source, ts=ts, group=text(fields.get("llm_response_id"))
-            )
+            group = text(fields.get("llm_response_id"))
+            yield pieces.record("assistant", id=source, ts=ts, model=model, group=group)
         case "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation":
             given = mapping(fields.get("observation"))
             said = plain(given.get("content")) or text(given.get("output"))

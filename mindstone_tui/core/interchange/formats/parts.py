@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -23,11 +22,12 @@ from mindstone_tui.core.interchange.read_bytes import (
     text,
     whole,
 )
+from mindstone_tui.core.patterns import pattern_of
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
-_OPENING: Final = re.compile(r"<([a-z][a-z_-]{2,40})>")
-_ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
+_ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
 Numbered = tuple[int, dict[str, Any]]
 
 ANOTHER_BRANCH: Final = "message on another branch"
@@ -91,6 +91,12 @@ def document(path: Path) -> dict[str, Any] | Broken:
     """A file that is one JSON object."""
     with open_file(path) as stream:
         return _document(stream)
+
+
+def beside(path: Path) -> dict[str, Any]:
+    """The object in a file that stands beside a session; empty where it is missing or damaged."""
+    found = document(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:

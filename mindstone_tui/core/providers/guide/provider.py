@@ -15,6 +15,7 @@ from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
@@ -37,14 +38,14 @@ from mindstone_tui.core.providers.guide.topics import (
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.words import STOPWORDS, plain_words
 
-_BLOCK: Final = re.compile(
+_BLOCK: Final = pattern_of(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
     r"(?P<text>.*?)\n?</data-(?P=nonce)>",
     re.DOTALL,
 )
 HERE: Final = "earlier in this window"
-_PARAGRAPHS: Final = re.compile(r"\n\s*\n")
-_POINTER: Final = re.compile(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
+_PARAGRAPHS: Final = pattern_of(r"\n\s*\n")
+_POINTER: Final = pattern_of(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
 _ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _LONGEST_QUESTION: Final = 300
@@ -190,7 +191,7 @@ _END: Final = r"\s*[.?!]?\s*\Z"
 _TEXT: Final = r"(?P<text>.+?)"
 
 _PATTERNS: Final = tuple(
-    (re.compile(_PLEASE + pattern, re.IGNORECASE | re.DOTALL), tool)
+    (pattern_of(_PLEASE + pattern, re.IGNORECASE | re.DOTALL), tool)
     for pattern, tool in (
         (r"(?:run|execute|shell)\s*:?\s+(?P<command>.+?)\s*\Z", "shell"),
         (r"[$!]\s*(?P<command>.+?)\s*\Z", "shell"),
@@ -314,21 +315,21 @@ _ENOUGH: Final = 0.5
 """Share of a question's words that a passage must hold to be quoted."""
 _SURE: Final = 0.65
 """Recall's own score from which a passage is quoted that holds at least one of the words."""
-_SCORE: Final = re.compile(r"\bscore (-?\d+\.\d+)")
-_MARKER: Final = re.compile(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
+_SCORE: Final = pattern_of(r"\bscore (-?\d+\.\d+)")
+_MARKER: Final = pattern_of(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
 """What is left of a block's delimiter when the block was cut."""
 _QUOTES: Final = 3
 _QUOTE_LENGTH: Final = 600
 _OUTPUT_LENGTH: Final = 4_000
-_QUESTION: Final = re.compile(
+_QUESTION: Final = pattern_of(
     r"\?|\A\s*(?:what|who|whom|whose|when|where|which|why|how|did|do|does|is|are|was|were|can|could|"
     r"tell me|find|search|look for|recall|remind me)\b",
     re.IGNORECASE,
 )
-_STANDING: Final = re.compile(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
+_STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
 _SAID: Final = "This was said before"
-_LINE: Final = re.compile(r"(?:\A|\s)#(\d+)\b")
-_NOTHING: Final = re.compile(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
+_LINE: Final = pattern_of(r"(?:\A|\s)#(\d+)\b")
+_NOTHING: Final = pattern_of(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
 _NOT_FOUND: Final = (
     "I found nothing about that in this session. I am the guide, not a language model, so I do not "
     "make up an answer. F5 chooses a model that may know; “what can you do?” shows what I can."

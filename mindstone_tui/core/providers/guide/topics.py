@@ -11,6 +11,7 @@ from typing import Final
 
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.entries import Part
+from mindstone_tui.core.patterns import pattern_of
 
 
 class Topic(Part):
@@ -125,25 +126,25 @@ BEYOND: Final = (
     "F5 chooses a model, `/key` stores an API key (or `mindstone models`); everything said here "
     "stays."
 )
-_WORK: Final = re.compile(
+_WORK: Final = pattern_of(
     r"\A\s*(?:please\s+|can you\s+|could you\s+|would you\s+|i (?:want|need) you to\s+|let'?s\s+)?"
     r"(?:fix|write|implement|add|create|make|refactor|delete|remove|translate|summari[sz]e|generate"
     r"|draw|build|update|change|rewrite|improve|optimi[sz]e|debug|test|install|compare|review"
     r"|analy[sz]e|design|plan|compute|calculate|solve|tell me an? (?:joke|story|poem))\b",
     re.IGNORECASE,
 )
-_EXPLAIN: Final = re.compile(
+_EXPLAIN: Final = pattern_of(
     r"\A\s*(?:and\s+|so\s+|please\s+)?"
     r"(?:what(?:'s| is| are| does| do| means)|how (?:do|does|can|to|are|is|would)"
     r"|where (?:do|does|can|is|are)|why (?:do|does|is|are)|explain|help(?: me)?(?: with)?"
     r"|tell me (?:about|how|what)|which|meaning of|why\b|can (?:i|you)|describe|add)\b",
     re.IGNORECASE,
 )
-_PAST: Final = re.compile(
+_PAST: Final = pattern_of(
     r"\b(?:did|was|were|said|told|my|our|we|us|yesterday|earlier|ago|last|mentioned|decided?)\b",
     re.IGNORECASE,
 )
-_HELLO: Final = re.compile(
+_HELLO: Final = pattern_of(
     r"(?:\W*\b(?:"
     r"hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo"
     r"|help(?: me)?(?: please)?"
@@ -159,14 +160,14 @@ _HELLO: Final = re.compile(
     r")\b)+\W*\Z",
     re.IGNORECASE,
 )
-_SCREEN: Final = re.compile(
+_SCREEN: Final = pattern_of(
     r"\b(?:panel|screen|sidebar|right (?:side|hand)|status (?:line|bar)|every word|these words"
     r"|all the words|glossary)\b",
     re.IGNORECASE,
 )
 
 
-_OURS: Final = re.compile(
+_OURS: Final = pattern_of(
     r"\bmindstone\b|\bthis (?:app|program|screen)\b|\b(?:status line|panel|sidebar)\b"
     r"|(?:\A|\s)/[a-z]+\b(?!/)|\bF(?:[1-9]|1[0-2])\b",
     re.IGNORECASE,

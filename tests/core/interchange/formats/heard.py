@@ -188,6 +188,7 @@ def crush(path: Path) -> list[Heard]:
 def copilot_cli(path: Path) -> list[Heard]:
     """`events.jsonl`."""
     heard: list[Heard] = []
+    results = _copilot_results(path)
     model = ""
     for event in _json_lines(path):
         data, ts = event["data"], at(event["timestamp"])
@@ -201,10 +202,22 @@ def copilot_cli(path: Path) -> list[Heard]:
                 thoughts = tuple(filter(None, [data.get("reasoningText")]))
                 name = data.get("model", model)
                 heard.append(Heard("assistant", data["content"], ts, name, calls, thoughts))
-            case "tool.execution_complete":
-                given = data["result"]["content"] if data["success"] else data["error"]["message"]
-                heard.append(Heard("result", given, ts))
+                # Calls may end in any order; their results stand in the order of the calls.
+                asked = [e["toolCallId"] for e in data["toolRequests"]]
+                heard += [results[each] for each in asked if each in results]
+            case _:
+                pass
     return heard
+
+
+def _copilot_results(path: Path) -> dict[str, Heard]:
+    results: dict[str, Heard] = {}
+    for event in _json_lines(path):
+        data = event["data"]
+        if event["type"] == "tool.execution_complete":
+            given = data["result"]["content"] if data["success"] else data["error"]["message"]
+            results[data["toolCallId"]] = Heard("result", given, at(event["timestamp"]))
+    return results
 
 
 def qwen_code(path: Path) -> list[Heard]:
@@ -217,6 +230,8 @@ def qwen_code(path: Path) -> list[Heard]:
         name = lines[name]["parentUuid"]
     heard: list[Heard] = []
     for line in way:
+        if line["type"] == "system":
+            continue
         parts, ts = line["message"]["parts"], at(line["timestamp"])
         words = "".join(each.get("text", "") for each in parts if not each.get("thought"))
         if line["type"] == "tool_result":
@@ -239,16 +254,20 @@ def claude_ai(path: Path) -> list[Heard]:
         for message in conversation["chat_messages"]:
             ts, blocks = at(message["created_at"]), message["content"]
             if message["sender"] == "human":
-                files = [f"[file: {e['file_name']}]" for e in message["files"]]
+                files: list[str] = []
                 for each in message["attachments"]:
-                    files += [f"[file: {each['file_name']}]", each["extracted_content"]]
+                    name = each["file_name"] or "file"
+                    files += [f"[file: {name}]", each["extracted_content"]]
+                more = [f"[file: {e['file_name'] or 'file'}]" for e in message["files"]]
+                files += [each for each in more if each not in files]
                 words = "\n\n".join([_block_text(blocks), *files])
                 if words != "Never mind.":
                     heard.append(Heard("user", words, ts))
                 continue
             given = [n for n, each in enumerate(blocks) if each["type"] == "tool_result"]
             for start, end in zip([0, *(n + 1 for n in given)], [*given, len(blocks)], strict=True):
-                heard.append(_answer({"content": blocks[start:end]}, ts, ""))
+                said = _answer({"content": blocks[start:end]}, ts, "")
+                heard += [said] if any((said.text, said.calls, said.thinking)) else []
                 if end < len(blocks):
                     heard.append(Heard("result", _block_text(blocks[end]["content"]), ts))
     return heard
@@ -302,11 +321,13 @@ def specstory(path: Path) -> list[Heard]:
 
 def continue_(path: Path) -> list[Heard]:
     """`~/.continue/sessions/<id>.json`, dated by the list beside it."""
-    listed = json.loads(path.with_name("sessions.json").read_text())
-    ts = at(int(listed[0]["dateCreated"]))
+    listed = {e["sessionId"]: e for e in json.loads(path.with_name("sessions.json").read_text())}
+    ts = at(int(listed[path.stem]["dateCreated"]))
+    whole = json.loads(path.read_text())
     heard: list[Heard] = []
     thoughts: tuple[str, ...] = ()
-    for item in json.loads(path.read_text())["history"]:
+    answered: set[str] = set()
+    for item in whole["history"]:
         message = item["message"]
         words = _block_text(message["content"])
         match message["role"]:
@@ -319,10 +340,18 @@ def continue_(path: Path) -> list[Heard]:
             case "assistant":
                 asked = [each["function"] for each in message.get("toolCalls", ())]
                 calls = tuple((each["name"], each["arguments"]) for each in asked)
-                model = item["promptLogs"][0]["modelTitle"]
-                heard.append(Heard("assistant", words, ts, model, calls, thoughts))
+                named = [each.get("modelTitle") for each in item.get("promptLogs", ())]
+                named += [message.get("usage", {}).get("model"), whole.get("chatModelTitle"), ""]
+                model = next(each for each in named if each is not None)
+                if words or calls or thoughts:
+                    heard.append(Heard("assistant", words, ts, model, calls, thoughts))
                 thoughts = ()
-            case "tool":
+                for state in item.get("toolCallStates", ()):
+                    if state.get("output") or state["status"] in ("done", "errored", "canceled"):
+                        given = [each["content"] for each in state.get("output", ())]
+                        heard.append(Heard("result", "\n\n".join(given), ts))
+                        answered.add(state["toolCallId"])
+            case "tool" if message["toolCallId"] not in answered:
                 heard.append(Heard("result", words, ts))
     return heard
 
@@ -331,13 +360,16 @@ def kiro(path: Path) -> list[Heard]:
     """`~/.kiro/sessions/cli/<id>.jsonl`."""
     about = json.loads(path.with_suffix(".json").read_text())
     model = about["session_state"]["rts_model_state"]["model_info"]["model_id"]
+    turns = about["session_state"]["conversation_metadata"]["user_turn_metadatas"]
+    ends = {each["message_ids"][-1]: at(each["end_timestamp"][:26]) for each in turns}
     heard: list[Heard] = []
-    ts = ""
+    ts = at(about["created_at"][:26])
     for line in _json_lines(path):
         data = line["data"]
         ts = at(data["meta"]["timestamp"] * 1000) if "meta" in data else ts
+        ts = ends.get(data["message_id"], ts)
         parts = [(each["kind"], each["data"]) for each in data["content"]]
-        words = "".join(value for kind, value in parts if kind == "text")
+        words = "\n\n".join(value for kind, value in parts if kind == "text" and value)
         calls = tuple((v["name"], dense(v["input"])) for kind, v in parts if kind == "toolUse")
         thoughts = tuple(value["text"] for kind, value in parts if kind == "thinking")
         if line["kind"] == "Prompt":
@@ -345,13 +377,17 @@ def kiro(path: Path) -> list[Heard]:
         elif line["kind"] == "AssistantMessage":
             heard.append(Heard("assistant", words, ts, model, calls, thoughts))
         else:
-            heard += [Heard("result", value["content"][0]["data"], ts) for _, value in parts]
+            given = [value["content"][0]["data"] for _, value in parts]
+            texts = [each if isinstance(each, str) else dense(each) for each in given]
+            heard += [Heard("result", each, ts) for each in texts]
     return heard
 
 
 def openhands(path: Path) -> list[Heard]:
-    """A trajectory of actions and observations."""
+    """A trajectory of actions and observations, or a folder of newer events."""
     heard: list[Heard] = []
+    if path.parent.name == "events":
+        return _openhands_events(path.parent)
     for event in json.loads(path.read_text()):
         ts, args = at(event["timestamp"]), event.get("args", {})
         if event.get("observation") == "run":
@@ -365,6 +401,27 @@ def openhands(path: Path) -> list[Heard]:
             (asked,) = response["choices"][0]["message"]["tool_calls"]
             calls = ((made["function_name"], asked["function"]["arguments"]),)
             heard.append(Heard("assistant", args["thought"], ts, response["model"], calls))
+    return heard
+
+
+def _openhands_events(folder: Path) -> list[Heard]:
+    heard: list[Heard] = []
+    model = json.loads((folder.parent / "base_state.json").read_text())["agent"]["llm"]["model"]
+    for file in sorted(folder.glob("event-*.json")):
+        event = json.loads(file.read_text())
+        ts = at(event["timestamp"])
+        match event["kind"]:
+            case "MessageEvent" if event["llm_message"]["role"] == "user":
+                heard.append(Heard("user", _block_text(event["llm_message"]["content"]), ts))
+            case "MessageEvent":
+                words = _block_text(event["llm_message"]["content"])
+                heard.append(Heard("assistant", words, ts, model))
+            case "ActionEvent":
+                call = event["tool_call"]
+                asked = ((event["tool_name"], call["arguments"]),)
+                heard.append(Heard("assistant", _block_text(event["thought"]), ts, model, asked))
+            case "ObservationEvent":
+                heard.append(Heard("result", _block_text(event["observation"]["content"]), ts))
     return heard
 
 

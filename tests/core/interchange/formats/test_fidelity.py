@@ -154,6 +154,7 @@ def test_what_the_file_says_of_the_conversation_is_kept(
         ("aider", 3_500, 233, 0.03),
         ("cline", 250, 11, 0.03),
         ("continue", 300, 20, None),
+        ("kiro", 1_200, 30, None),
         ("crush", None, None, 0.25),
         ("cursor", 100, 20, None),
         ("openhands", 250, 25, 0.3),
@@ -288,11 +289,68 @@ def test_a_folder_of_events_is_one_conversation(home: Path, tmp_path: Path) -> N
     for number, event in enumerate(told_by):
         stamped = {"source": "agent", "timestamp": f"2026-03-01T09:00:0{number}", **event}
         (folder / f"event-{number:05}-ab.json").write_text(json.dumps(stamped))
-    assert sources(tmp_path) == [folder / "event-00000-ab.json"]
-    report = take_over(home, folder / "event-00000-ab.json")
+    used = {"prompt_tokens": 120, "completion_tokens": 7, "model": "example/large"}
+    spent = {"accumulated_cost": 0.5, "accumulated_token_usage": used}
+    state = {
+        "agent": {"llm": {"model": "example/large"}},
+        "workspace": {"working_dir": "/home/ada/tide"},
+        "stats": {"usage_to_metrics": {"agent": spent}},
+    }
+    (folder.parent / "base_state.json").write_text(json.dumps(state))
+    first = folder / "event-00000-ab.json"
+    assert sources(tmp_path) == [first]
+    report = take_over(home, first)
     assert report.format == "openhands"
     assert [each.text for each in _written(home)] == ["Which port?", "I will look.", "port = 8080"]
+    assert _written(home) == LISTEN["openhands"](first)
+    about = report.described
+    assert about is not None
+    assert (about.folder, about.models) == ("/home/ada/tide", ("example/large",))
+    assert [each.usage for each in about.used] == [Usage(prompt=120, completion=7, cost=0.5)]
     assert_sound(home)
+
+
+def test_a_long_session_that_is_one_object_over_many_lines_is_known(
+    home: Path, tmp_path: Path
+) -> None:
+    """The first message alone may be longer than what is looked at of other files."""
+    whole = json.loads((FIXTURES / FILES["continue"]).read_text())
+    whole["history"][0]["contextItems"][0]["content"] = "Port notes.\n" * 30_000
+    path = tmp_path / "cc000000-0000-4000-8000-000000000001.json"
+    path.write_text(json.dumps(whole, indent=1))
+    assert take_over(home, path).format == "continue"
+
+
+def test_a_session_of_continue_tells_its_model_its_folder_and_its_cost(
+    home: Path, tmp_path: Path
+) -> None:
+    told_by: dict[str, object] = {
+        "sessionId": "c1",
+        "workspaceDirectory": "file:///c%3A/Users/ada/my%20tide",
+        "history": [
+            {"message": {"role": "user", "content": "Which port?"}, "contextItems": []},
+            {
+                "message": {
+                    "role": "assistant",
+                    "content": "8080.",
+                    "usage": {"prompt_tokens": 9, "completion_tokens": 2, "model": "example"},
+                },
+                "contextItems": [],
+            },
+        ],
+    }
+    path = tmp_path / "c1.json"
+    path.write_text(json.dumps(told_by))
+    about = take_over(home, path).described
+    assert about is not None
+    assert (about.folder, about.models) == ("c:/Users/ada/my tide", ("example",))
+    assert [each.usage for each in about.used] == [Usage(prompt=9, completion=2)]
+
+    told_by["usage"] = {"totalCost": 1.5, "promptTokens": 90, "completionTokens": 20}
+    path.write_text(json.dumps(told_by))
+    about = take_over(home, path).described
+    assert about is not None
+    assert [each.usage for each in about.used] == [Usage(prompt=90, completion=20, cost=1.5)]
 
 
 PIXEL = base64.b64encode(
@@ -300,6 +358,10 @@ PIXEL = base64.b64encode(
 ).decode()
 """The beginning of a picture, as far as anybody looks."""
 _SOURCE = {"type": "image", "source": {"type": "base64", "data": PIXEL}}
+_NUMBERS = {
+    "kind": "image",
+    "data": {"format": "png", "source": {"kind": "bytes", "data": [*base64.b64decode(PIXEL)]}},
+}
 _INLINE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 WITH_PICTURE: dict[str, dict[str, Any]] = {
     "claude-code": {
@@ -323,6 +385,10 @@ WITH_PICTURE: dict[str, dict[str, Any]] = {
     "droid": {
         "type": "message",
         "message": {"role": "user", "content": [{"type": "text", "text": "Look:"}, _SOURCE]},
+    },
+    "kiro": {
+        "kind": "Prompt",
+        "data": {"content": [{"kind": "text", "data": "Look:"}, _NUMBERS]},
     },
     "qwen-code": {
         "uuid": "u1",
@@ -448,6 +514,30 @@ GIVEN_PICTURE: dict[str, list[dict[str, Any]]] = {
                     {"type": "text", "text": "seen"},
                     {"type": "image", "data": PIXEL, "mimeType": "image/png"},
                 ],
+            },
+        },
+    ],
+    "kiro": [
+        {
+            "kind": "AssistantMessage",
+            "data": {
+                "content": [
+                    {"kind": "toolUse", "data": {"toolUseId": "c1", "name": "read", "input": {}}}
+                ]
+            },
+        },
+        {
+            "kind": "ToolResults",
+            "data": {
+                "content": [
+                    {
+                        "kind": "toolResult",
+                        "data": {
+                            "toolUseId": "c1",
+                            "content": [{"kind": "text", "data": "seen"}, _NUMBERS],
+                        },
+                    }
+                ]
             },
         },
     ],

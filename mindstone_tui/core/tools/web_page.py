@@ -1,0 +1,158 @@
+"""What a web server gives, as bytes, as wishes about robots and as text.
+
+Apart from the tool, because the standard library's parts for this take long to load, and few
+sessions fetch anything.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import ssl
+import time
+import urllib.robotparser
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mindstone_tui import __version__
+
+AGENT: Final = "mindstone"
+_HIDDEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+_BREAKING: Final = frozenset(
+    {
+        *("p", "div", "section", "article", "header", "footer", "main", "nav", "aside", "figure"),
+        *("ul", "ol", "li", "dl", "dt", "dd", "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6"),
+        *("br", "hr", "pre", "blockquote", "form"),
+    }
+)
+
+_HEADERS: Final = {
+    "User-Agent": f"{AGENT}/{__version__}",
+    "Accept": "text/html, text/plain, application/json, */*;q=0.5",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server gave."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str
+    body: bytes
+    cut: bool
+    location: str = ""
+
+
+def read_page(url: str, address: str, port: int, *, most: int, seconds: float) -> Page:
+    """What stands at a URL, asked of the address that was judged.
+
+    Raises OSError or ValueError when the server cannot be reached or speaks no HTTP.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    connection = _connection(parts.scheme, host, port, address, seconds)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("GET", target, headers=_HEADERS)
+        answer = connection.getresponse()
+        body = _read(answer, most + 1, seconds)
+        return Page(
+            url=url,
+            status=answer.status,
+            media_type=answer.headers.get_content_type() if answer.headers else "",
+            charset=answer.headers.get_content_charset() or "",
+            body=body[:most],
+            cut=len(body) > most,
+            location=(answer.getheader("location") or "") if answer.status // 100 == 3 else "",
+        )
+    except http.client.HTTPException as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+    finally:
+        connection.close()
+
+
+def wishes_of(robots: Page) -> Callable[[str], bool]:
+    """Whether this program may read a URL, by what its host's robots.txt says."""
+    rules = urllib.robotparser.RobotFileParser()
+    there = robots.status < 300 and not robots.location
+    rules.parse(robots.body.decode("utf-8", "replace").splitlines() if there else [])
+    return lambda url: rules.can_fetch(AGENT, url)
+
+
+def _connection(
+    scheme: str, host: str, port: int, address: str, seconds: float
+) -> http.client.HTTPConnection:
+    """A connection to the address that was judged, for the host that was named."""
+    plain = socket.create_connection((address, port), timeout=seconds)
+    if scheme == "https":
+        try:
+            held: socket.socket = ssl.create_default_context().wrap_socket(
+                plain, server_hostname=host
+            )
+        except BaseException:
+            plain.close()
+            raise
+    else:
+        held = plain
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    connection.sock = held
+    return connection
+
+
+def _read(answer: http.client.HTTPResponse, most: int, seconds: float) -> bytes:
+    """A body as far as it comes in time: a server that drips does not hold us for ever."""
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    while len(body) < most and (piece := answer.read1(min(1 << 16, most - len(body)))):
+        body += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError("it took too long")
+    return bytes(body)
+
+
+class _Text(HTMLParser):
+    """The words of a page, a line for each block, links with their address."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._hidden = 0
+        self._title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag in _HIDDEN:
+            self._hidden += 1
+        elif tag in _BREAKING:
+            self.pieces.append("\n# " if tag in ("h1", "h2", "h3") else "\n")
+        self._title = tag == "title"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _HIDDEN:
+            self._hidden = max(self._hidden - 1, 0)
+        elif tag in _BREAKING:
+            self.pieces.append("\n")
+        self._title = False
+
+    def handle_data(self, data: str) -> None:
+        if self._title:
+            self.pieces.append(f"{data.strip()}\n")
+        elif not self._hidden:
+            self.pieces.append(data)
+
+
+def text_of_html(source: str) -> str:
+    """What a person would read of a page."""
+    parser = _Text()
+    parser.feed(source)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.pieces).splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
