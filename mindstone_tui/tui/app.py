@@ -139,7 +139,7 @@ class MindstoneApp(App[int]):
 
     def _end(self) -> None:
         """Somebody ends the process, or closed the terminal: leave as a person would."""
-        self.run_worker(self.action_quit(), group="quit", exclusive=True, exit_on_error=False)
+        self.run_worker(self.action_quit, group="quit", exclusive=True, exit_on_error=False)
 
     def get_driver_class(self) -> type[Driver]:
         found = super().get_driver_class()
