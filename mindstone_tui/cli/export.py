@@ -15,6 +15,7 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.stats_page import session_numbers
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.transcript import History
 
@@ -46,7 +47,8 @@ def export_session(
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 
-    The same session always gives the same bytes.
+    The same session always gives the same bytes. A page also holds the session's numbers, as
+    `mindstone stats` counts them for all sessions.
     """
     format_ = _ALSO.get(format_, format_)
     if format_ not in EXPORTERS:
@@ -54,7 +56,7 @@ def export_session(
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
     with History(places().session(session_to_read(session or name))) as history:
-        pieces = export(history, format_, clean=clean)
+        pieces = export(history, format_, clean=clean, numbers=session_numbers)
         if output is None:
             for piece in pieces:
                 say_exactly(for_terminal(piece) if sys.stdout.isatty() else piece)

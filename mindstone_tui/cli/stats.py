@@ -10,11 +10,13 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.cli.options import (
+    FileFilterOption,
     JsonOption,
     ModelFilterOption,
     ProgramOption,
     ProjectOption,
     SinceOption,
+    ToolFilterOption,
     UntilOption,
     fetch_news,
     places,
@@ -46,6 +48,8 @@ def stats(
     since: SinceOption = "",
     until: UntilOption = "",
     model: ModelFilterOption = "",
+    tool: ToolFilterOption = "",
+    file: FileFilterOption = "",
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows per table; 0 for all.")
     ] = _ROWS,
@@ -61,7 +65,15 @@ def stats(
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
     fetch_news()
-    wanted = session_filter(program=program, project=project, since=since, until=until, model=model)
+    wanted = session_filter(
+        program=program,
+        project=project,
+        since=since,
+        until=until,
+        model=model,
+        tool=tool,
+        file=file,
+    )
     found = stats_of(places(), wanted)
     if output is not None:
         replace_file(output.absolute(), stats_page(found).encode())

@@ -184,6 +184,8 @@ ASKS_ITSELF: Final = 0.5
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
+UNRELATED: Final = 0.35
+"""Closeness below which a word has nothing to do with what it was compared with."""
 FEW_TOKENS: Final = 20
 """The length from which that shows."""
 _A_FEW_BYTES: Final = FEW_TOKENS * BYTES_A_TOKEN
@@ -226,6 +228,23 @@ class Signals(msgspec.Struct):
     """By the model for many languages, less what is usual."""
 
 
+class AskedWords(msgspec.Struct, frozen=True):
+    """How near the candidates come to each word that was asked for."""
+
+    weights: Floats
+    """How much each word counts; together 1."""
+    rows: dict[str, int]
+    """By the passage's id, its row in what follows."""
+    nearness: Floats
+
+    def missing(self, passages: Iterable[str]) -> float:
+        """The share of what was asked for that none of these passages comes near to."""
+        rows = [self.rows[each] for each in passages if each in self.rows]
+        if not rows or not len(self.weights):
+            return 0.0
+        return float(self.weights[self.nearness[rows].max(axis=0) < UNRELATED].sum())
+
+
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """What an index has to say about a question."""
 
@@ -236,6 +255,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """How much was asked for: the rarity of the question's words, together."""
     unknown: tuple[str, ...] = ()
     """Names in the question that this history does not have."""
+    matched: AskedWords | None = None
+    """Word by word, where passages could be compared so."""
 
 
 class Across(msgspec.Struct, frozen=True):
@@ -301,7 +322,7 @@ class Gatherer:
                 row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
                 for row, near in signals.other.items()
             }
-        near = self._closeness(asked, [row for row, _, _ in found], passages)
+        near, matched = self._closeness(asked, found, passages)
         uses = self._uses([passage.entry for _, _, passage in found])
         ours = {
             row
@@ -329,6 +350,7 @@ class Gatherer:
             passages=passages,
             asked=matches.asked,
             unknown=tuple(name for name in question.names if not self._lexicon.knows(name)),
+            matched=matched,
         )
 
     def passages(self) -> int:
@@ -443,20 +465,24 @@ class Gatherer:
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
-        self, asked: Encoded | None, rows: Sequence[int], passages: int
-    ) -> dict[int, float]:
+        self, asked: Encoded | None, found: Sequence[_Read], passages: int
+    ) -> tuple[dict[int, float], AskedWords | None]:
+        """By row, how close it comes beyond what is usual; and word by word."""
         if asked is None or not len(asked.token_vectors):
-            return {}
-        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
+            return {}, None
+        from mindstone_tui.core.recall.closeness import asked_tokens, closeness, word_weights
 
         tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
-        stored = self._tokens(rows)
+        stored = self._tokens([row for row, _, _ in found])
         ordinary = self._usual_closeness(tokens, passages)
-        measured = closeness(tokens, list(stored.values())).tolist()
-        return {
-            row: near - ordinary - by_chance(kept)
-            for (row, kept), near in zip(stored.items(), measured, strict=True)
+        measured = closeness(tokens, list(stored.values()))
+        near = {
+            row: whole - ordinary - by_chance(kept)
+            for (row, kept), whole in zip(stored.items(), measured.whole.tolist(), strict=True)
         }
+        places = {row: at for at, row in enumerate(stored)}
+        ids = {passage.id: places[row] for row, _, passage in found if row in places}
+        return near, AskedWords(word_weights(tokens), ids, measured.words)
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
         from mindstone_tui.core.recall.closeness import closeness
@@ -466,7 +492,8 @@ class Gatherer:
             spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
-        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        near = closeness(tokens, self._background).whole
+        measured = near.mean() if self._background else 0.0
         return usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:

@@ -264,9 +264,9 @@ def _meaning(
     from mindstone_tui.core.recall.closeness import asked_tokens, closeness
 
     tokens = asked_tokens(asked, lexicon.rarity)
-    background = closeness(tokens, [each for _, each in sample[:BACKGROUND]])
+    background = closeness(tokens, [each for _, each in sample[:BACKGROUND]]).whole
     ordinary = usual(float(background.mean()), USUAL_CLOSENESS, passages)
-    measured = closeness(tokens, [each for _, each in kept.values()]).tolist()
+    measured = closeness(tokens, [each for _, each in kept.values()]).whole.tolist()
     near = {
         place: close - ordinary - by_chance(each)
         for (place, (_, each)), close in zip(kept.items(), measured, strict=True)

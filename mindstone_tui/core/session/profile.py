@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -302,6 +302,14 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     with contextlib.suppress(MindstoneError, OSError):
         replace_file(places.profile, msgspec.json.encode(known))
     return known
+
+
+def profile_from(lines: Iterable[Line]) -> SessionProfile:
+    """The profile of a session whose lines are at hand; nothing is kept."""
+    profile = SessionProfile()
+    for line in lines:
+        _take(profile, line)
+    return profile
 
 
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:

@@ -181,9 +181,11 @@ class SessionServices:
         def work() -> None:
             # Deferred: the page's Markdown renderer is large, and few sessions are exported.
             from mindstone_tui.core.interchange.export import export
+            from mindstone_tui.core.session.stats_page import session_numbers
 
+            clean = self.context.transcript.clean
             with History(self.places) as history:
-                text = "".join(export(history, kind, clean=self.context.transcript.clean))
+                text = "".join(export(history, kind, clean=clean, numbers=session_numbers))
             replace_file(path, text.encode())
 
         await asyncio.to_thread(work)

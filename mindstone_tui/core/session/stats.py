@@ -18,7 +18,6 @@ from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.session.profile import (
     NO_NAME,
     DayProfile,
-    ListedSession,
     SessionProfile,
     profiles_of,
 )
@@ -89,27 +88,28 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 def stats_of(home: Places, wanted: SessionFilter | None = None) -> Stats:
     """The sessions that are wanted, added up; of each, only the days that are wanted."""
     wanted = wanted or SessionFilter()
-    return add_up(profiles_of(home, wanted), wanted.since, wanted.until)
+    found = ((listed.main, profile) for listed, profile in profiles_of(home, wanted))
+    return add_up(found, wanted.since, wanted.until)
 
 
 def add_up(
-    sessions: Iterable[tuple[ListedSession, SessionProfile]], since: str = "", until: str = ""
+    sessions: Iterable[tuple[str, SessionProfile]], since: str = "", until: str = ""
 ) -> Stats:
-    """The sum over sessions, between two days."""
+    """The sum over sessions, each with its name, between two days."""
     total = StatsRow(name="all")
     tables: dict[str, dict[str, StatsRow]] = {"program": {}, "project": {}, "day": {}, "model": {}}
     tools: Counter[str] = Counter()
     files: Counter[str] = Counter()
     sub_agents = 0
-    for listed, profile in sessions:
+    for main, profile in sessions:
         days = profile.days_between(since, until)
         if not days:
             continue
-        sub_agents += bool(listed.started_by) or CHILD in listed.main
+        sub_agents += bool(profile.started_by) or CHILD in main
         rows = (
             total,
-            _row(tables["program"], listed.program),
-            _row(tables["project"], listed.folder),
+            _row(tables["program"], profile.program),
+            _row(tables["project"], profile.folder),
         )
         for row in rows:
             row.sessions += 1

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mindstone_tui.core import numbers
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.interchange.export.html import (
     PAGE_TOOLS,
     escaped,
     page_end,
     page_start,
 )
-from mindstone_tui.core.session.stats import NamedCount, Stats, StatsRow, calendar
+from mindstone_tui.core.session.profile import profile_from, whose_and_where
+from mindstone_tui.core.session.stats import NamedCount, Stats, StatsRow, add_up, calendar
 from mindstone_tui.core.text import one_line, plural
 
 _WIDTH: Final = 1_000
@@ -39,20 +41,47 @@ def stats_page(stats: Stats) -> str:
     return start + "".join(body) + page_end()
 
 
+def session_numbers(lines: Iterable[Line]) -> str:
+    """One session in numbers, as a folded part of its own page; empty for an empty one."""
+    profile = profile_from(lines)
+    stats = add_up([("", profile)])
+    if not stats.total.messages:
+        return ""
+    body = (
+        _table("Models", stats.models, messages="Answers", fold="part"),
+        _counts("Tools", stats.tools, "calls", fold="part"),
+        _counts("Files", stats.files, "calls that name it", fold="part"),
+        _table("Days", stats.days, fold="part"),
+    )
+    place = whose_and_where(profile.program, profile.folder)
+    facts = " · ".join((place, *_facts(stats)))
+    return (
+        '<details class="numbers" id="numbers"><summary>Numbers '
+        f'<span class="gist">{escaped(one_line(facts, 400))}</span></summary>\n'
+        f"{''.join(body)}</details>\n"
+    )
+
+
 def headline(stats: Stats) -> str:
     """Everything in one line."""
     total = stats.total
     if not total.sessions:
         return "No session matches."
-    facts = [plural(total.sessions, "session"), plural(total.turns, "turn")]
+    sessions = plural(total.sessions, "session")
     if stats.sub_agents:
-        facts[0] += f" ({stats.sub_agents:,} of sub-agents)"
+        sessions += f" ({stats.sub_agents:,} of sub-agents)"
+    return " · ".join((sessions, *_facts(stats)))
+
+
+def _facts(stats: Stats) -> list[str]:
+    total = stats.total
+    facts = [plural(total.turns, "turn")]
     if total.tokens:
         facts.append(f"{numbers.tokens(total.tokens)} tokens")
     if total.cost is not None:
         facts.append(numbers.dollars(total.cost))
     dates = stats.began if stats.began == stats.ended else f"{stats.began} – {stats.ended}"
-    return " · ".join([*facts, dates] if dates else facts)
+    return [*facts, dates] if dates else facts
 
 
 def _days(days: Sequence[StatsRow]) -> str:
@@ -82,7 +111,9 @@ def _bar(x: float, width: float, row: StatsRow, most: int) -> str:
     )
 
 
-def _table(title: str, rows: Sequence[StatsRow], messages: str = "Messages") -> str:
+def _table(
+    title: str, rows: Sequence[StatsRow], messages: str = "Messages", fold: str = "turn"
+) -> str:
     most = max((row.tokens or row.messages for row in rows), default=0) or 1
     heads = ("", "", "Sessions", "Turns", messages, "Tokens read", "Tokens written", "Cost")
     less = (2, 4, 6)
@@ -99,16 +130,16 @@ def _table(title: str, rows: Sequence[StatsRow], messages: str = "Messages") -> 
         )
         for row in rows[:_MOST_ROWS]
     )
-    return _section(title, heads, lines, len(rows), less)
+    return _section(title, heads, lines, len(rows), less, fold)
 
 
-def _counts(title: str, counts: Sequence[NamedCount], what: str) -> str:
+def _counts(title: str, counts: Sequence[NamedCount], what: str, fold: str = "turn") -> str:
     most = counts[0].count if counts else 1
     lines = (
         (_name(each.name), _share(each.count / most), f"{each.count:,}")
         for each in counts[:_MOST_ROWS]
     )
-    return _section(title, ("", "", what.capitalize()), lines, len(counts))
+    return _section(title, ("", "", what.capitalize()), lines, len(counts), fold=fold)
 
 
 def _section(
@@ -117,8 +148,12 @@ def _section(
     lines: Iterable[Sequence[str]],
     count: int,
     less: Sequence[int] = (),
+    fold: str = "turn",
 ) -> str:
-    """A table that can be folded; the columns in `less` are left out where there is no room."""
+    """A table that can be folded; the columns in `less` are left out where there is no room.
+
+    `fold` is the class of what is folded: as a turn, the page's search looks into it.
+    """
     if not count:
         return ""
     marks = [' class="less"' if at in less else "" for at in range(len(heads))]
@@ -133,7 +168,7 @@ def _section(
     )
     more = f"<p>and {count - _MOST_ROWS:,} more</p>" if count > _MOST_ROWS else ""
     return (
-        f'<details class="turn" open><summary>{escaped(title)}</summary>'
+        f'<details class="{fold}" open><summary>{escaped(title)}</summary>'
         f'<table class="stats"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
         f"{more}</details>\n"
     )

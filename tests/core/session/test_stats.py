@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile, folded
+from mindstone_tui.core.session.profile import (
+    DayProfile,
+    ListedSession,
+    SessionProfile,
+    folded,
+    profile_from,
+)
 from mindstone_tui.core.session.resume_command import (
     RESUME_COMMANDS,
     find_session,
     resume_command,
 )
 from mindstone_tui.core.session.stats import StatsRow, add_up, calendar
-from mindstone_tui.core.session.stats_page import stats_page
+from mindstone_tui.core.session.stats_page import session_numbers, stats_page
+from tests.builders import transcript_in, use_tool
 
 
 def _listed(main: str, program: str = "codex", **fields: Any) -> ListedSession:
@@ -39,7 +48,7 @@ def _listed(main: str, program: str = "codex", **fields: Any) -> ListedSession:
     )
 
 
-def _profile() -> SessionProfile:
+def _profile(**fields: Any) -> SessionProfile:
     used = {"m/one": Usage(prompt=100, completion=10, cached=40, cost=0.5)}
     return SessionProfile(
         ended="2026-03-03T10:00:00Z",
@@ -57,13 +66,14 @@ def _profile() -> SessionProfile:
             "2026-03-01": DayProfile(used=used),
             "": DayProfile(used={"": Usage(prompt=7)}),
         },
+        **fields,
     )
 
 
 def test_rows_add_up_to_the_total() -> None:
     sessions = [
-        (_listed("one", folder="/home/ada/tide"), _profile()),
-        (_listed("two", "claude-code", started_by="agent:default:one"), _profile()),
+        ("one", _profile(program="codex", folder="/home/ada/tide")),
+        ("two", _profile(program="claude-code", started_by="agent:default:one")),
     ]
     stats = add_up(sessions)
     assert stats.total == StatsRow(
@@ -90,16 +100,16 @@ def test_rows_add_up_to_the_total() -> None:
 
 
 def test_only_the_days_that_are_asked_for_count() -> None:
-    stats = add_up([(_listed("one"), _profile())], since="2026-03-02")
+    stats = add_up([("one", _profile())], since="2026-03-02")
     assert (stats.total.turns, stats.total.prompt, stats.total.cost) == (1, 7, None)
     assert [(each.name, each.count) for each in stats.tools] == [("edit", 1)]
     assert [(each.name, each.count) for each in stats.files] == [("b.py", 1)]
     assert all(row.messages == 0 for row in stats.models)
-    assert add_up([(_listed("one"), _profile())], until="2026-02-01").total.sessions == 0
+    assert add_up([("one", _profile())], until="2026-02-01").total.sessions == 0
 
 
 def test_the_calendar_has_the_days_between_and_adds_up_where_there_is_no_room() -> None:
-    days = add_up([(_listed("one"), _profile())]).days
+    days = add_up([("one", _profile())]).days
     unknown = StatsRow(name="unknown", turns=9)
     found = calendar([*days, unknown], 10)
     assert (found.span, found.last) == ("a day", "2026-03-03")
@@ -118,15 +128,33 @@ def test_the_calendar_has_the_days_between_and_adds_up_where_there_is_no_room() 
 
 
 def test_the_page_escapes_what_is_foreign_and_fetches_nothing() -> None:
-    profile = _profile()
+    profile = _profile(folder='/"><img src=x>')
     profile.days["2026-03-03"].files = {"<script>alert(1)</script>.py": 1}
-    page = stats_page(add_up([(_listed("one", folder='/"><img src=x>'), profile)]))
+    page = stats_page(add_up([("one", profile)]))
     assert "<script>alert" not in page
     assert "<img" not in page
     assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
     assert not re.search(r"https?:", page)
     for title in ("Programs", "Projects", "Models", "Tools", "Files", "Days"):
         assert f"<summary>{title}</summary>" in page
+
+
+def test_the_page_of_a_session_holds_its_numbers(home: Path) -> None:
+    with closing(transcript_in(home)) as transcript:
+        use_tool(transcript, "Which port?", "port = 8080", "It uses 8080.")
+        with transcript.history() as history:
+            plain = "".join(export(history, "html"))
+            page = "".join(export(history, "html", numbers=session_numbers))
+            read = [line for line in history.read() if isinstance(line, Line)]
+    assert 'id="numbers"' not in plain
+    stats = add_up([("main", profile_from(read))])
+    assert "1 turn" in page
+    for each in stats.tools:
+        assert f"<td>{each.name}</td>" in page
+    for title in ("Models", "Tools", "Days"):
+        assert f'<details class="part" open><summary>{title}</summary>' in page
+    assert page.count('class="turn"') == plain.count('class="turn"')
+    assert session_numbers([]) == ""
 
 
 def test_each_program_is_resumed_with_its_own_command() -> None:

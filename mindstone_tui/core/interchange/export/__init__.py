@@ -15,7 +15,7 @@ from mindstone_tui.core.interchange.export.cast import cast_pieces
 from mindstone_tui.core.interchange.export.data import json_pieces, message_pieces
 from mindstone_tui.core.interchange.export.html import html_pieces
 from mindstone_tui.core.interchange.export.markdown import markdown_pieces
-from mindstone_tui.core.interchange.export.story import StorySource
+from mindstone_tui.core.interchange.export.story import Numbers, StorySource
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -33,13 +33,22 @@ EXPORTERS: Final = MappingProxyType[str, Exporter](
 """Every export format by name."""
 
 
-def export(history: History, format: str, *, clean: Clean | None = None) -> Iterator[str]:  # noqa: A002
-    """A session in another format, piece by piece; `clean` blacks out what must not leave."""
+def export(
+    history: History,
+    format: str,  # noqa: A002 (the option's own name)
+    *,
+    clean: Clean | None = None,
+    numbers: Numbers | None = None,
+) -> Iterator[str]:
+    """A session in another format, piece by piece; `clean` blacks out what must not leave.
+
+    A page also holds what `numbers` makes of the session's lines.
+    """
     if format not in EXPORTERS:
         raise UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
-    return EXPORTERS[format](StorySource(history, clean))
+    return EXPORTERS[format](StorySource(history, clean, numbers))
 
 
 __all__ = ["EXPORTERS", "Exporter", "StorySource", "export"]

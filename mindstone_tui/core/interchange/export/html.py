@@ -178,7 +178,15 @@ _OPEN_LINES: Final = 12
 def html_pieces(source: StorySource) -> Iterator[str]:
     """The page, a turn at a time."""
     session = overview(source.session, source.lines())
-    yield page_start(one_line(session.session, 200), _facts(session), PAGE_TOOLS, timeline(session))
+    numbers = source.numbers(source.lines()) if source.numbers is not None else ""
+    yield page_start(
+        one_line(session.session, 200),
+        _facts(session),
+        PAGE_TOOLS,
+        timeline(session),
+        more_style="stats.css" if numbers else "",
+    )
+    yield numbers
     for turn in turns_in(source.lines()):
         yield _turn(turn)
     yield page_end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -209,10 +209,17 @@ def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
     ]
 
 
+Numbers = Callable[[Iterable[Line]], str]
+"""A session in numbers, as a part of a page."""
+
+
 class StorySource:
     """A session's history on its way out."""
 
-    def __init__(self, history: History, clean: Clean | None = None) -> None:
+    def __init__(
+        self, history: History, clean: Clean | None = None, numbers: Numbers | None = None
+    ) -> None:
+        self.numbers = numbers
         self._history = history
         self._clean = clean
         self.session = str(history.places.key)

@@ -7,7 +7,6 @@ sessions beside the file, and there only for the beginning.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -35,11 +34,12 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
 )
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.patterns import pattern_of
 
 _LIST: Final = "sessions.json"
 _ID: Final = "sessionId"
-_ADDRESS: Final = re.compile(r"file://|vscode-remote://[^/]*")
-_DRIVE: Final = re.compile(r"/[A-Za-z]:")
+_ADDRESS: Final = pattern_of(r"file://|vscode-remote://[^/]*")
+_DRIVE: Final = pattern_of(r"/[A-Za-z]:")
 _STATUS: Final[dict[str, ToolStatus]] = {"errored": "error", "canceled": "refused"}
 
 
