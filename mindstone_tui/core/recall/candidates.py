@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -57,6 +59,9 @@ class WordMatches(msgspec.Struct, frozen=True):
     rare, yet a question means the same there."""
 
 
+_WORD: Final = (1 << 32) - 1
+
+
 class Lexicon:
     """Rarity and postings of words, with the stemmer that the index itself uses."""
 
@@ -65,6 +70,8 @@ class Lexicon:
         self._stemmer = database.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
         self._holding: dict[str, int] = {}
         self._counted_at = 0
+        self._vocabulary: tuple[array[int], array[int]] | None = None
+        self._learned_at = 0
 
     def rarity(self, term: str, passages: int) -> float:
         """Inverse document frequency of a word; of its rarest form when it has several."""
@@ -94,6 +101,27 @@ class Lexicon:
         longer = max(passages, LONG_HISTORY)
         asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
         return WordMatches(self._retrieve(retrieving), total, common, asked)
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether `learn` was asked for."""
+        return self._vocabulary is not None
+
+    def learn(self, passages: int) -> None:
+        """Keep how many passages have each word, unless that is known of about so many passages.
+
+        SQLite needs fifty microseconds to look one word up, which is long for hundreds of
+        histories; eight bytes a word are little. Two words in four billion are taken for one.
+        """
+        if self._vocabulary is None or not _is_about(passages, self._learned_at):
+            found = self._database.execute("select term, doc from vocabulary")
+            rows = sorted((hash(term) & _WORD, min(count, _WORD)) for term, count in found)
+            words, counts = (
+                array("I", (row[0] for row in rows)),
+                array("I", (row[1] for row in rows)),
+            )
+            self._vocabulary = words, counts
+            self._learned_at = passages
 
     def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
         """How many passages have each word, in its most common form."""
@@ -131,16 +159,27 @@ class Lexicon:
 
     def _count_all(self, stems: Sequence[str], passages: int) -> None:
         """Look words up that were not asked for since the history was about as long as now."""
-        if abs(passages - self._counted_at) > self._counted_at // 100:
+        if not _is_about(passages, self._counted_at):
             self._holding.clear()
             self._counted_at = passages
         missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
-        if missing:
+        if missing and self._vocabulary is not None and _is_about(passages, self._learned_at):
+            words, counts = self._vocabulary
+            for stem in missing:
+                at = bisect_left(words, hash(stem) & _WORD)
+                known = at < len(words) and words[at] == hash(stem) & _WORD
+                self._holding[stem] = counts[at] if known else 0
+        elif missing:
             found = self._database.execute(
                 f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
                 missing,
             )
             self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
+
+
+def _is_about(passages: int, before: int) -> bool:
+    """Whether a history is about as long as it was."""
+    return abs(passages - before) <= before // 100
 
 
 def _shared_start(term: str, stem: str) -> str:
@@ -249,12 +288,16 @@ class Gatherer:
     """Reads candidates from one open index."""
 
     def __init__(
-        self, database: apsw.Connection, dims: int | None = None, generation: str = ""
+        self,
+        database: apsw.Connection,
+        dims: int | None = None,
+        generation: str = "",
+        lexicon: Lexicon | None = None,
     ) -> None:
         self.generation = generation
         """Which making of the vectors it looks at; empty for none."""
+        self.lexicon = lexicon or Lexicon(database)
         self._database = database
-        self._lexicon = Lexicon(database)
         self._view = _view_of(dims) if dims else None
         self._last_place = 0
         self._background: list[bytes] = []
@@ -277,7 +320,7 @@ class Gatherer:
         passages = self.passages()
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
-        matches = self._lexicon.match(question.terms, passages)
+        matches = self.lexicon.match(question.terms, passages)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = 0.0
         if asked is not None and self._view is not None:
@@ -328,7 +371,7 @@ class Gatherer:
             candidates=candidates,
             passages=passages,
             asked=matches.asked,
-            unknown=tuple(name for name in question.names if not self._lexicon.knows(name)),
+            unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
         )
 
     def passages(self) -> int:
@@ -338,12 +381,16 @@ class Gatherer:
 
     def stems(self, terms: Sequence[str]) -> list[list[str]]:
         """The forms in which words are looked up; the same in every index."""
-        return [self._lexicon.stems(term) for term in terms]
+        return [self.lexicon.stems(term) for term in terms]
+
+    def learn_words(self) -> None:
+        """Look all words up at once, so that `holding` is quick from now on."""
+        self.lexicon.learn(self.passages())
 
     def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many there are, and how many hold each of these words."""
         passages = self.passages()
-        return passages, self._lexicon.holding(stems, passages)
+        return passages, self.lexicon.holding(stems, passages)
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""
@@ -449,7 +496,7 @@ class Gatherer:
             return {}
         from mindstone_tui.core.recall.closeness import asked_tokens, closeness
 
-        tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
+        tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
         stored = self._tokens(rows)
         ordinary = self._usual_closeness(tokens, passages)
         measured = closeness(tokens, list(stored.values())).tolist()

@@ -350,6 +350,15 @@ class RecallIndex:
         """What `holding` looks for; the same whichever index is asked."""
         return self._guarded(lambda: self._gatherer.stems(terms))
 
+    @property
+    def knows_words(self) -> bool:
+        """Whether words were learned since the index was opened."""
+        return self._gatherer.lexicon.has_learned
+
+    def learn_words(self) -> None:
+        """Make `holding` quick for the words of any question."""
+        self._guarded(self._gatherer.learn_words)
+
     def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many passages there are, and how many hold each of these words; quickly."""
         return self._guarded(lambda: self._gatherer.holding(stems))
@@ -411,7 +420,8 @@ class RecallIndex:
         generation = self._tables.fact("generation")
         if self._gatherer.generation != generation:
             dims = int(self._tables.fact("dims"))
-            self._gatherer = Gatherer(self._database, dims, generation)
+            lexicon = self._gatherer.lexicon
+            self._gatherer = Gatherer(self._database, dims, generation, lexicon)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run one step alone; a damaged or replaced file is exchanged for a good one first."""

@@ -110,8 +110,8 @@ class ProjectRecall:
     def get_ready(self, folder: Path) -> None:
         """Open what a prompt in this folder will need, before there is one."""
         with self._lock:
-            for _ in self._indexes(project_of(folder), None):
-                pass
+            found = [index for _, index in self._indexes(project_of(folder), None)]
+        self._learn(found)
 
     def for_prompt(
         self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
@@ -139,6 +139,8 @@ class ProjectRecall:
                 for query, one in zip(asked_with, asked, strict=True)
                 for answer in self._answers(indexes, query, one, own, compacted)
             ]
+        if fresh := [index for _, index in every if not index.knows_words]:
+            self._searching.submit(self._learn, fresh)
         choice = choose(
             prompt,
             answers,
@@ -154,6 +156,14 @@ class ProjectRecall:
         )
         body = "\n\n".join((head, *(each.text for each in choice.injected)))
         return as_data(body, origin=f"{INJECTED}recall", nonce=fresh_nonce())
+
+    def _learn(self, indexes: Sequence[RecallIndex]) -> None:
+        """Let the next prompt look its words up quickly; one that comes meanwhile goes first."""
+        if len(indexes) <= _SEARCHED:
+            return
+        for index in indexes:
+            with contextlib.suppress(MindstoneError):
+                index.learn_words()
 
     def newest_session(
         self, folder: Path, besides: SessionKey | None = None
