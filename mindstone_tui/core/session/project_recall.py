@@ -95,8 +95,9 @@ class ProjectRecall:
         self._warm = False
         self._open: dict[SessionKey, _OpenIndex] = {}
         self._known: dict[SessionKey, _Known] = {}
-        # Most of a search is spent in SQLite and in numpy, which let other threads run.
-        self._searching = ThreadPoolExecutor(_SEARCHED, "project-recall")
+        # Most of a search is spent in SQLite and in numpy, which let other threads run; one more
+        # thread learns words.
+        self._searching = ThreadPoolExecutor(_SEARCHED + 1, "project-recall")
         self._lock = threading.Lock()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_open = max(min(_MOST_OPEN, files // _FILES_AN_INDEX // 2), 8)
@@ -111,7 +112,7 @@ class ProjectRecall:
         """Open what a prompt in this folder will need, before there is one."""
         with self._lock:
             found = [index for _, index in self._indexes(project_of(folder), None)]
-        self._learn(found)
+        self._searching.submit(self._learn, found)
 
     def for_prompt(
         self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
@@ -179,7 +180,7 @@ class ProjectRecall:
 
     def close(self) -> None:
         """Give the files back."""
-        self._searching.shutdown()
+        self._searching.shutdown(cancel_futures=True)
         with self._lock:
             for each in self._open.values():
                 each.index.close()
