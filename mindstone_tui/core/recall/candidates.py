@@ -311,11 +311,12 @@ class Gatherer:
         across: Across | None = None,
         *,
         english_only: bool = False,
+        share: int = 1,
     ) -> Gathered:
         """Candidates with their evidence, and what the question's words are worth here.
 
         With `english_only`, what was asked is compared with English passages alone; `across` is
-        for what remains.
+        for what remains. One of several indexes gives its `share` of the candidates.
         """
         passages = self.passages()
         rows = self._allowed_rows(allowed)
@@ -325,15 +326,15 @@ class Gatherer:
         mean = 0.0
         if asked is not None and self._view is not None:
             self.refresh()
-            count = FROM_MEANING + len(hidden)
+            count = FROM_MEANING // share + len(hidden)
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
             mean = usual(mean, USUAL_COSINE, passages)
         if across is not None:
-            count = FROM_MEANING + len(hidden)
+            count = FROM_MEANING // share + len(hidden)
             nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
             signals.other = _kept(nearest, None, hidden)
-        found = self._read_around(_choose(signals), allowed)
+        found = self._read_around(_choose(signals, share), allowed, WITH_NEIGHBOURS // share)
         self._complete(signals, found, matches, asked)
         if across is not None:
             missing = [row for row, _, _ in found if row not in signals.other]
@@ -444,10 +445,10 @@ class Gatherer:
         )
         return frozenset(row[0] for row in found)
 
-    def _read_around(self, chosen: Sequence[int], allowed: Filter) -> list[_Read]:
+    def _read_around(self, chosen: Sequence[int], allowed: Filter, strongest: int) -> list[_Read]:
         """The chosen rows, and around the strongest of them two messages on either side."""
         found = {each[0]: each for each in self._read(chosen, allowed)}
-        edge = [row for row in chosen[:WITH_NEIGHBOURS] if row in found]
+        edge = [row for row in chosen[:strongest] if row in found]
         for _ in range(2):
             beside = [row for each in edge for row in _beside(found[each])]
             missing = [row for row in dict.fromkeys(beside) if row not in found]
@@ -556,9 +557,10 @@ def _view_of(dims: int) -> VectorView:
     return VectorView(dims)
 
 
-def _choose(signals: Signals) -> list[int]:
+def _choose(signals: Signals, share: int) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
-    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
+    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)
+    by_words = by_words[: FROM_WORDS // share]
     by_meaning = list(dict.fromkeys(in_turn(list(signals.meaning), list(signals.other))))
     return list(dict.fromkeys(in_turn(by_words, by_meaning)))
 

@@ -292,9 +292,11 @@ class RecallIndex:
         pinned_turns: Collection[int] = (),
         asked: Asked | None = None,
         weights: Weights = DEFAULT,
+        share: int = 1,
     ) -> SearchResult:
         """The k best hits; `asked` saves embedding one question for several indexes.
 
+        Where time is short, each of several looks at its `share` of what one alone would.
         The question is embedded only if there is a vector that it may be compared with.
         """
         question = read_question(query)
@@ -313,7 +315,9 @@ class RecallIndex:
                     self._view_vectors()
                 other = None if across is None else Across(across, self._languages)
                 only = knows_english_only(self._embedder)
-                gathered = self._gatherer.gather(question, ours, allowed, other, english_only=only)
+                gathered = self._gatherer.gather(
+                    question, ours, allowed, other, english_only=only, share=share
+                )
             hits = rank(
                 question,
                 gathered.candidates,

@@ -200,7 +200,9 @@ class ProjectRecall:
             exclude = frozenset(range(compacted, last + 1))
             allowed = Filter(exclude=exclude, without=DERIVED)
             with contextlib.suppress(RecallError):
-                return index.search(query, CONSIDERED, allowed=allowed, asked=asked)
+                return index.search(
+                    query, CONSIDERED, allowed=allowed, asked=asked, share=len(indexes)
+                )
             return None
 
         answers = self._searching.map(search, indexes)
