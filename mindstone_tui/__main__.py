@@ -39,6 +39,15 @@ def bound_clock() -> None:
         time.time = lambda: last / 1e9
 
 
+def collect_less_often() -> None:
+    """Look for garbage at every 10,000th new object instead of every 700th.
+
+    While a program starts, nearly all objects are modules, classes and styles, which stay; looking
+    through them again and again is a tenth of its time.
+    """
+    gc.set_threshold(10_000, 20, 20)
+
+
 def _say_version() -> int:
     try:
         sys.stdout.write(f"mindstone {__version__}\n")
@@ -63,8 +72,7 @@ def main() -> int:
         from mindstone_tui.hook import main as hook
 
         return hook(arguments[1:])
-    # Modules stay: looking for garbage at every 700th object is a tenth of a short start.
-    gc.set_threshold(10_000, 20, 20)
+    collect_less_often()
     from mindstone_tui.cli.main import hide_own_memory, run
 
     hide_own_memory()

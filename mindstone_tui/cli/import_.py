@@ -13,7 +13,16 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.cli.options import JsonOption, SampleOption, SessionOption, places
-from mindstone_tui.cli.output import ProgressBars, complain, hint, prompt, say, say_json, table
+from mindstone_tui.cli.output import (
+    IN_THE_BACKGROUND,
+    ProgressBars,
+    complain,
+    hint,
+    prompt,
+    say,
+    say_json,
+    table,
+)
 from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
@@ -112,10 +121,7 @@ def _importing(
     finally:
         follows = follow(home, settings, os.environ, home.sessions())
     if follows:
-        hint(
-            "The semantic index is built in the background; until then, recall finds the rest"
-            " by words only."
-        )
+        hint(IN_THE_BACKGROUND)
 
 
 def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: ProgressBars) -> None:

@@ -187,6 +187,10 @@ def _silence(stream: TextIO) -> None:
     os.close(nothing)
 
 
+IN_THE_BACKGROUND: Final = (
+    "The semantic index is built in the background;"
+    " until then, recall finds the rest by words only."
+)
 _WIDTH: Final = 28
 _PAUSE: Final = 0.1
 
@@ -280,7 +284,8 @@ class ProgressBars:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._part = ""
+        self.part = ""
+        """What is being done, or was done last."""
         self._bar: Progress | None = None
 
     def __enter__(self) -> ProgressBars:
@@ -291,10 +296,12 @@ class ProgressBars:
 
     def __call__(self, part: str, done: int, total: int) -> None:
         """So much of a part is done."""
-        if self._bar is None or part != self._part:
+        if self._bar is None or part != self.part:
             self._end()
-            self._part, self._bar = part, Progress(part, total, quiet=self._quiet)
+            self.part, self._bar = part, Progress(part, total, quiet=self._quiet)
         self._bar.at(done, total)
+        if 0 < total <= done:
+            self._end()  # What is said next begins on a line of its own.
 
     def remark(self, text: str) -> None:
         """Say something between two bars."""

@@ -23,12 +23,14 @@ from mindstone_tui.cli.options import (
     session_filter,
     session_key,
 )
-from mindstone_tui.cli.output import ProgressBars, hint, say, say_json
-from mindstone_tui.core.config import load
+from mindstone_tui.cli.output import IN_THE_BACKGROUND, ProgressBars, hint, say, say_json
+from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.find import (
     AutoRecallAnswer,
+    Indexed,
     RecallAnswer,
     RecalledHit,
     StoredRecall,
@@ -124,12 +126,15 @@ def reindex(
     settings = load(home, os.environ).settings
     fetch_news(None if all_sessions else [session_key(session)])
     chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
+    wait = not no_wait
+    follows = False
     for each in chosen:
         try:
             with ProgressBars(quiet=json) as bars:
-                row = index_session(each, settings, bars, wait=not no_wait, anew=True)
+                row = _index_anew(each, settings, bars, wait=wait)
         finally:
-            follow(home, settings, os.environ, [each])
+            follows = bool(follow(home, settings, os.environ, [each])) or follows
+        wait = wait and not row.pending
         if row.failure:
             hint(row.failure)
         if json:
@@ -137,6 +142,20 @@ def reindex(
         else:
             by_words = f", by words only so far: {row.pending:,}" if row.pending else ""
             say(f"{row.session}: {row.passages:,} passages{by_words}")
+    if follows:
+        hint(IN_THE_BACKGROUND)
+
+
+def _index_anew(
+    session: SessionPlaces, settings: Settings, bars: ProgressBars, *, wait: bool
+) -> Indexed:
+    """Words and, if told to wait for them, vectors; Ctrl+C leaves those to the worker."""
+    try:
+        return index_session(session, settings, bars, wait=wait, anew=True)
+    except KeyboardInterrupt:
+        if bars.part != "vectors" or not settings.recall.background:
+            raise
+    return index_session(session, settings, bars, wait=False)
 
 
 def _queries(query: str, batch: str) -> Iterator[str]:

@@ -165,6 +165,10 @@ for _name in _LATIN:
         if _name == ENGLISH or (_word not in _ALSO_ENGLISH and len(_word) > 1):
             _TELLING[_word] = (*_TELLING.get(_word, ()), _name)
 
+_ENGLISH_WORDS: Final = frozenset(word for word, names in _TELLING.items() if ENGLISH in names)
+_OTHER_WORDS: Final = frozenset(word for word, names in _TELLING.items() if names != (ENGLISH,))
+_LETTERS_ALONE: Final = pattern_of("[a-z]+")
+
 _LETTERS: Final = MappingProxyType(
     {
         "de": "ß",
@@ -259,8 +263,19 @@ def _by_script(text: str) -> str:
     return "fa" if name == "ar" and _PERSIAN.search(text) else name
 
 
+def _is_plainly_english(text: str) -> bool:
+    """Whether a text has small words of English and of no other language, at a first look."""
+    return (
+        text.isascii()
+        and not _ENGLISH_WORDS.isdisjoint(text.split())
+        and _OTHER_WORDS.isdisjoint(_LETTERS_ALONE.findall(text))
+    )
+
+
 def _by_words(text: str) -> str:
     """The language written in Latin letters whose small words and letters a text has most of."""
+    if _is_plainly_english(text):
+        return ENGLISH
     words = _WORD.findall(text)
     scores: Counter[str] = Counter()
     for word in words:

@@ -23,9 +23,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
+# As in the program: numpy's threads wait by spinning, which spoils every figure on busy cores.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np
 
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult

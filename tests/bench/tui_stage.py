@@ -24,6 +24,9 @@ def empty() -> None:
 
 
 def ours(scene: str, given: str) -> None:
+    from mindstone_tui.__main__ import collect_less_often
+
+    collect_less_often()
     from mindstone_tui.core.config.settings import TuiSettings
     from mindstone_tui.tui.app import MindstoneApp
     from mindstone_tui.tui.host import AppHost

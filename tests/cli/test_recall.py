@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from mindstone_tui.cli.main import run
+from mindstone_tui.cli.output import ProgressBars
+from mindstone_tui.cli.recall import _index_anew
+from mindstone_tui.core.config import Settings
+from tests.builders import places_in
 
 TALK = (
     ("user", "The staging database listens on port 5432."),
@@ -113,3 +117,19 @@ def test_auto_takes_no_filter(session: str, capsys: pytest.CaptureFixture[str]) 
     asked = ["recall", "x", "--auto", "--since", "2026-01-01", "-s", session]
     assert run(asked) == 2
     assert "--auto looks at everything." in capsys.readouterr().err
+
+
+def test_whoever_leaves_the_bar_of_reindex_keeps_the_words(session: str, home: Path) -> None:
+    class Impatient(ProgressBars):
+        def __call__(self, part: str, done: int, total: int) -> None:
+            super().__call__(part, done, total)
+            if part == leaves_at:
+                raise KeyboardInterrupt
+
+    each = places_in(home, f"agent:default:{session}")
+    leaves_at = "vectors"
+    row = _index_anew(each, Settings(), Impatient(quiet=True), wait=True)
+    assert row.passages == len(TALK)
+    leaves_at = "words"
+    with pytest.raises(KeyboardInterrupt):
+        _index_anew(each, Settings(), Impatient(quiet=True), wait=True)

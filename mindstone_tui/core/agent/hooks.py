@@ -19,7 +19,7 @@ from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import as_data, exact, fresh_nonce, one_line
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
-from mindstone_tui.core.tools.hooks import Hook, HookEvent, HookVerdict, run_hook
+from mindstone_tui.core.tools.hooks import FoundHooks, Hook, HookEvent, HookVerdict, run_hook
 
 _ADDING: frozenset[HookEvent] = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PostToolUse", "AfterRecall"}
@@ -63,7 +63,7 @@ class Hooks:
     def __init__(
         self,
         *,
-        load: Callable[[], tuple[Hook, ...]],
+        load: Callable[[], FoundHooks],
         record: Callable[[Entry, int | None], Line],
         places: SessionPlaces,
         permissions: Permissions,
@@ -81,13 +81,15 @@ class Hooks:
         self._seconds = seconds
         self._network = network
         self._hooks: tuple[Hook, ...] = ()
+        self.problems: tuple[str, ...] = ()
+        """What is wrong with their files, in sentences."""
         self.started = ""
         """What hooks said at the start of the session, for the head of its prompts."""
         self._began = False
 
     def refresh(self) -> None:
         """Read the files again: one may have changed, or a project been trusted."""
-        self._hooks = self._load()
+        self._hooks, self.problems = self._load()
 
     @property
     def all(self) -> tuple[Hook, ...]:

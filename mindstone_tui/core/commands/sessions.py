@@ -94,7 +94,7 @@ async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
         raise wrong_use("trust", f"/trust does not know `{argument}`.")
     if argument == "no":
         services.project.distrust()
-    found = services.trust_project() if argument == "yes" else services.project.instructions()
+    found = services.trust_project() if argument == "yes" else services.project.show()
     if found.state == "none":
         yield CommandPrinted(command="trust", text="This folder has no instructions for the model.")
         return
@@ -145,10 +145,7 @@ async def hooks(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     found = services.context.hooks
     found.refresh()
     text = shown(found.all) or f"There are no hooks. They would stand in {services.home.hooks}."
-    yield CommandPrinted(
-        command="hooks",
-        text="\n".join([text, *services.project.hook_problems(services.home.hooks)]),
-    )
+    yield CommandPrinted(command="hooks", text="\n".join([text, *found.problems]))
 
 
 @command("tools", usage="[on|off NAME | accept SERVER]", changes_window=True)

@@ -12,7 +12,6 @@ import errno
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -430,8 +429,8 @@ def _profile_text(places: Places, name: str) -> dict[str, Any]:
     return tomllib.loads((_shipped() / f"{name}.toml").read_text("utf-8"))
 
 
-def _shipped() -> Any:
-    return resources.files("mindstone_tui.core.config") / "profiles"
+def _shipped() -> Path:
+    return Path(__file__).with_name("profiles")
 
 
 def _file_layer(file: Path, rank: Rank) -> Iterator[_Layer]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from array import array
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice, takewhile
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
@@ -25,189 +23,17 @@ from mindstone_tui.core.recall.embedding import (
     Floats,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
+from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches, score_common
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks
 from mindstone_tui.core.recall.ranking import Candidate
-from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
-from mindstone_tui.core.words import MOST_TERMS, quoted
+from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, passage_from
 
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.closeness import AskedTokens
     from mindstone_tui.core.recall.vector_view import VectorView
 
 T = TypeVar("T")
-
-MOST_POSTINGS: Final = 2_000
-"""Occurrences that are fetched and scored for one question."""
-LONG_HISTORY: Final = 500
-"""Passages from which on the rarity of a word is what a history itself says."""
-_K1: Final = 1.2
-_B: Final = 0.75
-
-
-class WordMatches(msgspec.Struct, frozen=True):
-    """What the words of a question found."""
-
-    scores: dict[int, float]
-    """BM25 by row, from the words that retrieve."""
-    total_rarity: float
-    """What a passage could earn at most before saturation: the rarity of every word asked for."""
-    common: dict[str, float]
-    """Beginning of the word → rarity, of the words that only rescore."""
-    asked: float
-    """The rarity of every word asked for, as a long history knows it: in a short one no word is
-    rare, yet a question means the same there."""
-
-
-_WORD: Final = (1 << 32) - 1
-
-
-class Lexicon:
-    """Rarity and postings of words, with the stemmer that the index itself uses."""
-
-    def __init__(self, database: apsw.Connection) -> None:
-        self._database = database
-        self._stemmer = database.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
-        self._holding: dict[str, int] = {}
-        self._counted_at = 0
-        self._vocabulary: tuple[array[int], array[int]] | None = None
-        self._learned_at = 0
-
-    def rarity(self, term: str, passages: int) -> float:
-        """Inverse document frequency of a word; of its rarest form when it has several."""
-        stems = self.stems(term)
-        return max(
-            (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
-        )
-
-    def match(self, terms: Sequence[str], passages: int) -> WordMatches:
-        """Passages that hold any of the terms, scored."""
-        found = {
-            stem: (term, self._count(stem, passages)) for term in terms for stem in self.stems(term)
-        }
-        rarest = sorted(found.items(), key=lambda item: item[1][1])[:MOST_TERMS]
-        retrieving: list[str] = []
-        common: dict[str, float] = {}
-        room = MOST_POSTINGS
-        for stem, (term, count) in rarest:
-            retrieves = count <= room or not (retrieving or common)
-            if retrieves:
-                retrieving.extend([term] if count else [])
-                room -= count
-            # FTS5 gives nothing for a word that half of all passages have.
-            if not retrieves or 0 < passages <= 2 * count:
-                common[_shared_start(term, stem)] = rarity_of(count, passages)
-        total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
-        longer = max(passages, LONG_HISTORY)
-        asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
-        return WordMatches(self._retrieve(retrieving), total, common, asked)
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether `learn` was asked for."""
-        return self._vocabulary is not None
-
-    def learn(self, passages: int) -> None:
-        """Keep how many passages have each word, unless that is known of about so many passages.
-
-        SQLite needs fifty microseconds to look one word up, which is long for hundreds of
-        histories; eight bytes a word are little. Two words in four billion are taken for one.
-        """
-        if self._vocabulary is None or not _is_about(passages, self._learned_at):
-            found = self._database.execute("select term, doc from vocabulary")
-            rows = sorted((hash(term) & _WORD, min(count, _WORD)) for term, count in found)
-            words, counts = (
-                array("I", (row[0] for row in rows)),
-                array("I", (row[1] for row in rows)),
-            )
-            self._vocabulary = words, counts
-            self._learned_at = passages
-
-    def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
-        """How many passages have each word, in its most common form."""
-        self._count_all([stem for each in stems for stem in each], passages)
-        return [max((self._holding[stem] for stem in each), default=0) for each in stems]
-
-    def knows(self, word: str) -> bool:
-        """Whether any passage has the word."""
-        return any(self._count(stem, self._counted_at) for stem in self.stems(word))
-
-    def stems(self, text: str) -> list[str]:
-        """The stems FTS5 makes of a text that `indexed` prepared."""
-        found = self._stemmer(
-            text.encode("utf-8", "replace"),
-            apsw.FTS5_TOKENIZE_QUERY,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        return [str(stem) for stem in found]
-
-    def _retrieve(self, terms: list[str]) -> dict[int, float]:
-        if not terms:
-            return {}
-        rows = self._database.execute(
-            "select rowid, -bm25(words, 1.0, 0.0) from words where words match ?"
-            " order by rowid desc limit ?",
-            (f"body : ({quoted(terms)})", 2 * MOST_POSTINGS),
-        )
-        return dict(rows)
-
-    def _count(self, stem: str, passages: int) -> int:
-        self._count_all((stem,), passages)
-        return self._holding[stem]
-
-    def _count_all(self, stems: Sequence[str], passages: int) -> None:
-        """Look words up that were not asked for since the history was about as long as now."""
-        if not _is_about(passages, self._counted_at):
-            self._holding.clear()
-            self._counted_at = passages
-        missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
-        if missing and self._vocabulary is not None and _is_about(passages, self._learned_at):
-            words, counts = self._vocabulary
-            for stem in missing:
-                at = bisect_left(words, hash(stem) & _WORD)
-                known = at < len(words) and words[at] == hash(stem) & _WORD
-                self._holding[stem] = counts[at] if known else 0
-        elif missing:
-            found = self._database.execute(
-                f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
-                missing,
-            )
-            self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
-
-
-def _is_about(passages: int, before: int) -> bool:
-    """Whether a history is about as long as it was."""
-    return abs(passages - before) <= before // 100
-
-
-def _shared_start(term: str, stem: str) -> str:
-    """`painted`, `paint` → paint; `happy`, `happi` → happ."""
-    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(term, stem)))  # noqa: B905
-    return term[:length]
-
-
-def score_common(common: Mapping[str, float], text: str, usual_length: float) -> float:
-    """BM25 that common words add to a passage, from its own text.
-
-    The text is searched for the words' beginnings instead of being stemmed: that is a hundred times
-    faster, and these words only shift a score a little.
-    """
-    lowered = f" {text.lower()}"
-    pull = _K1 * (1 - _B + _B * len(text) / max(usual_length, 1.0))
-    score = 0.0
-    for start, rarity in common.items():
-        found = lowered.count(f" {start}" if start.isascii() else start)
-        if found:
-            score += rarity * found * (_K1 + 1) / (found + pull)
-    return score
-
-
-def rarity_of(count: int, passages: int) -> float:
-    """Inverse document frequency of a word that so many of all passages have."""
-    return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
-
 
 FROM_WORDS: Final = 100
 FROM_MEANING: Final = 100
@@ -223,6 +49,8 @@ ASKS_ITSELF: Final = 0.5
 """What unrelated texts have; a short history cannot tell yet what is usual in it."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
+UNRELATED: Final = 0.35
+"""Closeness below which a word has nothing to do with what it was compared with."""
 FEW_TOKENS: Final = 20
 """The length from which that shows."""
 _A_FEW_BYTES: Final = FEW_TOKENS * BYTES_A_TOKEN
@@ -265,6 +93,23 @@ class Signals(msgspec.Struct):
     """By the model for many languages, less what is usual."""
 
 
+class AskedWords(msgspec.Struct, frozen=True):
+    """How near the candidates come to each word that was asked for."""
+
+    weights: Floats
+    """How much each word counts; together 1."""
+    rows: dict[str, int]
+    """By the passage's id, its row in what follows."""
+    nearness: Floats
+
+    def missing(self, passages: Iterable[str]) -> float:
+        """The share of what was asked for that none of these passages comes near to."""
+        rows = [self.rows[each] for each in passages if each in self.rows]
+        if not rows or not len(self.weights):
+            return 0.0
+        return float(self.weights[self.nearness[rows].max(axis=0) < UNRELATED].sum())
+
+
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """What an index has to say about a question."""
 
@@ -275,6 +120,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     """How much was asked for: the rarity of the question's words, together."""
     unknown: tuple[str, ...] = ()
     """Names in the question that this history does not have."""
+    matched: AskedWords | None = None
+    """Word by word, where passages could be compared so."""
 
 
 class Across(msgspec.Struct, frozen=True):
@@ -345,7 +192,7 @@ class Gatherer:
                 row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
                 for row, near in signals.other.items()
             }
-        near = self._closeness(asked, [row for row, _, _ in found], passages)
+        near, matched = self._closeness(asked, found, passages)
         uses = self._uses([passage.entry for _, _, passage in found])
         ours = {
             row
@@ -373,6 +220,7 @@ class Gatherer:
             passages=passages,
             asked=matches.asked,
             unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
+            matched=matched,
         )
 
     def passages(self) -> int:
@@ -491,20 +339,24 @@ class Gatherer:
                 signals.words[row] = signals.words.get(row, 0.0) + extra
 
     def _closeness(
-        self, asked: Encoded | None, rows: Sequence[int], passages: int
-    ) -> dict[int, float]:
+        self, asked: Encoded | None, found: Sequence[_Read], passages: int
+    ) -> tuple[dict[int, float], AskedWords | None]:
+        """By row, how close it comes beyond what is usual; and word by word."""
         if asked is None or not len(asked.token_vectors):
-            return {}
-        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
+            return {}, None
+        from mindstone_tui.core.recall.closeness import asked_tokens, closeness, word_weights
 
         tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
-        stored = self._tokens(rows)
+        stored = self._tokens([row for row, _, _ in found])
         ordinary = self._usual_closeness(tokens, passages)
-        measured = closeness(tokens, list(stored.values())).tolist()
-        return {
-            row: near - ordinary - by_chance(kept)
-            for (row, kept), near in zip(stored.items(), measured, strict=True)
+        measured = closeness(tokens, list(stored.values()))
+        near = {
+            row: whole - ordinary - by_chance(kept)
+            for (row, kept), whole in zip(stored.items(), measured.whole.tolist(), strict=True)
         }
+        places = {row: at for at, row in enumerate(stored)}
+        ids = {passage.id: places[row] for row, _, passage in found if row in places}
+        return near, AskedWords(word_weights(tokens), ids, measured.words)
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
         from mindstone_tui.core.recall.closeness import closeness
@@ -514,7 +366,8 @@ class Gatherer:
             spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
-        measured = closeness(tokens, self._background).mean() if self._background else 0.0
+        near = closeness(tokens, self._background).whole
+        measured = near.mean() if self._background else 0.0
         return usual(float(measured), USUAL_CLOSENESS, passages)
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:

@@ -18,6 +18,8 @@ from mindstone_tui.core.words import STOPWORDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Words = NDArray[np.intp]
+
 
 def signs(rows: Floats) -> NDArray[np.uint8]:
     """The signs of each row's numbers, eight a byte."""
@@ -36,6 +38,17 @@ class AskedTokens(msgspec.Struct, frozen=True):
 
     vectors: Floats
     weights: Floats
+    starts: Words
+    """Where each word begins among the tokens."""
+
+
+class Nearness(msgspec.Struct, frozen=True):
+    """How near passages come to a question, as a whole and word by word."""
+
+    whole: Floats
+    """For each passage the weighted mean, over the question's tokens, of the best match."""
+    words: Floats
+    """For each passage, a row, the best match of each of the question's words."""
 
 
 def passage_tokens(encoded: Encoded) -> bytes:
@@ -50,18 +63,21 @@ def asked_tokens(encoded: Encoded, rarity: Callable[[str], float]) -> AskedToken
     telling = [span for span in words if _tells(span[0])] or words
     chosen = [at for _, places in telling for at in places]
     weights = [rarity(word) / len(places) for word, places in telling for _ in places]
+    sizes = [len(places) for _, places in telling]
     return AskedTokens(
         np.ascontiguousarray(encoded.token_vectors[chosen, :TOKEN_BITS]),
         np.array(weights, np.float32) + np.float32(1e-6),
+        np.cumsum([0, *sizes[:-1]]).astype(np.intp),
     )
 
 
-def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> NDArray[np.float32]:
-    """For each passage the weighted mean, over the question's tokens, of the best match."""
-    found = np.zeros(len(passages), np.float32)
+def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> Nearness:
+    """How near each passage comes; one without tokens comes near nothing."""
+    whole = np.zeros(len(passages), np.float32)
+    words = np.zeros((len(passages), len(asked.starts)), np.float32)
     filled = [at for at, kept in enumerate(passages) if kept]
     if not filled or not len(asked.weights):
-        return found
+        return Nearness(whole, words)
     packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
     rows = packed.reshape(-1, BYTES_A_TOKEN)
     products = np.empty((len(rows), len(asked.vectors)), np.float32)
@@ -73,8 +89,17 @@ def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> NDArray[np.float
     sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
     starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
     best = np.maximum.reduceat(products, starts, axis=0) / np.float32(_SCALE)
-    found[filled] = best @ (asked.weights / asked.weights.sum())
-    return found
+    whole[filled] = best @ (asked.weights / asked.weights.sum())
+    lengths = np.diff(np.append(asked.starts, len(asked.weights)))
+    words[filled] = np.add.reduceat(best, asked.starts, axis=1) / lengths
+    return Nearness(whole, words)
+
+
+def word_weights(asked: AskedTokens) -> Floats:
+    """How much each of the question's words counts; together 1."""
+    if not len(asked.weights):
+        return asked.weights
+    return np.asarray(np.add.reduceat(asked.weights, asked.starts) / asked.weights.sum())
 
 
 def _tells(piece: str) -> bool:

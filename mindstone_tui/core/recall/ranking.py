@@ -22,6 +22,7 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
@@ -85,28 +86,37 @@ NEAR_DUPLICATE: Final = 0.85
 SAME_SUBJECT: Final = 0.5
 """Share of all words of two messages that both have, from which they state the same fact."""
 CORRECTED_SUBJECT: Final = 0.4
-"""The same for a message that says it corrects something, of the shorter one's words."""
+"""The share of the words of a correcting sentence that a statement has which it corrects."""
 CORRECTED_VALUE: Final = 0.3
 """The same where each has a number that the other has not."""
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
 _CORRECTION: Final = pattern_of(
-    r"^(?:no|nope|wait|sorry|correction|scratch that|update)\b[\s,.:;—-]"
-    r"|\b(?:actually|instead|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
-    r"|has changed|have changed|changed (?:it |that )?to|switch(?:ed)? to|moved to|rather than)\b"
+    # "No problem" and "sorry to hear that" correct nothing.
+    r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
+    r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
+    r"|\b(?:instead of|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
+    r"|has changed|have changed|changed (?:it |that )?to|switched to|moved to|rather than)\b"
 )
-_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update")
+_CORRECTS_WITHIN: Final = 400
+"""Characters of a message within which it says that it corrects something."""
+_SAYS_WHAT: Final = 3
+"""Words from which on a correcting sentence says itself what it is about."""
+_OF_EVERY_CORRECTION: Final = frozenset(
+    ("wrong", "correct", "correction", "update", "actually", "mistake", "sorry", "meant", "wait")
+)
+_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update", "hm", "oh")
 _CORRECTING: Final = (
     "actually",
-    "instead",
+    "instead of",
     "from now on",
     "no longer",
     "anymore",
     "i meant",
     "i was wrong",
     "changed",
-    "switch",
+    "switched to",
     "moved to",
     "rather than",
 )
@@ -239,7 +249,7 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def is_correction(text: str) -> bool:
     """Whether a message sounds like it changes something said before."""
-    said = text[:400].lower()
+    said = text[:_CORRECTS_WITHIN].lower()
     if not said.startswith(_CORRECTS) and not any(word in said for word in _CORRECTING):
         return False
     return bool(_CORRECTION.search(said))
@@ -247,7 +257,10 @@ def is_correction(text: str) -> bool:
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     """What speaks for a candidate in its own text."""
-    return sum(_signals(item, weights).values())
+    if item.other is not None:
+        return weights.other_words * item.words + weights.other_meaning * item.other
+    words = weights.words_alone if item.by_words else weights.words
+    return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
 
 
 def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
@@ -277,6 +290,7 @@ class _Surroundings:
         self._pinned_turns = pinned_turns
         self._weights = weights
         self._own = {item.row: evidence_for(item, weights) for item in candidates}
+        self._known: dict[int, tuple[float, float, float, float, float]] = {}
         self._by_first = {each.first: each for each in self._messages(candidates)}
         self._by_last = {each.last: each for each in self._by_first.values()}
         self._sittings: dict[int, float] = {}
@@ -308,14 +322,17 @@ class _Surroundings:
         }
 
     def _large(self, item: Candidate) -> tuple[float, float, float, float, float]:
-        passage, weights = item.passage, self._weights
-        return (
-            self._from_neighbours(item) if _is_short(passage) else 0.0,
-            weights.sitting * self._sittings[item.sitting],
-            weights.speaker if passage.speaker in self._named else 0.0,
-            weights.person if passage.role in self._question.roles else 0.0,
-            weights.pieces * math.log(max(passage.pieces, 1)),
-        )
+        known = self._known.get(item.row)
+        if known is None:
+            passage, weights = item.passage, self._weights
+            known = self._known[item.row] = (
+                self._from_neighbours(item) if _is_short(passage) else 0.0,
+                weights.sitting * self._sittings[item.sitting],
+                weights.speaker if passage.speaker in self._named else 0.0,
+                weights.person if passage.role in self._question.roles else 0.0,
+                weights.pieces * math.log(passage.pieces) if passage.pieces > 1 else 0.0,
+            )
+        return known
 
     def _messages(self, candidates: Iterable[Candidate]) -> list[_Message]:
         known: dict[int, _Message] = {}
@@ -433,26 +450,52 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     ):
         return False
     ours, theirs = subjects[new.id], subjects[old.id]
-    shared = len(ours & theirs)
-    if not shared or ours == theirs:
+    if ours.isdisjoint(theirs) or ours == theirs:
         return False
     only_ours, only_theirs = ours - theirs, theirs - ours
     both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
     if is_correction(new.text):
-        if not _means(new.text, old.text, theirs, by_name=both_valued):
-            return False
-        enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
-        return shared >= enough * min(len(ours), len(theirs))
+        return _corrects(new, old, theirs, both_valued=both_valued)
     # Said again in the same words, with another value; other words on both sides are about others.
     other_words = [
         any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
     ]
     valued = any(map(_VALUE.search, only_ours | only_theirs))
+    shared = len(ours & theirs)
     return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
 
 
-def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
-    """Whether a correction may mean an older statement.
+def _corrects(new: Passage, old: Passage, theirs: frozenset[str], *, both_valued: bool) -> bool:
+    """Whether a message that corrects something corrects this.
+
+    What counts are the words of its correcting sentence: in a long message other sentences speak of
+    other things. Of what the model made of a statement only another value is corrected.
+    """
+    named = _means(new.text, old.text, theirs, by_name=both_valued)
+    if named is False or (old.speaker == _MODEL and not both_valued and named is None):
+        return False
+    ours = _correcting_words(new.text, and_next=both_valued)
+    enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
+    return len(ours & theirs) >= max(1.0, enough * len(ours))
+
+
+def _correcting_words(text: str, *, and_next: bool) -> frozenset[str]:
+    """What the sentence that corrects is about.
+
+    It may say no more than that something is wrong: then the next one says what, if that has a
+    value. Who answers "no" and says thanks for something corrects nothing.
+    """
+    parts = parts_of(text[:_CORRECTS_WITHIN])
+    at = next((at for at, part in enumerate(parts) if _CORRECTION.search(part.lower())), 0)
+    words: frozenset[str] = frozenset()
+    for part in parts[at : at + 2 if and_next else at + 1]:
+        if len(words) < _SAYS_WHAT:
+            words |= frozenset(query_terms(part)) - _OF_EVERY_CORRECTION
+    return words
+
+
+def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool | None:
+    """Whether a correction means an older statement; None where nothing tells.
 
     Who says which value no longer holds means a statement with that value. And where two numbers
     differ, names tell whose they are.
@@ -461,7 +504,8 @@ def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool:
     if outdated:
         return not outdated.isdisjoint(said)
     ours, theirs = (_capitalised(text) for text in (new, old))
-    return not by_name or not ours or not theirs or not ours.isdisjoint(theirs)
+    strangers = by_name and ours and theirs and ours.isdisjoint(theirs)
+    return False if strangers else None
 
 
 def _capitalised(text: str) -> set[str]:

@@ -19,21 +19,18 @@ from mindstone_tui.core.recall.candidates import (
     BACKGROUND,
     FROM_MEANING,
     FROM_WORDS,
-    LONG_HISTORY,
-    MOST_POSTINGS,
     USUAL_CLOSENESS,
     USUAL_COSINE,
     WITH_NEIGHBOURS,
     Filter,
     Gathered,
-    Lexicon,
     by_chance,
     in_turn,
-    rarity_of,
     usual,
 )
 from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
+from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, rank
@@ -264,9 +261,9 @@ def _meaning(
     from mindstone_tui.core.recall.closeness import asked_tokens, closeness
 
     tokens = asked_tokens(asked, lexicon.rarity)
-    background = closeness(tokens, [each for _, each in sample[:BACKGROUND]])
+    background = closeness(tokens, [each for _, each in sample[:BACKGROUND]]).whole
     ordinary = usual(float(background.mean()), USUAL_CLOSENESS, passages)
-    measured = closeness(tokens, [each for _, each in kept.values()]).tolist()
+    measured = closeness(tokens, [each for _, each in kept.values()]).whole.tolist()
     near = {
         place: close - ordinary - by_chance(each)
         for (place, (_, each)), close in zip(kept.items(), measured, strict=True)

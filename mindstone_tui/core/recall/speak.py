@@ -36,6 +36,11 @@ FROM_NEIGHBOURS: Final = 0.5
 """The share of what its neighbours add that speaks for a hit itself."""
 NEVER_MENTIONED: Final = 0.4
 """Evidence that a question loses which names somebody or something that history does not know."""
+MISSING_WORDS: Final = 0.3
+"""The share of its evidence that a question loses when none of its words is met by any hit."""
+OF_THE_MODEL: Final = 0.7
+"""What the model said counts this much where somebody asks what they themselves did or have: it
+says what one might do, and they said what is so."""
 SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
 TELLING: Final = 1.5
@@ -188,11 +193,16 @@ def judge(
     usual = FLOOR if vectors else WORDS_FLOOR
     missing = NEVER_MENTIONED if gathered.unknown else 0.0
     eligible = [
-        (_strength(hit) - missing) / (OTHER_FLOOR if hit.passage.id in others else usual)
+        persons.share(hit.passage)
+        * (_strength(hit) - missing)
+        / (OTHER_FLOOR if hit.passage.id in others else usual)
         for hit in hits[:LOOKED_AT]
         if persons.fits(hit.passage)
     ]
     strength = max(eligible, default=0.0) * gathered.asked / (gathered.asked + DOUBT)
+    if gathered.matched is not None:
+        unmet = gathered.matched.missing(hit.passage.id for hit in hits[:LOOKED_AT])
+        strength *= 1 - MISSING_WORDS * unmet
     if strength >= 1:
         return Judgement(strength=strength)
     named = ", ".join(gathered.unknown)
@@ -263,6 +273,10 @@ def _repeats(text: str, asked: frozenset[str]) -> bool:
 
 _LABELS: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
 """Speakers that are not called by a name."""
+_ONESELF: Final = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
+_OTHERS: Final = frozenset({"you", "your", "yours", "youve", "we", "our", "ours", "us"})
+_WANTS_ADVICE: Final = frozenset({"should", "can", "could", "would", "might", "suggest", "advise"})
+"""Who asks so wants to hear what the model thinks of it."""
 _FIRST_PERSON: Final = pattern_of(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’](?:m|re|ve|d|ll)\b", re.IGNORECASE
 )
@@ -283,6 +297,11 @@ class _Persons:
         }
         self._named = named if named != speakers else set()
         self._two = len(speakers) == 2
+        self._of_oneself = not (
+            question.words.isdisjoint(_ONESELF)
+            or question.words & (_OTHERS | _WANTS_ADVICE)
+            or self._named
+        )
         spoken = {word for name in speakers for word in words_of(name)}
         self._roots = tuple(_root(term) for term in question.terms if term not in spoken)
         self._known: dict[str, int] = {}
@@ -290,6 +309,10 @@ class _Persons:
     def fits(self, passage: Passage) -> bool:
         """Whether a passage may be about the person asked about."""
         return not self._named or passage.role == "tool" or self._about(passage) >= 0
+
+    def share(self, passage: Passage) -> float:
+        """How much of a passage's evidence counts for the person who asks."""
+        return OF_THE_MODEL if self._of_oneself and passage.role == "assistant" else 1.0
 
     def about_others(self, candidates: Sequence[Candidate], weights: Weights) -> bool:
         """Whether the strongest passages are about somebody who was not asked about."""

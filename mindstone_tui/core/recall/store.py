@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
@@ -535,7 +535,8 @@ def _lacks(*, languages: bool) -> str:
 
 def passage_from(columns: Sequence[object]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
-    return msgspec.convert(dict(zip(_FIELDS, columns, strict=True)), Passage)
+    named: dict[str, Any] = dict(zip(_FIELDS, columns, strict=True))
+    return Passage(**named)  # What we wrote ourselves; checking it would take three times as long.
 
 
 def _words_of(passage: Passage) -> str:

@@ -38,7 +38,7 @@ from mindstone_tui.core.transcript import History
 
 Scope = Literal["session", "agent", "all"]
 SCOPES: Final[tuple[Scope, ...]] = ("session", "agent", "all")
-_EMBEDDED_AT_ONCE: Final = 64
+_EMBEDDED_AT_ONCE: Final = 16
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
@@ -248,11 +248,10 @@ def bring_up_to_date(
 
 
 def _make_vectors(index: RecallIndex, progress: Progress) -> str:
-    goal, done = index.pending(), 0
+    goal = index.pending()
     try:
-        while made := index.embed_pending(_EMBEDDED_AT_ONCE):
-            done += made
-            progress("vectors", done, goal)
+        while index.embed_pending(_EMBEDDED_AT_ONCE):
+            progress("vectors", max(goal - index.pending(), 0), goal)
     except VectorsUnavailable as error:
         return error.sentence
     return ""

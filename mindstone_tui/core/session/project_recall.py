@@ -25,7 +25,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import DERIVED, Filter, rarity_of
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import (
     Asked,
@@ -35,6 +35,7 @@ from mindstone_tui.core.recall.index import (
     reading,
 )
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
+from mindstone_tui.core.recall.lexicon import rarity_of
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.profile import stored_profile
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce

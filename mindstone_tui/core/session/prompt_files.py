@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Final, Literal
 
@@ -32,6 +33,7 @@ from mindstone_tui.core.tools.prompt_files import (
     read_prompt,
     skills_section,
 )
+from mindstone_tui.core.tools.remembered import Remembered
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
@@ -73,6 +75,7 @@ class PromptFiles:
         self.skills: dict[str, PromptFile] = {}
         """The same mapping always: the tool looks into it."""
         self._looked = False
+        self._own_skills = Remembered(home.skills.parent, partial(own_skills, home.skills))
 
     def commands(self) -> dict[str, PromptFile]:
         """Every command that is none of the program's own."""
@@ -84,7 +87,7 @@ class PromptFiles:
 
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""
-        found = distinct(own_skills(self._home.skills), _of_project(self._project, "skill"))
+        found = distinct(self._own_skills.get(), _of_project(self._project, "skill"))
         self._looked = True
         self.skills.clear()
         self.skills.update(found)

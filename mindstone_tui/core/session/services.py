@@ -471,7 +471,7 @@ def turn_services(
         context.hooks.refresh()
         if prompts.refresh():
             tools.add({"skill": skill_tool(prompts.skills)})
-        found += project.hook_problems(home.hooks)
+        found += context.hooks.problems
         if guest is not None:
             guest.offer(tools.offered, tools.usable())
         if unread := project.unread():

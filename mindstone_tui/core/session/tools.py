@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,11 +14,12 @@ from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.errors import MindstoneError, NotAllowed
 from mindstone_tui.core.tools.base import Tool
-from mindstone_tui.core.tools.hooks import Hook, read_hooks
+from mindstone_tui.core.tools.hooks import FoundHooks, Hook, read_hooks
 from mindstone_tui.core.tools.mcp import Change, McpServer, ServerSettings
-from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, project_instructions
+from mindstone_tui.core.tools.remembered import Remembered
+from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, judged, read_told
 from mindstone_tui.core.tools.workspace import Workspace
 
 Pins = dict[str, dict[str, str]]
@@ -164,17 +167,35 @@ class ToolRegistry:
 class Project:
     """One folder and the trust in it."""
 
-    def __init__(self, workspace: Workspace, trust: TrustFile) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        trust: TrustFile,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._workspace = workspace
         self._trust = trust
+        self._told = Remembered(workspace.cwd, partial(read_told, workspace), clock)
+        self._shown = ""
 
     def instructions(self) -> ProjectInstructions:
         """The folder's instruction files as they are now."""
         folder = self._workspace.cwd
-        return project_instructions(self._workspace, self._trust.digest(folder))
+        return judged(self._told.get(), folder, self._trust.digest(folder))
+
+    def show(self) -> ProjectInstructions:
+        """The folder's instruction files, for a person who is to decide about them."""
+        found = self.instructions()
+        self._shown = found.digest
+        return found
 
     def trust(self, found: ProjectInstructions) -> None:
-        """Let these files be read, with exactly this content."""
+        """Let these files be read, with exactly this content, unless a person saw another one."""
+        if self._shown not in ("", found.digest):
+            raise NotAllowed(
+                "The files of this folder changed since they were shown; nothing was trusted.",
+                "Look at them again with `/trust`, then `/trust yes`.",
+            )
         self._trust.trust(found.folder, found.digest)
 
     def distrust(self) -> None:
@@ -193,18 +214,6 @@ class Project:
             for each in self.instructions().in_force
         ]
 
-    def hook_problems(self, own: Path) -> list[str]:
-        """What is wrong with the files of hooks, the user's and this project's, in sentences."""
-        problems: list[str] = []
-        if own.exists():
-            try:
-                problems += read_hooks(read_regular(own), "user", str(own))[1]
-            except OSError as error:
-                problems.append(f"{own} cannot be read: {error.strerror}.")
-        for each in self.instructions().trusted("hooks"):
-            problems += read_hooks(each.data, "project", each.path)[1]
-        return problems
-
     def unread(self) -> str:
         """Which files are not read for want of trust, in a sentence; empty when there are none."""
         found = self.instructions()
@@ -217,12 +226,17 @@ class Project:
         return f"This folder {why}, so {names} is not read; `/trust` allows it."
 
 
-def session_hooks(own: Path, project: ProjectInstructions) -> tuple[Hook, ...]:
+def session_hooks(own: Path, project: ProjectInstructions) -> FoundHooks:
     """The user's hooks, then a trusted project's; a file that is wrong has none."""
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[str, ...] = ()
     try:
-        found, _ = read_hooks(read_regular(own), "user", str(own))
-    except OSError:
-        found = ()
+        hooks, problems = read_hooks(read_regular(own), "user", str(own))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problems = (f"{own} cannot be read: {error.strerror}.",)
     for each in project.trusted("hooks"):
-        found = (*found, *read_hooks(each.data, "project", each.path)[0])
-    return found
+        more, wrong = read_hooks(each.data, "project", each.path)
+        hooks, problems = (*hooks, *more), (*problems, *wrong)
+    return hooks, problems

@@ -105,12 +105,11 @@ class _Worker:
     def _session(self, name: str, path: Path) -> None:
         index = RecallIndex.open(path, self._embedder)
         try:
-            while self._there():
-                made = self._some(index)
-                if not made:
-                    return
-                self.made += made
-                self._tell(name, index.pending())
+            left = index.pending()
+            while self._there() and self._some(index):
+                left, before = index.pending(), left
+                self.made += max(before - left, 0)
+                self._tell(name, left)
         finally:
             index.close()
 

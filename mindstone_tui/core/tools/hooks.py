@@ -99,9 +99,11 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """It wants a person to decide."""
 
 
-def read_hooks(
-    data: bytes, source: Literal["user", "project"], where: str
-) -> tuple[tuple[Hook, ...], tuple[str, ...]]:
+FoundHooks = tuple[tuple[Hook, ...], tuple[str, ...]]
+"""Hooks, and what is wrong with their files, in sentences."""
+
+
+def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> FoundHooks:
     """The hooks of a file, and what is wrong with it in sentences; a wrong part is left out."""
     try:
         told = msgspec.json.decode(data)

@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.tools.remembered import Looking
 from mindstone_tui.core.tools.trust import DEEPEST
 
 NAME: Final = pattern_of(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -107,9 +108,13 @@ def _markdown(folder: Path, depth: int) -> list[Path]:
     return found
 
 
-def own_skills(folder: Path) -> list[PromptFile]:
-    """The user's skills."""
-    return _read((path.name, path / "SKILL.md") for path in _listed(folder))
+def own_skills(folder: Path, looking: Looking) -> list[PromptFile]:
+    """The user's skills; every path that this depends on is looked at."""
+    looking.at(folder.name)
+    folders = _listed(folder)
+    for each in folders:
+        looking.at(f"{folder.name}/{each.name}/SKILL.md")
+    return _read((path.name, path / "SKILL.md") for path in folders)
 
 
 def _listed(folder: Path) -> list[Path]:

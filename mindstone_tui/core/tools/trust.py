@@ -21,6 +21,7 @@ from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.errors import PlaceError, ToolError
 from mindstone_tui.core.text import for_terminal
+from mindstone_tui.core.tools.remembered import Looking
 from mindstone_tui.core.tools.workspace import Workspace
 
 State = Literal["none", "untrusted", "changed", "trusted"]
@@ -35,6 +36,8 @@ _COMMANDS: Final = (".mindstone/commands", ".claude/commands")
 _SKILLS: Final = (".mindstone/skills", ".claude/skills")
 _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
+_MOST_FOLDERS: Final = 128
+"""Folders with commands that are listed."""
 DEEPEST: Final = 3
 """Folders in each other below the one with commands."""
 
@@ -82,15 +85,29 @@ class ProjectInstructions(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.files if each.kind == kind)
 
 
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project wants to say, whoever trusts it."""
+
+    files: tuple[InstructionFile, ...]
+    digest: str
+    problems: tuple[str, ...]
+
+
 def project_instructions(
     workspace: Workspace, trusted: str | None, *, limit: int = 32 * 1024
 ) -> ProjectInstructions:
     """Read a project's instructions; `trusted` is the digest its folder was trusted with."""
+    told = read_told(workspace, Looking(workspace.cwd), limit=limit)
+    return judged(told, workspace.cwd, trusted)
+
+
+def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024) -> Told:
+    """Read all that a project wants to say; every path that this depends on is looked at."""
     hashed = hashlib.sha256()
     files: list[InstructionFile] = []
     problems: list[str] = []
     room = limit
-    for name, kind in _candidates(workspace):
+    for name, kind in _candidates(workspace, looking):
         try:
             data = workspace.read_whole(name, _MOST_READ)
         except ToolError as error:
@@ -110,15 +127,19 @@ def project_instructions(
                 data=b"" if kind == "instructions" else data,
             )
         )
-    if not files:
-        return ProjectInstructions(folder=workspace.cwd, state="none", problems=tuple(problems))
-    digest = hashed.hexdigest()
+    return Told(files=tuple(files), digest=hashed.hexdigest(), problems=tuple(problems))
+
+
+def judged(told: Told, folder: Path, trusted: str | None) -> ProjectInstructions:
+    """What a project wants to say, and whether it may: only with the digest that is trusted."""
+    if not told.files:
+        return ProjectInstructions(folder=folder, state="none", problems=told.problems)
     return ProjectInstructions(
-        folder=workspace.cwd,
-        state=_state(digest, trusted),
-        digest=digest,
-        files=tuple(files),
-        problems=tuple(problems),
+        folder=folder,
+        state=_state(told.digest, trusted),
+        digest=told.digest,
+        files=told.files,
+        problems=told.problems,
     )
 
 
@@ -128,39 +149,48 @@ def _state(digest: str, trusted: str | None) -> State:
     return "trusted" if trusted == digest else "changed"
 
 
-def _candidates(workspace: Workspace) -> list[tuple[str, Kind]]:
+def _candidates(workspace: Workspace, looking: Looking) -> list[tuple[str, Kind]]:
     """The files that a project may speak with and that are there, in a fixed order."""
-    found: list[tuple[str, Kind]] = [
-        (name, "instructions") for name in FILES if os.path.lexists(workspace.cwd / name)
-    ]
-    inside = [name for name in _names(workspace, _FOLDER) if name.endswith(".md")]
+    found: list[tuple[str, Kind]] = [(name, "instructions") for name in FILES if looking.at(name)]
+    inside = [name for name in _names(workspace, _FOLDER, looking) if name.endswith(".md")]
     found += [(f"{_FOLDER}/{name}", "instructions") for name in inside[:_MOST_FILES]]
-    if os.path.lexists(workspace.cwd / _HOOKS):
+    if looking.at(_HOOKS):
         found.append((_HOOKS, "hooks"))
     for folder in _COMMANDS:
-        found += [(path, "command") for path in _below(workspace, folder, DEEPEST)[:_MOST_FILES]]
+        found += [(path, "command") for path in _below(workspace, folder, looking)]
     for folder in _SKILLS:
-        for name in _names(workspace, folder)[:_MOST_FILES]:
-            if os.path.lexists(workspace.cwd / folder / name / "SKILL.md"):
+        for name in _names(workspace, folder, looking)[:_MOST_FILES]:
+            if looking.at(f"{folder}/{name}/SKILL.md"):
                 found.append((f"{folder}/{name}/SKILL.md", "skill"))
+    for name, _ in found:
+        looking.at(name)
     return found
 
 
-def _below(workspace: Workspace, folder: str, depth: int) -> list[str]:
-    """The Markdown files in a folder and in those below it."""
+def _below(workspace: Workspace, folder: str, looking: Looking) -> list[str]:
+    """The Markdown files in a folder and in those below it, as many as are read."""
     found: list[str] = []
-    for name in _names(workspace, folder)[: _MOST_FILES * 2]:
-        path = f"{folder}/{name}"
-        if name.endswith(".md"):
-            found.append(path)
-        elif depth and not name.startswith("."):
-            found += _below(workspace, path, depth - 1)
+    listed = 0
+
+    def visit(folder: str, depth: int) -> None:
+        nonlocal listed
+        listed += 1
+        for name in _names(workspace, folder, looking)[: _MOST_FILES * 2]:
+            if len(found) >= _MOST_FILES or listed > _MOST_FOLDERS:
+                return
+            path = f"{folder}/{name}"
+            if name.endswith(".md"):
+                found.append(path)
+            elif depth and not name.startswith("."):
+                visit(path, depth - 1)
+
+    visit(folder, DEEPEST)
     return found
 
 
-def _names(workspace: Workspace, folder: str) -> list[str]:
+def _names(workspace: Workspace, folder: str, looking: Looking) -> list[str]:
     """What is in a folder of the project; nothing where there is none."""
-    if not os.path.lexists(workspace.cwd / folder):
+    if not looking.at(folder):
         return []
     try:
         with workspace.reading(folder) as (_, fd):

@@ -149,7 +149,7 @@ def context_of(
             record=window.record,
         ),
         hooks=Hooks(
-            load=lambda: (),
+            load=lambda: ((), ()),
             record=window.record,
             places=window.history.places,
             permissions=allowed or permissions(),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.recall.candidates import UNRELATED
 from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage_tokens, signs
 from mindstone_tui.core.recall.embedding import (
     EmbeddedModel,
@@ -92,9 +93,12 @@ def test_words_of_a_question_meet_their_counterparts_one_by_one(model: EmbeddedM
         passage_tokens(model.encode(text))
         for text in ("The doctor is in the garden.", "Bread needs salt and time.", "")
     ]
-    doctor, bread, nothing = closeness(asked, kept)
+    found = closeness(asked, kept)
+    doctor, bread, nothing = found.whole
     assert doctor > bread
     assert nothing == 0
+    assert found.words.shape == (3, 1)  # "physician" is all that the question asks about
+    assert found.words[0, 0] > UNRELATED > found.words[1, 0]
 
 
 def test_a_remote_model_is_asked_by_name_and_its_answer_checked() -> None:

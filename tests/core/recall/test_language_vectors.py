@@ -16,6 +16,7 @@ from mindstone_tui.core.recall.embedding import Embedder, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.session.find import _make_vectors
 from tests.core.recall.talk import WordModel, said
 
 MEANS = {
@@ -201,3 +202,16 @@ def test_what_is_taken_out_takes_its_vectors_with_it(tmp_path: Path) -> None:
     rows = database.execute("select row from language_vectors").fetchall()
     assert len(rows) == 1
     assert np.isfinite(index.search("Was bellt nachts?").hits[0].score)
+
+
+def test_the_bar_counts_passages_that_have_their_vectors_and_nothing_else(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", EnglishModel(Translating()))
+    passages = _said(
+        *(f"The key number {at} lies under the flowerpot." for at in range(40)), GERMAN
+    )
+    index.add(passages, IndexMark(len(passages), "x"))
+    told: list[tuple[int, int]] = []
+    assert _make_vectors(index, lambda _, done, goal: told.append((done, goal))) == ""
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (41, 41)
+    assert len(told) > 2

@@ -179,6 +179,34 @@ def test_nobody_corrects_what_somebody_else_said() -> None:
     assert all(hit.superseded_by is None for hit in hits)
 
 
+OLD_STATEMENT = "I track my reading goal of 24 books with a paper journal and a wall calendar."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "No problem, reading 24 books with a journal sounds like a fine goal.",
+        "No, I think that was all. Thanks for the help with my reading journal!",
+        "I want to plan 30 evenings of guitar practice with a metronome, a teacher, two songs"
+        " and a journal like the one for my reading goal, which I have never actually looked at.",
+    ],
+    ids=["friendly", "answers-a-question", "about-something-else"],
+)
+def test_who_says_no_or_actually_corrects_nothing_yet(said: str) -> None:
+    items = [candidate(OLD_STATEMENT, 1, words=1.0), candidate(said, 7, words=1.0)]
+    hits = rank(read_question("how do I track my reading goal"), items, count=5)
+    assert all(hit.superseded_by is None for hit in hits)
+
+
+def test_a_correction_may_say_in_its_second_sentence_what_is_right() -> None:
+    items = [
+        candidate(OLD_STATEMENT, 1, words=1.0),
+        candidate("No, that was wrong. My reading goal is 30 books.", 7, words=1.0),
+    ]
+    hits = rank(read_question("what is my reading goal"), items, count=5)
+    assert hits[0].supersedes == (1,)
+
+
 def test_a_weak_newer_remark_does_not_push_a_good_old_answer_aside() -> None:
     items = [
         candidate("The API listens on port 8080.", 1, words=1.5),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.candidates import AskedWords
 from mindstone_tui.core.recall.index import (
     InMemoryIndex,
     RecallIndex,
@@ -23,6 +25,7 @@ from mindstone_tui.core.recall.speak import (
     NAMES_NOTHING,
     NOTHING_CLOSE,
     NOTHING_THERE,
+    OF_THE_MODEL,
     intent_of,
     silence,
     specifics,
@@ -175,6 +178,39 @@ def test_it_keeps_silent_on_what_the_other_one_did(tmp_path: Path, question: str
 def test_who_asks_about_something_is_not_whom_it_is_about(tmp_path: Path) -> None:
     found = history(tmp_path).search("Which instrument does Jonas play?", 5)
     assert reason(found) == ""
+
+
+def test_what_the_model_advises_says_less_about_me_than_what_i_said(tmp_path: Path) -> None:
+    advice = "Online courses: Coursera offers academic writing, and other sites have more."
+    asked = "Have I enrolled in an academic writing course on Coursera?"
+    strength = {}
+    for role in ("user", "assistant"):
+        (tmp_path / role).mkdir()
+        index = RecallIndex.open(tmp_path / role / "index.db", WordModel())
+        index.ensure(
+            (
+                *(said(text, at, speaker="user") for at, (_, text) in enumerate(TALK, start=1)),
+                said(advice, 40, role=role, speaker=role),
+            )
+        )
+        while index.embed_pending():
+            pass
+        strength[role] = index.search(asked, 5).judged.strength
+        others = index.search(asked.replace("I enrolled", "you found"), 5).judged.strength
+        strength[f"{role}, asked of both"] = others
+    assert strength["assistant"] == pytest.approx(OF_THE_MODEL * strength["user"], rel=0.02)
+    assert strength["assistant, asked of both"] >= strength["user, asked of both"]
+
+
+def test_a_question_loses_by_words_that_nothing_found_comes_near_to() -> None:
+    words = AskedWords(
+        np.array([0.5, 0.3, 0.2], np.float32),
+        {"e1#0": 0, "e2#0": 1},
+        np.array([[0.9, 0.1, 0.2], [0.2, 0.3, 0.8]], np.float32),
+    )
+    assert words.missing(["e1#0"]) == pytest.approx(0.5)
+    assert words.missing(["e1#0", "e2#0"]) == pytest.approx(0.3)
+    assert words.missing(["unknown"]) == 0
 
 
 @pytest.mark.parametrize("message", SMALL_TALK)

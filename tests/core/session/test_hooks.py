@@ -207,6 +207,10 @@ async def test_a_hostile_project_gets_nothing_before_it_is_trusted(tmp_path: Pat
         assert f"touch {mark}" in text, "the exact command is shown"
         assert not stage.entries(HookRun)
         assert not mark.exists()
+        hooks(work / ".mindstone", SessionStart=f"touch {mark} # not what was shown")
+        assert not (await stage.run("/trust yes"))[0].ok
+        await stage.say("nobody trusted that")
+        assert "not what was shown" in (await stage.run("/trust"))[1]
         assert (await stage.run("/trust yes"))[0].ok
         hooks(work / ".mindstone", SessionStart=f"touch {mark}; true")
         await stage.say("it changed since it was trusted")

@@ -131,3 +131,22 @@ def test_after_a_crash_only_our_own_leftovers_are_removed() -> None:
         (root / f".mindstone-{'b' * 16}" / "staged").write_bytes(b"half a file")
         restore.finish(root, [PathChange("f", None, None)], store, 1 << 20)
         assert sorted(each.name for each in root.iterdir()) == [".mindstone-notes"]
+
+
+def test_many_files_that_went_come_back_and_leave_nothing_beside_them() -> None:
+    with workspace() as (root, store):
+        for number in range(600):
+            path = root / f"d{number % 7}" / f"f{number}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"%d" % number)
+        first, seen = picture(root), look(root, store)
+        for path in [*root.glob("d[1-5]/*"), *root.glob("d[1-5]")]:
+            path.rmdir() if path.is_dir() else path.unlink()
+        (root / "d6" / "f6").unlink()
+        changes = between(root, seen, look(root, store, seen), store)
+        store.save()
+        assert len(changes) > restore.MANY
+        # What stands where a new file should come is exchanged for it.
+        (root / "d6" / "f6").write_bytes(b"in the way")
+        assert not restore.apply(root, [each.turned() for each in changes], store)
+        assert picture(root) == first

@@ -324,7 +324,7 @@ def test_a_long_session_that_is_one_object_over_many_lines_is_known(
 def test_a_session_of_continue_tells_its_model_its_folder_and_its_cost(
     home: Path, tmp_path: Path
 ) -> None:
-    told_by = {
+    told_by: dict[str, object] = {
         "sessionId": "c1",
         "workspaceDirectory": "file:///c%3A/Users/ada/my%20tide",
         "history": [
