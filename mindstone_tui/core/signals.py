@@ -10,7 +10,7 @@ from typing import Final
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def on_ending(act: Callable[[], None]) -> None:
+def on_ending(act: Callable[[], object]) -> None:
     """Act whenever this process is asked to end; call it on the loop, in the main thread.
 
     The same signal a second time ends the process at once. Not so a hang-up: the system and the

@@ -137,9 +137,11 @@ class MindstoneApp(App[int]):
         here = self._session_here() or self._left or self.chat.host.session
         return here.removeprefix("agent:default:") if self.chat.opened else ""
 
-    def _end(self) -> None:
+    @work(group="quit", exclusive=True, exit_on_error=False)
+    async def _end(self) -> None:
         """Somebody ends the process, or closed the terminal: leave as a person would."""
-        self.run_worker(self.action_quit(), group="quit", exclusive=True, exit_on_error=False)
+        # A coroutine made in here: one that a second signal puts aside was never begun.
+        await self.action_quit()
 
     def get_driver_class(self) -> type[Driver]:
         found = super().get_driver_class()

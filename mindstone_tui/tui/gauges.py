@@ -125,14 +125,18 @@ def _share(component: Component, width: int) -> Content:
     elif component.tokens > component.soft and component.name not in _FIXED:
         colour = "$warning"
     # The bar is full where the share acts; a share that acts later than it ends has a mark on it.
-    end = _column(component.limit / hard, cells) if component.hard > component.limit else -1
-    bar = [
-        ("╎" if cell == end else _FULL, colour)
-        if cell < filled
-        else ("╎" if cell == end else _EMPTY, "$line")
-        for cell in range(cells)
-    ]
-    return Content.assemble((name, "$muted"), " ", *bar, " ", (figures, "$muted"))
+    bar = _FULL * filled + _EMPTY * (cells - filled)
+    if component.hard > component.limit:
+        end = _column(component.limit / hard, cells)
+        bar = f"{bar[:end]}╎{bar[end + 1 :]}"
+    return Content.assemble(
+        (name, "$muted"),
+        " ",
+        (bar[:filled], colour),
+        (bar[filled:], "$line"),
+        " ",
+        (figures, "$muted"),
+    )
 
 
 def spark(velocities: Sequence[int], width: int) -> str:

@@ -12,7 +12,8 @@ import msgspec
 from textual.pilot import Pilot
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.config.settings import TuiSettings
+from mindstone_tui.core.config.settings import BudgetSettings, TuiSettings
+from mindstone_tui.core.context.budget import hard_mark
 from mindstone_tui.core.context.report import (
     Block,
     ContextReport,
@@ -309,8 +310,9 @@ def report(zone: Zone = "green", full: float = 0.34, **fields: object) -> Contex
             red=round(0.9 * USABLE),
         ),
         components=tuple(
-            Component(name=name, tokens=shares[name], limit=hard, soft=round(hard * 0.8), hard=hard)
-            for name, hard in LIMITS.items()
+            Component(name=name, tokens=shares[name], limit=limit, soft=hard * 4 // 5, hard=hard)
+            for name, limit in LIMITS.items()
+            for hard in (hard_mark(name, limit, BudgetSettings()),)
         ),
         blocks=blocks(),
         outside=OutsideWindow(exchanges=0, tokens=0, indexed=True),

@@ -199,7 +199,7 @@ def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
         steers=bool(obeyed),
     )
     return Preview(
-        title=f"{verb} {exact(str(change.place.path))}",
+        title=f"{verb} {exact(context.workspace.shown(change.place.path))}",
         body=change.diff or "(no change)",
         standing=standing,
         root=str(change.place.root),
@@ -235,9 +235,8 @@ def _apply(change: _Change, path: str, context: ToolContext) -> ToolResult:
     added = sum(line.startswith("+") and not line.startswith("+++") for line in diff.split("\n"))
     removed = sum(line.startswith("-") and not line.startswith("---") for line in diff.split("\n"))
     verb = "Created" if change.before is None else "Changed"
-    text = (
-        f"{verb} {exact(str(place.path))}: +{added} −{removed} lines, {len(change.after):,} bytes."
-    )
+    name = exact(context.workspace.shown(place.path))
+    text = f"{verb} {name}: +{added} −{removed} lines, {len(change.after):,} bytes."
     return ToolResult(
         text=text, finding=finding(f"{text} sha256 {digest_of(change.after)[:12]}"), diff=diff
     )
@@ -250,7 +249,9 @@ FILE_TOOLS: Final[tuple[Tool, ...]] = (
         "read",
         ReadArguments,
         _read,
-        lambda arguments, _: Preview(title=f"read {exact(arguments.path)}"),
+        lambda arguments, context: Preview(
+            title=f"read {exact(context.workspace.shown(arguments.path))}"
+        ),
     ),
     declare(
         "write",
@@ -395,7 +396,9 @@ FOLDER_TOOLS: Final[tuple[Tool, ...]] = (
         "read",
         ListArguments,
         _list,
-        lambda arguments, _: Preview(title=f"list {exact(arguments.path)}"),
+        lambda arguments, context: Preview(
+            title=f"list {exact(context.workspace.shown(arguments.path))}"
+        ),
     ),
     declare(
         "glob",

@@ -128,7 +128,7 @@ GREP: Final[Tool] = declare(
     "read",
     GrepArguments,
     _grep,
-    lambda arguments, _: Preview(
-        title=f"grep {exact(arguments.pattern)} in {exact(arguments.path)}"
+    lambda arguments, context: Preview(
+        title=f"grep {exact(arguments.pattern)} in {exact(context.workspace.shown(arguments.path))}"
     ),
 )

@@ -59,6 +59,15 @@ class Workspace:
         """Where relative paths start."""
         return self.roots[0]
 
+    def shown(self, path: Path | str) -> str:
+        """How a path is written for people: from the working folder on, where it lies in it.
+
+        One that climbs is written as it was given.
+        """
+        given = Path(path)
+        inside = given.is_relative_to(self.cwd) and ".." not in given.parts
+        return str(given.relative_to(self.cwd) if inside else path)
+
     def standing(self, place: Place) -> Standing:
         """How guarded a place is, judged by the path that was really reached."""
         names = {plain_name(part) for part in place.parts}

@@ -72,6 +72,27 @@ async def test_an_edit_keeps_windows_line_ends(tmp_path: Path, context: ToolCont
     assert (tmp_path / "w").read_bytes() == b"1\r\n2\r\n"
 
 
+async def test_every_file_tool_names_a_path_from_the_working_folder_on(
+    tmp_path: Path, context: ToolContext
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("one\n")
+    given: dict[str, dict[str, object]] = {
+        "read": {},
+        "list": {},
+        "write": {"content": "x\n"},
+        "edit": {"old_string": "one", "new_string": "two"},
+    }
+    for path in ("src/a.py", str(tmp_path / "src" / "a.py")):
+        for name, more in given.items():
+            preview = TOOLS[name].preview({"path": path, **more}, context)
+            assert preview.title == f"{name} src/a.py"
+    changed = await use("edit", context, path="src/a.py", old_string="one", new_string="two")
+    assert changed.text.startswith("Changed src/a.py:")
+    climbing = TOOLS["read"].preview({"path": "../elsewhere.txt"}, context)
+    assert climbing.title == "read ../elsewhere.txt"
+
+
 async def test_a_new_file_makes_its_folders_and_shows_its_whole_content(
     tmp_path: Path, context: ToolContext
 ) -> None:
