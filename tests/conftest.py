@@ -19,7 +19,7 @@ hypothesis.settings.register_profile(
     "house",
     deadline=None,
     print_blob=True,
-    max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 60,
+    max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 40,
 )
 hypothesis.settings.load_profile("house")
 # The suite starts some two hundred programs; without bytecode each would compile this one anew.
@@ -70,8 +70,16 @@ TOGETHER = dict.fromkeys(
         "tests/servers/test_gateway_wishes.py",
     ),
     "litellm",
+) | dict.fromkeys(
+    (
+        "tests/core/shared/test_copies.py",
+        "tests/core/shared/test_search.py",
+        "tests/core/shared/test_sessions.py",
+        "tests/core/shared/test_stores.py",
+    ),
+    "database",
 )
-"""Files that load the same libraries, litellm and openai, whose import takes seconds."""
+"""Files that need the same thing that takes seconds: litellm and openai, or a database server."""
 
 
 _NUMBERS = itertools.count()

@@ -134,7 +134,7 @@ class Soaked:
 
 def soak(tried: Tried) -> Iterator[Case]:
     """All turns, then what they left behind."""
-    turns = int(os.environ.get("MINDSTONE_SOAK") or tried.sized(32, 10_000))
+    turns = int(os.environ.get("MINDSTONE_SOAK") or tried.sized(16, 10_000))
     base = tried.folder("soak")
     with serving_apart() as server:
         before, after, soaked = asyncio.run(_talk(base, server, turns))
@@ -163,13 +163,14 @@ async def _talk(base: Path, server: Loopback, turns: int) -> tuple[Footprint, Fo
     )
     soaked = Soaked(session, server)
     before, began, most = footprint(), time.process_time(), 0.0
+    warm = min(_WARM, turns // 2)
     for number in range(1, turns + 1):
         await soaked.turn(number)
         words.seen.clear()  # The stand-in's own; it would hold every text.
-        if number == _WARM or number % 250 == 0:
+        if number == warm or number % 250 == 0:
             held, took = footprint(), time.process_time() - began
-            before = held if number == _WARM else before
-            most = held.megabytes if number == _WARM else max(most, held.megabytes)
+            before = held if number == warm else before
+            most = held.megabytes if number == warm else max(most, held.megabytes)
             print(
                 f"      {number} turns, {held.megabytes:.1f} MB, {held.files} files,"
                 f" {held.threads} threads, {took / number * 1000:.0f} ms a turn",

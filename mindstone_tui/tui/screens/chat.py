@@ -257,14 +257,14 @@ class ChatScreen(Screen[None]):
         self.running = event.turn
         self._since = self.host.clock()
         self.query(Welcome).remove()
-        self.add_class("-running")
+        self._mark_running(True)
         self._say_doing("sent")
         if self._ticking is None:
             self._ticking = self.set_interval(1, self._tick)
 
     def _end(self, event: ev.TurnEnded) -> None:
         self.running = 0
-        self.remove_class("-running")
+        self._mark_running(False)
         if self._ticking is not None:
             self._ticking.stop()
             self._ticking = None
@@ -272,6 +272,11 @@ class ChatScreen(Screen[None]):
         self._asked.clear()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
+
+    def _mark_running(self, running: bool) -> None:
+        """Show that a turn runs; a mark on the screen would have every message styled anew."""
+        for each in self.query("#working, #prompt"):
+            each.set_class(running, "-running")
 
     def _say_doing(self, what: str) -> None:
         if what != self._doing:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 from textual.app import ComposeResult
+from textual.dom import DOMNode
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
@@ -58,6 +60,29 @@ async def test_an_answer_is_whole_however_it_was_cut() -> None:
         await settle(pilot, talk)
         assert app.screen.query_one(Prose).source == text
         assert app.screen.query_one(Prose).codes == ["x = [1]"]
+
+
+async def test_a_turn_begins_and_ends_without_styling_the_messages_before_it() -> None:
+    app, talk = staged(asked(1, "go"), recorded(1, "Gone."), done(1))
+    styled: list[str] = []
+
+    class Watched(type(app.stylesheet)):  # type: ignore[misc]
+        def update_nodes(self, nodes: Iterable[DOMNode], animate: bool = False) -> None:
+            nodes = list(nodes)
+            styled.extend(str(node.id or type(node).__name__) for node in nodes)
+            super().update_nodes(nodes, animate)
+
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.stylesheet.__class__ = Watched
+        talk.announce(asked(2, "again"))
+        await settle(pilot, talk)
+        assert app.query_one("#working").has_class("-running")
+        talk.announce(recorded(2, "Gone again."), done(2))
+        await settle(pilot, talk)
+        assert not app.query_one("#working").has_class("-running")
+    assert {"working", "prompt"} <= set(styled)
+    assert styled.count("ExchangeView") <= 2  # the new one, when it is there and when it ends
 
 
 async def test_enter_sends_and_the_prompt_is_empty_again() -> None:
