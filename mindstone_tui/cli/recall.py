@@ -252,7 +252,7 @@ def search(
         say_json(found)
         return
     if not found.hits:
-        say("No session matches." if found.sessions else "No sessions yet.")
+        say("No session matches." if found.sessions or chosen else "No sessions yet.")
     elif not any(hit.says for hit in found.hits):
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:

@@ -27,7 +27,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.session.stats import NamedCount, StatsRow, calendar, stats_of
 from mindstone_tui.core.session.stats_page import headline, stats_page
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 
 _ROWS: Final = 10
 _BAR: Final = 20
@@ -93,12 +93,12 @@ def stats(
     _print_counts("TOOL", found.tools[:most])
     _print_counts("FILE", found.files[:most])
     hidden = [
-        f"{len(each) - rows:,} more {name}"
+        plural(len(each) - rows, f"more {name}")
         for name, each in (
-            ("projects", found.projects),
-            ("models", found.models),
-            ("tools", found.tools),
-            ("files", found.files),
+            ("project", found.projects),
+            ("model", found.models),
+            ("tool", found.tools),
+            ("file", found.files),
         )
         if rows and len(each) > rows
     ]

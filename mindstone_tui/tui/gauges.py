@@ -99,21 +99,24 @@ def room(report: ContextReport) -> Content:
     return Content.styled(f"{said}\n{report.scaled}" if report.scaled else said, "$muted")
 
 
-def budget(components: Sequence[Component], width: int) -> Content:
-    """One line per share: name, bar with its soft mark, tokens."""
-    return Content("\n").join(_share(component, width) for component in components)
+def budget(report: ContextReport, width: int) -> Content:
+    """One line per share: name, bar, tokens; below them what a full one does about it."""
+    rows = [_share(component, width) for component in report.components]
+    acting = [Content.styled(words, "$muted") for words in report.acting]
+    return Content("\n").join([*rows, *acting])
 
 
 def _share(component: Component, width: int) -> Content:
     name = NAMES.get(component.name, component.name)[:8].ljust(8)
     if component.name == "output_reserve":
-        free = f"{numbers.tokens(component.hard)} kept free"
+        free = f"{numbers.tokens(component.limit)} kept free"
         return Content.assemble(
             (name, "$muted"), " ", (free.rjust(width - len(name) - 1), "$muted")
         )
-    figures = f"{numbers.tokens(component.tokens)} of {numbers.tokens(component.hard)}".rjust(14)
+    figures = f"{numbers.tokens(component.tokens)} of {numbers.tokens(component.limit)}".rjust(14)
     cells = max(width - len(name) - len(figures) - 2, 4)
-    filled = min(cells, round(component.tokens / max(component.hard, 1) * cells))
+    hard = max(component.hard, 1)
+    filled = min(cells, round(component.tokens / hard * cells))
     if component.tokens and not filled:
         filled = 1
     colour = "$primary"
@@ -121,14 +124,15 @@ def _share(component: Component, width: int) -> Content:
         colour = "$error"
     elif component.tokens > component.soft and component.name not in _FIXED:
         colour = "$warning"
-    return Content.assemble(
-        (name, "$muted"),
-        " ",
-        (_FULL * filled, colour),
-        (_EMPTY * (cells - filled), "$line"),
-        " ",
-        (figures, "$muted"),
-    )
+    # The bar is full where the share acts; a share that acts later than it ends has a mark on it.
+    end = _column(component.limit / hard, cells) if component.hard > component.limit else -1
+    bar = [
+        ("╎" if cell == end else _FULL, colour)
+        if cell < filled
+        else ("╎" if cell == end else _EMPTY, "$line")
+        for cell in range(cells)
+    ]
+    return Content.assemble((name, "$muted"), " ", *bar, " ", (figures, "$muted"))
 
 
 def spark(velocities: Sequence[int], width: int) -> str:

@@ -158,7 +158,7 @@ async def test_the_zones_word_is_on_screen_at_every_width(width: int) -> None:
 
 def test_default_shares_warn_of_nothing_that_talking_does_not_fill() -> None:
     full = Component(name="tool_definitions", tokens=1_150, limit=1_180, soft=944, hard=1_180)
-    drawn = gauges.budget([full], 40)
+    drawn = gauges.budget(report(components=(full,)), 40)
     assert not any("warning" in str(span.style) for span in drawn.spans)
 
 

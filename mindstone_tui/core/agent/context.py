@@ -54,7 +54,10 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
 
 def vacancy_beside(fold: Fold, tokens: int, count: Callable[[str], int]) -> Vacancy:
     """The place that a window leaves to recalled passages."""
-    return Vacancy(shown=fold.shown, recent=recent_texts(fold), tokens=tokens, count=count)
+    said = [line for line in fold.lines.values() if isinstance(line.entry, UserMessage)]
+    return Vacancy(
+        shown=fold.shown, recent=recent_texts(fold), said=said, tokens=tokens, count=count
+    )
 
 
 def recent_texts(fold: Fold) -> list[str]:

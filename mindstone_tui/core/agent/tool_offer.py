@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import ToolSchema
+from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import exact, one_line
@@ -27,7 +28,6 @@ from mindstone_tui.core.tools.base import (
     parameters_of,
 )
 
-MORE: Final = "more_tools"
 ALWAYS: Final = frozenset(
     {"read", "write", "edit", "list", "grep", "shell", "recall", "read_entry"}
 )
@@ -44,7 +44,7 @@ class MoreArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-_MORE_PARAMETERS: Final = parameters_of(MoreArguments)
+_MORE_TOOLS_PARAMETERS: Final = parameters_of(MoreArguments)
 
 
 def choose(
@@ -79,9 +79,9 @@ def choose(
 def _more(held: Sequence[ToolSchema]) -> ToolSchema:
     names = "; ".join(f"{tool.name}: {one_line(tool.description, _ABOUT)}" for tool in held)
     return ToolSchema(
-        name=MORE,
+        name=MORE_TOOLS,
         description=f"Get one of these tools, which are not shown here: {names}",
-        parameters=_MORE_PARAMETERS,
+        parameters=_MORE_TOOLS_PARAMETERS,
     )
 
 
@@ -103,9 +103,9 @@ def by_use(names: Sequence[str], fold: Fold) -> list[str]:
 def _asked_before(fold: Fold) -> list[str]:
     """What a session that was opened again had asked for: it stands among what is needed."""
     offered = [tool.name for tool in fold.tools]
-    if MORE not in offered:
+    if MORE_TOOLS not in offered:
         return []
-    return [name for name in offered if name not in ALWAYS and name != MORE][-_MOST_WANTED:]
+    return [name for name in offered if name not in ALWAYS and name != MORE_TOOLS][-_MOST_WANTED:]
 
 
 class ToolOffer:
@@ -116,12 +116,12 @@ class ToolOffer:
         self.wanted: list[str] = []
         """Tools that were asked for, the newest first."""
         self.more = declare(
-            MORE,
+            MORE_TOOLS,
             "Get a tool that is not shown.",
             "read",
             MoreArguments,
             self._get,
-            lambda arguments, _: Preview(title=f"{MORE} {exact(arguments.tool)}"),
+            lambda arguments, _: Preview(title=f"{MORE_TOOLS} {exact(arguments.tool)}"),
         )
 
     def schemas(
@@ -140,7 +140,7 @@ class ToolOffer:
 
     def find(self, name: str) -> Tool | None:
         """A tool by its name, shown or not."""
-        return self.more if name == MORE else self._tools.get(name)
+        return self.more if name == MORE_TOOLS else self._tools.get(name)
 
     async def _get(self, arguments: MoreArguments, context: ToolContext) -> ToolResult:
         if arguments.tool not in self._tools:

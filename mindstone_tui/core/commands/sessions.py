@@ -105,7 +105,8 @@ async def trust(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     )
     hooks = [hook for each in found.of("hooks") for hook in read_hooks(each.data, "project", "")[0]]
     if hooks:
-        files += f"\n\n── These commands would run, in the sandbox:\n{shown(hooks)}"
+        run = "run" if found.state == "trusted" else "would run"
+        files += f"\n\n── These commands {run}, in the sandbox:\n{shown(hooks)}"
     how = (
         "`/trust yes` lets it be read." if found.state != "trusted" else "It is read in every turn."
     )

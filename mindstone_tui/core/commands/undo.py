@@ -116,6 +116,8 @@ async def put_back(
             yield event
         told.append(_told(direction, turns, done.changes, done.left, outlook))
     if not found:
+        # Written down as well, or the same turns would be taken back for ever.
+        await asyncio.to_thread(keeper.put_back, direction, turns, str(keeper.roots[0]), ())
         told.append(f"The files of {turn_names(turns)} are as they were before.")
     told += await asyncio.to_thread(_jobs_of, services, turns)
     text = services.context.redactor.redact("\n".join(told)).text
@@ -222,10 +224,7 @@ def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Di
         names = (
             ("the turn left", "before the turn")
             if direction == "undo"
-            else (
-                "the undo left",
-                "after the turn",
-            )
+            else ("the undo left", "before the undo")
         )
         lines += [
             f"── {exact(path)}",

@@ -124,23 +124,32 @@ def _shares(settings: Settings) -> tuple[Term, ...]:
             word="budget",
             about="shares?",
             text="Each part of the prompt has a share of the window. At "
-            f"{_percent(soft)} of its share it is nearly full. Over its share it gives way: older "
-            "results are shortened, tools that are used least come on demand, recall asks for "
-            "better passages. Only the whole is ever refused. `/budget` shows them in figures.",
+            f"{_percent(soft)} it is nearly full. Over it, it gives way: the least used tools come "
+            "on demand, recall asks for better passages. Results give way later (see results). "
+            "Only the whole is ever refused. `/budget` shows them in figures.",
         ),
         Term(word="system", about="system prompt", text="Identity, rules, project and task."),
         Term(
             word="tools",
             about="tool definitions|tool schemas",
-            text="The descriptions of the tools that the model may call. `/tools` lists them with "
-            "their size; `/tools off NAME` leaves one out.",
+            text="The descriptions of the tools that the model may call. Where they do not fit "
+            "their share, the least used are only named, and the model gets one by asking for it. "
+            "`/tools` lists them with their size; `/tools off NAME` leaves one out.",
         ),
         Term(word="history", about="message history", text="What you and the model said."),
-        Term(word="results", about="tool results", text="What tools gave back."),
+        Term(
+            word="results",
+            about="tool results",
+            text="What tools gave back. They may take more than their share (the mark on the bar). "
+            f"From {_percent(settings.budget.results_hard)} of it on, where the bar is full, the "
+            "oldest become one line each until the rest fits the share again; the newest, pinned "
+            "ones and those of the running turn stay whole.",
+        ),
         Term(
             word="memory",
             about="memory injection",
-            text="Recalled passages and approved memories for this turn.",
+            text="Recalled passages and approved memories for this turn. When more was found than "
+            "its share holds, only the better ones come.",
         ),
         Term(
             word="answer",

@@ -79,6 +79,7 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "budget.memory_injection": _PERCENT,
     "budget.output_reserve": _PERCENT,
     "budget.soft": (1, 100),
+    "budget.results_hard": (100, 10_000),
     "recall.max_passages": (0, 1_000),
     "memory.digest_tokens": (0, 1e6),
     "memory.invariant_tokens": (0, 1e6),

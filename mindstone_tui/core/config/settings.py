@@ -62,7 +62,7 @@ class ContextSettings(SettingsSection):
     vectorize_before_prune: Literal["wait", "require"] = "wait"
     """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
     keep_trimmed: int = 4
-    """Newest tool results that are never trimmed."""
+    """Newest tool results that stay whole; over the hard mark of their share, only the last one."""
     placeholder_tokens: int = 50
     """The most that a placeholder takes; it says what the result found and how to get it back."""
 
@@ -173,7 +173,10 @@ class BudgetSettings(SettingsSection):
     output_reserve: float = 5.0
     """Room for the answer; at least 4,096 tokens, at most a quarter of the window."""
     soft: float = 80.0
-    """Percentage of a share at which it is shown as nearly full."""
+    """Percentage of its hard mark at which a share is shown as nearly full."""
+    results_hard: float = 400.0
+    """Percentage of the results' share at which the oldest become placeholders at once, until the
+    results are within their share again; the other shares act at 100."""
 
 
 class RecallSettings(SettingsSection):

@@ -1,7 +1,7 @@
 """The window's room: what is usable, who takes which share, how full it is and how fast it fills.
 
 Marks are settings in percent; in here everything is tokens. Six shares are tracked each: one over
-its limit is announced and gives way first, but only the whole prompt can be refused.
+its hard mark gives way, but only the whole prompt can be refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings, ZoneSettings
+from mindstone_tui.core.config.settings import (
+    BudgetSettings,
+    ContextSettings,
+    Settings,
+    ZoneSettings,
+)
 from mindstone_tui.core.context.measure import COMPONENTS, ComponentName, Measured
 from mindstone_tui.core.context.report import Burn, Marks
 from mindstone_tui.core.entries import ZONES, Label, Zone
@@ -25,6 +30,9 @@ ASSUMED_WINDOW: Final = 32_768
 SMALLEST_RESERVE: Final = 4_096
 ASSUMED_POINTS: Final = 5.0
 """How much lower the ceiling is when nobody knows the window."""
+SMALLEST_TRIM: Final = 6_144
+"""Tokens between the results' share and its hard mark, at least: what a request adds is the same in
+a small window, and each trim changes the front of the prompt."""
 KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
@@ -92,10 +100,10 @@ def shares(budget: BudgetSettings) -> tuple[float, ...]:
 def components(measured: Measured, room: Room, budget: BudgetSettings) -> tuple[Component, ...]:
     """Each share with what it uses; the output reserve stands apart, unused by any prompt."""
     found = [
-        _component(name, measured.component(name), limit_of(name, room, budget), budget.soft)
+        _component(name, measured.component(name), limit_of(name, room, budget), budget)
         for name in COMPONENTS
     ]
-    return (*found, _component("output_reserve", 0, room.reserve, budget.soft))
+    return (*found, _component("output_reserve", 0, room.reserve, budget))
 
 
 def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
@@ -104,10 +112,21 @@ def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
     return int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
 
 
-def _component(name: str, tokens: int, limit: int, soft: float) -> Component:
-    return Component(
-        name=name, tokens=tokens, limit=limit, soft=int(limit * soft / 100), hard=limit
-    )
+def hard_mark(name: str, limit: int, budget: BudgetSettings) -> int:
+    """The tokens above which a share acts: its limit, and far above it for tool results.
+
+    Offering fewer tools or passages costs nothing; results stand in the middle of the prompt, and
+    every trim makes the provider read it anew from there.
+    """
+    if name != "tool_results":
+        return limit
+    return max(int(limit * budget.results_hard / 100), limit + SMALLEST_TRIM)
+
+
+def _component(name: str, tokens: int, limit: int, budget: BudgetSettings) -> Component:
+    hard = hard_mark(name, limit, budget)
+    soft = int(hard * budget.soft / 100)
+    return Component(name=name, tokens=tokens, limit=limit, soft=soft, hard=hard)
 
 
 def pressing(tokens: int, expected: int, room: Room) -> int:
@@ -159,14 +178,19 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
     )
 
 
-def scaled(room: Room, settings: ContextSettings, zones: ZoneSettings) -> str:
+def scaled(settings: Settings, room: Room) -> str:
     """Why marks or zones are not where the settings say, in a few words; empty if they are."""
+    zones, marked = settings.zones, settings.context.ceiling
     said = []
     if edges(zones, room.window) != (zones.yellow, zones.orange, zones.red):
         said.append(f"zones scaled for a {'small' if room.window < _SMALL else 'large'} window")
-    ceiling = ceiling_percent(settings, room.label)
-    if ceiling != settings.ceiling:
-        said.append(f"prune at {ceiling:g} instead of {settings.ceiling:g}: the window is assumed")
+    limit = limit_of("tool_results", room, settings.budget)
+    hard = hard_mark("tool_results", limit, settings.budget)
+    if hard == limit + SMALLEST_TRIM and hard < room.usable:
+        said.append(f"results shortened from {hard:,} on: the window is small")
+    ceiling = ceiling_percent(settings.context, room.label)
+    if ceiling != marked:
+        said.append(f"prune at {ceiling:g} instead of {marked:g}: the window is assumed")
     return "; ".join(said)
 
 
@@ -232,7 +256,7 @@ def spike(now: int, before: Sequence[Growth], factor: float) -> Spike | None:
 
 
 def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Burn, ...]:
-    """How fast each share fills, and for how many turns it lasts at that speed."""
+    """How fast each share fills, and in how many turns it has to act at that speed."""
     turns = max(len(growth), 1)
     speeds: dict[str, float] = {
         "message_history": sum(turn.messages for turn in growth) / turns,
@@ -248,7 +272,7 @@ def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Bu
 
 def _burn(component: Component, speed: float) -> Burn:
     passing = component.name == "memory_injection"
-    left = turns_until(component.limit, component.tokens, 0.0 if passing else speed)
+    left = turns_until(component.hard, component.tokens, 0.0 if passing else speed)
     level = "normal" if left is None or left >= 10 else "critical" if left < 3 else "warning"
     return Burn(component=component.name, per_turn=round(speed, 1), turns_left=left, level=level)
 
@@ -274,7 +298,7 @@ def check_before_add(
     share = next(each for each in used if each.name == component)
     total = sum(each.tokens for each in used) + tokens
     after = share.tokens + tokens
-    excess = max(0, after - share.hard)
+    excess = max(0, after - share.limit)
     if excess:
         warning = f"{component} would be {excess:,} tokens over its share."
     elif after > share.soft:

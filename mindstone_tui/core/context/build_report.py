@@ -41,9 +41,11 @@ from mindstone_tui.core.context.window_view import (
     keys_of,
 )
 from mindstone_tui.core.entries import Line, ToolSchema
+from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
@@ -309,7 +311,7 @@ class _Account:
             pin_budget=self.pin_budget,
             protected_tokens=self.fixed,
             recall_tokens=self.measured.component("memory_injection"),
-            recalled=self._recalled(),
+            recalled=sum(len(entry.passages) for entry in self._recalls()),
             cached_tokens=view.watch.anchor.cached if view.watch.anchor else None,
             cost=self._cost(),
             cost_unknown=view.watch.carried.cost_unknown,
@@ -320,7 +322,8 @@ class _Account:
             windows=view.windows,
             left=view.fold.last_left[-_LEFT_SHOWN:][::-1],
             gone=self._gone(),
-            scaled=budget.scaled(room, view.settings.context, view.settings.zones),
+            scaled=budget.scaled(view.settings, room),
+            acting=tuple(self._acting()),
         )
 
     def _prompt(self) -> PromptNumbers:
@@ -368,11 +371,23 @@ class _Account:
         now = keys_of(self.view.fold, self.call.model, self.call.turn)
         return stable_prefix(self.view, self.measured, now)
 
-    def _recalled(self) -> int:
-        """Passages that recall brought into this turn."""
+    def _recalls(self) -> list[RecallInjected]:
+        """What recall brought into this turn."""
         recalls = self.view.fold.recalls
         found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
-        return sum(len(entry.passages) for entry in found if isinstance(entry, RecallInjected))
+        return [entry for entry in found if isinstance(entry, RecallInjected)]
+
+    def _acting(self) -> Iterator[str]:
+        """What the shares that are full do about it, a few words each."""
+        results = next(share for share in self.shares if share.name == "tool_results")
+        if any(tool.name == MORE_TOOLS for tool in self.view.fold.tools):
+            yield "tools: the least used come on demand"
+        if results.tokens > results.hard:
+            yield "results: pinned and newest stay whole"
+        elif results.tokens > results.limit:
+            yield f"results: oldest shortened from {tokens(results.hard)}"
+        if out := sum(entry.left_out for entry in self._recalls()):
+            yield f"memory: {plural(out, 'weaker passage')} left out"
 
     def _cost(self) -> float | None:
         """Dollars as far as they are known; None when nothing is."""
@@ -399,7 +414,7 @@ class _Account:
             yield f"The window is small: only {room.reserve:,} tokens for the answer."
         for share in self.shares:
             if share.tokens > share.hard:
-                over, hint = share.tokens - share.hard, self._hint(share.name)
+                over, hint = share.tokens - share.limit, self._hint(share.name)
                 name = share.name.replace("_", " ").capitalize()
                 verb = "uses" if share.name in ("system_prompt", "memory_injection") else "use"
                 yield f"{name} {verb} {over:,} tokens more than budgeted{hint}."

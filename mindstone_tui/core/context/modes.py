@@ -44,6 +44,7 @@ from mindstone_tui.core.context.prune import (
     make_room,
     prune_ranked,
     repair,
+    trim_over_share,
     trim_results,
     units_of,
 )
@@ -398,6 +399,8 @@ class Modes:
     async def make_room(self, live: LiveWindow, call: Call) -> list[Line]:
         """Bring the next prompt under its marks; the lines that were written are returned."""
         room = CompactionSteps(live, call, self.means.summarizer)
+        if live.mode != "sliding_window":
+            room.lines += trim_over_share(live, call)
         if live.mode == "cascade":
             await self._cascade(room)
         elif live.mode == "auto_compact":

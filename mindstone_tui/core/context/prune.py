@@ -294,24 +294,25 @@ def trim_results(
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
-    """Results took more than their share: the older ones become placeholders, in one step.
+    """Results are over the hard mark of their share: the oldest become placeholders at once.
 
-    It waits until that frees a whole step, so that the next time is far away; the newest results
-    and those of the running turn stay.
+    So many that the results are within their share again, which makes the way back up to the mark
+    a long one. The newest result stays, as do pinned ones and those of the running turn; where
+    these alone are over the mark, nothing is done for less than a share.
     """
     measured, state = live.measure(call), live.fold.state
     share = budget.limit_of("tool_results", call.room, live.settings.budget)
-    if measured.component("tool_results") <= share:
+    used = measured.component("tool_results")
+    if used <= budget.hard_mark("tool_results", share, live.settings.budget):
         return []
-    keep = live.settings.context.keep_trimmed
     spared = {*state.pins, call.turn}
+    keep = min(live.settings.context.keep_trimmed, 1)
     results = trimmable(measured, trimmed=state.trimmed, spared=spared, keep=keep)
-    least = call.room.tokens(live.settings.context.trim_step)
-    if sum(size for _, size in results) < least:
+    if sum(size for _, size in results) < share:
         return []
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
-    taken = _placeholders(live, call, measured, ranked, results)
-    return _trimmed(live, call, measured, taken, "share") if freed_by(taken) >= least else []
+    taken = _placeholders(live, call, measured, ranked, results, used - share)
+    return _trimmed(live, call, measured, taken, "share") if freed_by(taken) >= share else []
 
 
 def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:

@@ -104,6 +104,7 @@ class Burn(Part, omit_defaults=False):
     component: str
     per_turn: float
     turns_left: float | None
+    """Turns until its hard mark."""
     level: str
     """`normal`, `warning` (under 10 turns) or `critical` (under 3)."""
 
@@ -169,6 +170,8 @@ class ContextReport(Part, omit_defaults=False):
     """The newest exchanges outside the window, newest first; `outside` counts all of them."""
     scaled: str = ""
     """Why zones or marks differ from the settings in this window; empty where they do not."""
+    acting: tuple[str, ...] = ()
+    """What the shares that are full do about it, a few words each."""
     velocities: tuple[int, ...] = ()
     """Growth per turn, oldest first, for a sparkline."""
     windows: int = 1

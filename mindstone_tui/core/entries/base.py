@@ -7,7 +7,7 @@ derived from the class name once and never renamed, because transcripts outlive 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -108,6 +108,10 @@ class ToolCall(Part):
     name: str
     arguments: str
     """JSON text exactly as received; it may be broken, and then the call fails, not the turn."""
+
+
+MORE_TOOLS: Final = "more_tools"
+"""The tool that stands for those that are offered on demand."""
 
 
 class ToolSchema(Part):

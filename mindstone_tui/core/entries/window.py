@@ -109,8 +109,11 @@ class Component(Part):
     name: str
     tokens: int
     limit: int
+    """The share itself."""
     soft: int
+    """From here on it is nearly full."""
     hard: int
+    """From here on it acts: tools come on demand, older results are shortened …"""
 
 
 class Measure(Part):

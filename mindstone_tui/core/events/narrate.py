@@ -97,6 +97,12 @@ _BOOKKEEPING: Final = (
 )
 
 
+def _share_level(event: ev.ShareCrossed) -> str:
+    """How full the share is, in words; results may take more than theirs before they act."""
+    over = event.after == "soft" and event.tokens > event.limit
+    return _SHARE_LEVELS["hard" if over else event.after]
+
+
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
     """Whether an event is the program's own housekeeping, which nobody has to act on."""
     calm = isinstance(event, ev.AlertRaised) and event.level != "critical"
@@ -114,8 +120,8 @@ def brief(event: ev.AnyEvent) -> str:
             return "older exchanges summarised"
         case ev.ZoneChanged(after=after):
             return f"the window is {after} now"
-        case ev.ShareCrossed(component=component, after=after):
-            return f"{component.replace('_', ' ')} {_SHARE_LEVELS[after]}"
+        case ev.ShareCrossed(component=component):
+            return f"{component.replace('_', ' ')} {_share_level(event)}"
         case ev.VelocitySpiked(tokens=grown):
             return f"grew by {tokens(grown)} tokens"
         case ev.CheckpointSaved(version=version):
@@ -337,7 +343,7 @@ def _of_window(event: WindowEvent) -> EventLine:
             fits = after == "free"
             return EventLine(
                 sign="✓" if fits else "▪",
-                text=f"{name} {'back ' if fits else ''}{_SHARE_LEVELS[after]} · "
+                text=f"{name} {'back ' if fits else ''}{_share_level(event)} · "
                 f"{tokens(used)} of {tokens(limit)} tokens",
                 detail="" if fits else "/budget",
                 tone="good" if fits else "note",

@@ -24,6 +24,7 @@ def context_list(report: ContextReport) -> str:
             *headline(report),
             "",
             *(_component(part) for part in report.components),
+            *report.acting,
             "",
             *_outside(report),
             *(f"! {warning}" for warning in report.warnings),
@@ -63,6 +64,7 @@ def budget_data(report: ContextReport) -> dict[str, object]:
             "utilization": round(part.tokens / part.limit, 4) if part.limit else 0.0,
             "soft": part.tokens > part.soft,
             "hard": part.tokens > part.hard,
+            "acts_at": part.hard,
             **(
                 {"per_turn": burn.per_turn, "turns_left": burn.turns_left, "burn": burn.level}
                 if (burn := burning.get(part.name))
@@ -99,12 +101,16 @@ def budget_text(report: ContextReport) -> str:
         for each in report.burn
         if each.per_turn
     ]
-    return "\n".join([*rows, "", f"together          {total}", *burn])
+    return "\n".join([*rows, *report.acting, "", f"together          {total}", *burn])
 
 
 def _lasts(burn: Burn) -> str:
     if burn.turns_left is None:
         return ", gone with the turn"
+    if burn.component == "tool_results":
+        soon = round(burn.turns_left) < 1
+        when = "with the next" if soon else f"in about {_turns(burn.turns_left)}"
+        return f", oldest shortened {when}"
     if not burn.turns_left:
         return f", its share is full ({burn.level})"
     return f", {_turns(burn.turns_left)} left ({burn.level})"
@@ -147,6 +153,7 @@ def headline(report: ContextReport) -> list[str]:
     off = "" if error is None else f"; the last estimate was off by {error:+.1f} %"
     return [
         f"{report.session} · {report.model} · window {window}",
+        *([report.scaled] if report.scaled else []),
         f"{report.zone.upper():7}{_bar(report)} "
         f"{report.utilization:.1%} of {report.usable:,} usable",
         f"prompt {report.prompt.tokens:,} tokens ({report.prompt.label}){off}",
@@ -178,7 +185,7 @@ def _speed(report: ContextReport) -> str:
 def _component(part: Component) -> str:
     share = part.tokens / part.limit if part.limit else 0.0
     cells = min(20, round(20 * share))
-    flag = " over" if part.tokens > part.hard else " near" if part.tokens > part.soft else ""
+    flag = " over" if part.tokens > part.limit else " near" if part.tokens > part.soft else ""
     name = NAMES.get(part.name, part.name)
     bar = "█" * cells + "░" * (20 - cells)
     return f"{name:17} {bar} {part.tokens:>8,} of {part.limit:>8,} {share:>5.0%}{flag}"

@@ -91,15 +91,21 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
         ("copilot-cli", home / ".copilot" / "session-state", ("*.jsonl", "*/events.jsonl")),
         ("copilot-cli", home / ".copilot" / "history-session-state", ("*.json",)),
         ("continue", home / ".continue" / "sessions", ("*-*.json",)),
-        ("kiro", home / ".kiro" / "sessions", ("**/*.json", "**/*.jsonl")),
+        ("kiro", home / ".kiro" / "sessions", ("**/*.jsonl",)),
         ("kiro", data / "kiro-cli", ("data.sqlite3",)),
         ("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/**/*.jsonl",)),
         ("cursor", home / ".cursor" / "chats", ("*/*/store.db",)),
-        ("openhands", home / ".openhands", ("sessions/*/events/*.json", "conversations/**/*.json")),
+        (
+            "openhands",
+            home / ".openhands",
+            ("sessions/*/events/*.json", "conversations/**/event-*.json"),
+        ),
         ("crush", data / "crush", ("crush.db",)),
     ]
     for base in _editor_data(home, environ):
+        kiro = base / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent"
         rows.append(("cursor", base / "Cursor" / "User" / "globalStorage", ("state.vscdb",)))
+        rows.append(("kiro", kiro / "workspace-sessions", ("*/*-*.json",)))
         for editor in _EDITORS:
             shared = base / editor / "User" / "globalStorage"
             rows += [
@@ -129,10 +135,14 @@ def find_programs(environ: Mapping[str, str], project: Path | None = None) -> li
 
 
 def list_files(place: SessionFolder) -> list[SessionFile]:
-    """The session files of one folder, the one changed last first; none where it is not there."""
+    """The session files of one folder, the one changed last first; none where it is not there.
+
+    An empty file is a session that nobody said anything in.
+    """
     found = [
         SessionFile(Path(path), about.st_size, about.st_mtime, about.st_ino)
         for path, about in _below(str(place.folder), place.patterns)
+        if about.st_size
     ]
     return sorted(found, key=lambda each: (-each.changed, each.path))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice, takewhile
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
@@ -23,152 +23,17 @@ from mindstone_tui.core.recall.embedding import (
     Floats,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
+from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches, score_common
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks
 from mindstone_tui.core.recall.ranking import Candidate
-from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, TOKENIZER, passage_from
-from mindstone_tui.core.words import MOST_TERMS, quoted
+from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, passage_from
 
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.closeness import AskedTokens
     from mindstone_tui.core.recall.vector_view import VectorView
 
 T = TypeVar("T")
-
-MOST_POSTINGS: Final = 2_000
-"""Occurrences that are fetched and scored for one question."""
-LONG_HISTORY: Final = 500
-"""Passages from which on the rarity of a word is what a history itself says."""
-_K1: Final = 1.2
-_B: Final = 0.75
-
-
-class WordMatches(msgspec.Struct, frozen=True):
-    """What the words of a question found."""
-
-    scores: dict[int, float]
-    """BM25 by row, from the words that retrieve."""
-    total_rarity: float
-    """What a passage could earn at most before saturation: the rarity of every word asked for."""
-    common: dict[str, float]
-    """Beginning of the word → rarity, of the words that only rescore."""
-    asked: float
-    """The rarity of every word asked for, as a long history knows it: in a short one no word is
-    rare, yet a question means the same there."""
-
-
-class Lexicon:
-    """Rarity and postings of words, with the stemmer that the index itself uses."""
-
-    def __init__(self, database: apsw.Connection) -> None:
-        self._database = database
-        self._stemmer = database.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
-        self._holding: dict[str, int] = {}
-        self._counted_at = 0
-
-    def rarity(self, term: str, passages: int) -> float:
-        """Inverse document frequency of a word; of its rarest form when it has several."""
-        stems = self.stems(term)
-        return max(
-            (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
-        )
-
-    def match(self, terms: Sequence[str], passages: int) -> WordMatches:
-        """Passages that hold any of the terms, scored."""
-        found = {
-            stem: (term, self._count(stem, passages)) for term in terms for stem in self.stems(term)
-        }
-        rarest = sorted(found.items(), key=lambda item: item[1][1])[:MOST_TERMS]
-        retrieving: list[str] = []
-        common: dict[str, float] = {}
-        room = MOST_POSTINGS
-        for stem, (term, count) in rarest:
-            retrieves = count <= room or not (retrieving or common)
-            if retrieves:
-                retrieving.extend([term] if count else [])
-                room -= count
-            # FTS5 gives nothing for a word that half of all passages have.
-            if not retrieves or 0 < passages <= 2 * count:
-                common[_shared_start(term, stem)] = rarity_of(count, passages)
-        total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
-        longer = max(passages, LONG_HISTORY)
-        asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
-        return WordMatches(self._retrieve(retrieving), total, common, asked)
-
-    def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
-        """How many passages have each word, in its most common form."""
-        self._count_all([stem for each in stems for stem in each], passages)
-        return [max((self._holding[stem] for stem in each), default=0) for each in stems]
-
-    def knows(self, word: str) -> bool:
-        """Whether any passage has the word."""
-        return any(self._count(stem, self._counted_at) for stem in self.stems(word))
-
-    def stems(self, text: str) -> list[str]:
-        """The stems FTS5 makes of a text that `indexed` prepared."""
-        found = self._stemmer(
-            text.encode("utf-8", "replace"),
-            apsw.FTS5_TOKENIZE_QUERY,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        return [str(stem) for stem in found]
-
-    def _retrieve(self, terms: list[str]) -> dict[int, float]:
-        if not terms:
-            return {}
-        rows = self._database.execute(
-            "select rowid, -bm25(words, 1.0, 0.0) from words where words match ?"
-            " order by rowid desc limit ?",
-            (f"body : ({quoted(terms)})", 2 * MOST_POSTINGS),
-        )
-        return dict(rows)
-
-    def _count(self, stem: str, passages: int) -> int:
-        self._count_all((stem,), passages)
-        return self._holding[stem]
-
-    def _count_all(self, stems: Sequence[str], passages: int) -> None:
-        """Look words up that were not asked for since the history was about as long as now."""
-        if abs(passages - self._counted_at) > self._counted_at // 100:
-            self._holding.clear()
-            self._counted_at = passages
-        missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
-        if missing:
-            found = self._database.execute(
-                f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
-                missing,
-            )
-            self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
-
-
-def _shared_start(term: str, stem: str) -> str:
-    """`painted`, `paint` → paint; `happy`, `happi` → happ."""
-    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(term, stem)))  # noqa: B905
-    return term[:length]
-
-
-def score_common(common: Mapping[str, float], text: str, usual_length: float) -> float:
-    """BM25 that common words add to a passage, from its own text.
-
-    The text is searched for the words' beginnings instead of being stemmed: that is a hundred times
-    faster, and these words only shift a score a little.
-    """
-    lowered = f" {text.lower()}"
-    pull = _K1 * (1 - _B + _B * len(text) / max(usual_length, 1.0))
-    score = 0.0
-    for start, rarity in common.items():
-        found = lowered.count(f" {start}" if start.isascii() else start)
-        if found:
-            score += rarity * found * (_K1 + 1) / (found + pull)
-    return score
-
-
-def rarity_of(count: int, passages: int) -> float:
-    """Inverse document frequency of a word that so many of all passages have."""
-    return math.log(1 + (max(passages, count) - count + 0.5) / (count + 0.5))
-
 
 FROM_WORDS: Final = 100
 FROM_MEANING: Final = 100
@@ -270,12 +135,16 @@ class Gatherer:
     """Reads candidates from one open index."""
 
     def __init__(
-        self, database: apsw.Connection, dims: int | None = None, generation: str = ""
+        self,
+        database: apsw.Connection,
+        dims: int | None = None,
+        generation: str = "",
+        lexicon: Lexicon | None = None,
     ) -> None:
         self.generation = generation
         """Which making of the vectors it looks at; empty for none."""
+        self.lexicon = lexicon or Lexicon(database)
         self._database = database
-        self._lexicon = Lexicon(database)
         self._view = _view_of(dims) if dims else None
         self._last_place = 0
         self._background: list[bytes] = []
@@ -289,29 +158,30 @@ class Gatherer:
         across: Across | None = None,
         *,
         english_only: bool = False,
+        share: int = 1,
     ) -> Gathered:
         """Candidates with their evidence, and what the question's words are worth here.
 
         With `english_only`, what was asked is compared with English passages alone; `across` is
-        for what remains.
+        for what remains. One of several indexes gives its `share` of the candidates.
         """
         passages = self.passages()
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
-        matches = self._lexicon.match(question.terms, passages)
+        matches = self.lexicon.match(question.terms, passages)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = 0.0
         if asked is not None and self._view is not None:
             self.refresh()
-            count = FROM_MEANING + len(hidden)
+            count = FROM_MEANING // share + len(hidden)
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
             mean = usual(mean, USUAL_COSINE, passages)
         if across is not None:
-            count = FROM_MEANING + len(hidden)
+            count = FROM_MEANING // share + len(hidden)
             nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
             signals.other = _kept(nearest, None, hidden)
-        found = self._read_around(_choose(signals), allowed)
+        found = self._read_around(_choose(signals, share), allowed, WITH_NEIGHBOURS // share)
         self._complete(signals, found, matches, asked)
         if across is not None:
             missing = [row for row, _, _ in found if row not in signals.other]
@@ -349,7 +219,7 @@ class Gatherer:
             candidates=candidates,
             passages=passages,
             asked=matches.asked,
-            unknown=tuple(name for name in question.names if not self._lexicon.knows(name)),
+            unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
             matched=matched,
         )
 
@@ -360,12 +230,16 @@ class Gatherer:
 
     def stems(self, terms: Sequence[str]) -> list[list[str]]:
         """The forms in which words are looked up; the same in every index."""
-        return [self._lexicon.stems(term) for term in terms]
+        return [self.lexicon.stems(term) for term in terms]
+
+    def learn_words(self) -> None:
+        """Look all words up at once, so that `holding` is quick from now on."""
+        self.lexicon.learn(self.passages())
 
     def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many there are, and how many hold each of these words."""
         passages = self.passages()
-        return passages, self._lexicon.holding(stems, passages)
+        return passages, self.lexicon.holding(stems, passages)
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""
@@ -419,10 +293,10 @@ class Gatherer:
         )
         return frozenset(row[0] for row in found)
 
-    def _read_around(self, chosen: Sequence[int], allowed: Filter) -> list[_Read]:
+    def _read_around(self, chosen: Sequence[int], allowed: Filter, strongest: int) -> list[_Read]:
         """The chosen rows, and around the strongest of them two messages on either side."""
         found = {each[0]: each for each in self._read(chosen, allowed)}
-        edge = [row for row in chosen[:WITH_NEIGHBOURS] if row in found]
+        edge = [row for row in chosen[:strongest] if row in found]
         for _ in range(2):
             beside = [row for each in edge for row in _beside(found[each])]
             missing = [row for row in dict.fromkeys(beside) if row not in found]
@@ -472,7 +346,7 @@ class Gatherer:
             return {}, None
         from mindstone_tui.core.recall.closeness import asked_tokens, closeness, word_weights
 
-        tokens = asked_tokens(asked, lambda word: self._lexicon.rarity(word, passages))
+        tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
         stored = self._tokens([row for row, _, _ in found])
         ordinary = self._usual_closeness(tokens, passages)
         measured = closeness(tokens, list(stored.values()))
@@ -536,9 +410,10 @@ def _view_of(dims: int) -> VectorView:
     return VectorView(dims)
 
 
-def _choose(signals: Signals) -> list[int]:
+def _choose(signals: Signals, share: int) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
-    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:FROM_WORDS]
+    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)
+    by_words = by_words[: FROM_WORDS // share]
     by_meaning = list(dict.fromkeys(in_turn(list(signals.meaning), list(signals.other))))
     return list(dict.fromkeys(in_turn(by_words, by_meaning)))
 

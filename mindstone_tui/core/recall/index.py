@@ -292,9 +292,11 @@ class RecallIndex:
         pinned_turns: Collection[int] = (),
         asked: Asked | None = None,
         weights: Weights = DEFAULT,
+        share: int = 1,
     ) -> SearchResult:
         """The k best hits; `asked` saves embedding one question for several indexes.
 
+        Where time is short, each of several looks at its `share` of what one alone would.
         The question is embedded only if there is a vector that it may be compared with.
         """
         question = read_question(query)
@@ -313,7 +315,9 @@ class RecallIndex:
                     self._view_vectors()
                 other = None if across is None else Across(across, self._languages)
                 only = knows_english_only(self._embedder)
-                gathered = self._gatherer.gather(question, ours, allowed, other, english_only=only)
+                gathered = self._gatherer.gather(
+                    question, ours, allowed, other, english_only=only, share=share
+                )
             hits = rank(
                 question,
                 gathered.candidates,
@@ -349,6 +353,15 @@ class RecallIndex:
     def stems(self, terms: Sequence[str]) -> list[list[str]]:
         """What `holding` looks for; the same whichever index is asked."""
         return self._guarded(lambda: self._gatherer.stems(terms))
+
+    @property
+    def knows_words(self) -> bool:
+        """Whether words were learned since the index was opened."""
+        return self._gatherer.lexicon.has_learned
+
+    def learn_words(self) -> None:
+        """Make `holding` quick for the words of any question."""
+        self._guarded(self._gatherer.learn_words)
 
     def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
         """How many passages there are, and how many hold each of these words; quickly."""
@@ -411,7 +424,8 @@ class RecallIndex:
         generation = self._tables.fact("generation")
         if self._gatherer.generation != generation:
             dims = int(self._tables.fact("dims"))
-            self._gatherer = Gatherer(self._database, dims, generation)
+            lexicon = self._gatherer.lexicon
+            self._gatherer = Gatherer(self._database, dims, generation, lexicon)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run one step alone; a damaged or replaced file is exchanged for a good one first."""

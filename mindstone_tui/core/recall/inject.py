@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
-from mindstone_tui.core.recall.passages import Passage, spoken_date
-from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
+from mindstone_tui.core.recall.ranking import Hit, mark_corrected
 from mindstone_tui.core.recall.speak import (
     ASKS_NOTHING,
     intent_of,
@@ -72,6 +73,8 @@ class Vacancy(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that the prompt has already."""
     recent: Sequence[str]
     """What was said last, for questions that lean on it."""
+    said: Sequence[Line] = ()
+    """What people said that the prompt has already: it may correct what is found."""
     tokens: int
     count: Counter
 
@@ -117,10 +120,12 @@ def choose(
     *,
     most: int,
     session: str = "",
+    said: Iterable[Line] = (),
 ) -> Choice:
     """The best hits of those answers that have something to say, as many as fit.
 
     Where none has, a standing instruction that applies to the message comes back all the same.
+    What was `said` is in the prompt already; a hit that it corrects says so.
     """
     if not answers:
         return Choice(silent=ASKS_NOTHING)
@@ -133,7 +138,7 @@ def choose(
         silent = "" if applying else reasons[0]
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
     found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
-    worth = worth_injecting(message, found.hits)
+    worth = mark_corrected(worth_injecting(message, found.hits), passages_of(said))
     best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session)))
     chosen = fill(best, room, count, session)
     silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW

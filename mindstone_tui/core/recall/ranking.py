@@ -126,6 +126,13 @@ _NO_LONGER: Final = pattern_of(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
     re.IGNORECASE,
 )
+_GIVEN_UP: Final = pattern_of(
+    r"(?<!\S)(\S*\d{3}\S*)\s+(?:is|was|are|were)\s+(?:(?:already|now|also|no longer)\s+)?"
+    r"(?:taken|occupied|in use|blocked|gone|dead|wrong|broken|retired|deprecated|reserved)\b"
+    r".*?\b(?:use|take|make it|go with|switch to|try|move to)\s+(?:port\s+)?\S*\d",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A value that is said to be of no use, and another in its place."""
 _NAME: Final = pattern_of(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
@@ -245,6 +252,34 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
     """Newest statement of a changed fact first and marked; near-duplicates further down."""
     subjects = {hit.passage.id: frozenset(query_terms(hit.passage.text)) for hit in hits}
     return _spread_duplicates(_newest_first(hits, subjects), subjects)
+
+
+def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:
+    """Mark what a later statement replaces that was no candidate, as it stands in the window.
+
+    How well that one answers the question is not known, so it must share more with what it
+    corrects, unless it names the value that no longer holds.
+    """
+    later = [
+        (one, frozenset(query_terms(one.text)))
+        for one in standing
+        if one.role == "user" and (_VALUE.search(one.text) or is_correction(one.text))
+    ]
+    marked = []
+    for hit in hits:
+        old, theirs = hit.passage, frozenset(query_terms(hit.passage.text))
+        by = [
+            one.seq
+            for one, ours in later
+            if one.session == old.session
+            and _may_replace(one, old)
+            and not only_asks(old.text)
+            and _restates(one, old, ours, theirs, SAME_SUBJECT)
+        ]
+        known = hit.superseded_by
+        newest = max([*by, known] if known is not None else by, default=None)
+        marked.append(msgspec.structs.replace(hit, superseded_by=newest))
+    return marked
 
 
 def is_correction(text: str) -> bool:
@@ -440,22 +475,34 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
     new, old = newer.passage, older.passage
-    if (
+    if newer.score < AS_STRONG * older.score or not _may_replace(new, old):
+        return False
+    return _restates(new, old, subjects[new.id], subjects[old.id])
+
+
+def _may_replace(new: Passage, old: Passage) -> bool:
+    return not (
         new.seq <= old.seq
         or old.speaker not in (new.speaker, _MODEL)
         or new.speaker == _MODEL
         or "tool" in (new.role, old.role)
-        or newer.score < AS_STRONG * older.score
         or only_asks(new.text)
-    ):
-        return False
-    ours, theirs = subjects[new.id], subjects[old.id]
+    )
+
+
+def _restates(
+    new: Passage, old: Passage, ours: frozenset[str], theirs: frozenset[str], least: float = 0.0
+) -> bool:
+    """Whether a message says anew what an older one said; `least` is the share of the words of a
+    correcting sentence that the older one must have, where that is more than usual."""
     if ours.isdisjoint(theirs) or ours == theirs:
         return False
+    if not _values(_GIVEN_UP, new.text).isdisjoint(theirs):
+        return True
     only_ours, only_theirs = ours - theirs, theirs - ours
     both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
     if is_correction(new.text):
-        return _corrects(new, old, theirs, both_valued=both_valued)
+        return _corrects(new, old, theirs, both_valued=both_valued, least=least)
     # Said again in the same words, with another value; other words on both sides are about others.
     other_words = [
         any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
@@ -465,7 +512,9 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
 
 
-def _corrects(new: Passage, old: Passage, theirs: frozenset[str], *, both_valued: bool) -> bool:
+def _corrects(
+    new: Passage, old: Passage, theirs: frozenset[str], *, both_valued: bool, least: float
+) -> bool:
     """Whether a message that corrects something corrects this.
 
     What counts are the words of its correcting sentence: in a long message other sentences speak of
@@ -476,6 +525,8 @@ def _corrects(new: Passage, old: Passage, theirs: frozenset[str], *, both_valued
         return False
     ours = _correcting_words(new.text, and_next=both_valued)
     enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
+    if not named:
+        enough = max(enough, least)
     return len(ours & theirs) >= max(1.0, enough * len(ours))
 
 
@@ -500,12 +551,15 @@ def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool 
     Who says which value no longer holds means a statement with that value. And where two numbers
     differ, names tell whose they are.
     """
-    outdated = {word for found in _NO_LONGER.findall(new) for word in query_terms(found)}
-    if outdated:
+    if outdated := _values(_NO_LONGER, new):
         return not outdated.isdisjoint(said)
     ours, theirs = (_capitalised(text) for text in (new, old))
     strangers = by_name and ours and theirs and ours.isdisjoint(theirs)
     return False if strangers else None
+
+
+def _values(pattern: re.Pattern[str], text: str) -> set[str]:
+    return {word for found in pattern.findall(text) for word in query_terms(found)}
 
 
 def _capitalised(text: str) -> set[str]:

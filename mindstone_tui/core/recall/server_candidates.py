@@ -19,21 +19,18 @@ from mindstone_tui.core.recall.candidates import (
     BACKGROUND,
     FROM_MEANING,
     FROM_WORDS,
-    LONG_HISTORY,
-    MOST_POSTINGS,
     USUAL_CLOSENESS,
     USUAL_COSINE,
     WITH_NEIGHBOURS,
     Filter,
     Gathered,
-    Lexicon,
     by_chance,
     in_turn,
-    rarity_of,
     usual,
 )
 from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
+from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, rank

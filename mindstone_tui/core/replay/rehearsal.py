@@ -189,7 +189,15 @@ class Recollection:
         for query in queries(text, vacancy.recent):
             found = self.search(query, CONSIDERED, vacancy.shown)
             own = found.hits[0].passage.session if found.hits else ""
-            choice = choose(text, [found], room, vacancy.count, most=self._most, session=own)
+            choice = choose(
+                text,
+                [found],
+                room,
+                vacancy.count,
+                most=self._most,
+                session=own,
+                said=vacancy.said,
+            )
             if choice.injected:
                 return inject(text, choice, vacancy, nonce)
         return None

@@ -25,7 +25,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import DERIVED, Filter, rarity_of
+from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import (
     Asked,
@@ -35,6 +35,7 @@ from mindstone_tui.core.recall.index import (
     reading,
 )
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
+from mindstone_tui.core.recall.lexicon import rarity_of
 from mindstone_tui.core.session.lease import Lease
 from mindstone_tui.core.session.profile import stored_profile
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
@@ -95,8 +96,9 @@ class ProjectRecall:
         self._warm = False
         self._open: dict[SessionKey, _OpenIndex] = {}
         self._known: dict[SessionKey, _Known] = {}
-        # Most of a search is spent in SQLite and in numpy, which let other threads run.
-        self._searching = ThreadPoolExecutor(_SEARCHED, "project-recall")
+        # Most of a search is spent in SQLite and in numpy, which let other threads run; one more
+        # thread learns words.
+        self._searching = ThreadPoolExecutor(_SEARCHED + 1, "project-recall")
         self._lock = threading.Lock()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_open = max(min(_MOST_OPEN, files // _FILES_AN_INDEX // 2), 8)
@@ -110,8 +112,8 @@ class ProjectRecall:
     def get_ready(self, folder: Path) -> None:
         """Open what a prompt in this folder will need, before there is one."""
         with self._lock:
-            for _ in self._indexes(project_of(folder), None):
-                pass
+            found = [index for _, index in self._indexes(project_of(folder), None)]
+        self._searching.submit(self._learn, found)
 
     def for_prompt(
         self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
@@ -139,6 +141,8 @@ class ProjectRecall:
                 for query, one in zip(asked_with, asked, strict=True)
                 for answer in self._answers(indexes, query, one, own, compacted)
             ]
+        if fresh := [index for _, index in every if not index.knows_words]:
+            self._searching.submit(self._learn, fresh)
         choice = choose(
             prompt,
             answers,
@@ -155,6 +159,14 @@ class ProjectRecall:
         body = "\n\n".join((head, *(each.text for each in choice.injected)))
         return as_data(body, origin=f"{INJECTED}recall", nonce=fresh_nonce())
 
+    def _learn(self, indexes: Sequence[RecallIndex]) -> None:
+        """Let the next prompt look its words up quickly; one that comes meanwhile goes first."""
+        if len(indexes) <= _SEARCHED:
+            return
+        for index in indexes:
+            with contextlib.suppress(MindstoneError):
+                index.learn_words()
+
     def newest_session(
         self, folder: Path, besides: SessionKey | None = None
     ) -> SessionPlaces | None:
@@ -169,7 +181,7 @@ class ProjectRecall:
 
     def close(self) -> None:
         """Give the files back."""
-        self._searching.shutdown()
+        self._searching.shutdown(cancel_futures=True)
         with self._lock:
             for each in self._open.values():
                 each.index.close()
@@ -189,7 +201,9 @@ class ProjectRecall:
             exclude = frozenset(range(compacted, last + 1))
             allowed = Filter(exclude=exclude, without=DERIVED)
             with contextlib.suppress(RecallError):
-                return index.search(query, CONSIDERED, allowed=allowed, asked=asked)
+                return index.search(
+                    query, CONSIDERED, allowed=allowed, asked=asked, share=len(indexes)
+                )
             return None
 
         answers = self._searching.map(search, indexes)

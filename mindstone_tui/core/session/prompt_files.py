@@ -52,10 +52,12 @@ def _commands(home: Places, project: Project) -> dict[str, PromptFile]:
     return {name: each for name, each in found.items() if name not in COMMANDS}
 
 
-def _of_project(project: Project, kind: Literal["command", "skill"]) -> list[PromptFile]:
+def _of_project(
+    project: Project, kind: Literal["command", "skill"], *, untrusted: bool = False
+) -> list[PromptFile]:
     found = []
     known = project.instructions()
-    for each in known.trusted(kind):
+    for each in known.of(kind) if untrusted else known.trusted(kind):
         path = PurePath(each.path)
         inside = PurePath(*path.parts[2:])  # below `.mindstone/commands`, for example
         name = command_name(inside) if kind == "command" else path.parent.name
@@ -84,6 +86,11 @@ class PromptFiles:
     def called(self, name: str) -> PromptFile | None:
         """The command that somebody means by a name."""
         return command_called(name, self.commands())
+
+    def waits_for_trust(self, name: str) -> bool:
+        """Whether the project has such a command, and may not be heard yet."""
+        offered = distinct(_of_project(self._project, "command", untrusted=True))
+        return command_called(name, offered) is not None
 
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""

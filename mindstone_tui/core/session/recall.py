@@ -160,6 +160,7 @@ class SessionRecall:
                 vacancy.count,
                 most=self._settings.max_passages,
                 session=str(self._places.key),
+                said=vacancy.said,
             )
             if choice.injected:
                 break

@@ -35,6 +35,7 @@ from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
     PlaceError,
+    UnknownName,
     UsageError,
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
@@ -217,11 +218,15 @@ class Session:
             command, argument = parse(line)
         except MindstoneError as error:
             name, _, given = line.strip().removeprefix("/").partition(" ")
-            prompt = self.services.prompts.called(name)
-            if prompt is None:
-                end_command(line, error, self._emit)
-            else:
+            prompts = self.services.prompts
+            if prompt := prompts.called(name):
                 self._inbox.put(AskedPrompt(prompt, line, given.strip()))
+            elif prompts.waits_for_trust(name):
+                why = f"/{name} is a command of this project, which is not trusted as it is now."
+                waits = UnknownName(why, "`/trust` shows what it says, `/trust yes` allows it.")
+                end_command(line, waits, self._emit)
+            else:
+                end_command(line, error, self._emit)
             return
         asked = AskedCommand(command, line, argument)
         if asked.changes_window:

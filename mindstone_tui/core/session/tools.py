@@ -223,7 +223,8 @@ class Project:
         more = [f"{len(named) - 6} more"] if len(named) > 6 else []
         names = ", ".join([*named[:6], *more])
         why = "changed since it was trusted" if found.state == "changed" else "is not trusted"
-        return f"This folder {why}, so {names} is not read; `/trust` allows it."
+        how = "`/trust` shows what is in them, `/trust yes` lets them be used"
+        return f"This folder {why}, so these files are not read: {names}; {how}."
 
 
 def session_hooks(own: Path, project: ProjectInstructions) -> FoundHooks:

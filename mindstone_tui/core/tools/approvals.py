@@ -77,7 +77,11 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         digest=digest_of(exact_bytes),
         shown="\n".join(part for part in (preview.title, preview.body) if part),
         title=preview.title,
-        warnings=tuple(_overlooked(preview.command or preview.title)),
+        warnings=tuple(
+            each
+            for each in (preview.caution, *_overlooked(preview.command or preview.title))
+            if each
+        ),
         standing=preview.standing,
         preview=preview,
         understood=meant.notes,

@@ -81,6 +81,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """The shell command to judge, when there is one."""
     parts: tuple[CommandPart, ...] = ()
     """What each part of it does."""
+    caution: str = ""
+    """A sentence that whoever agrees has to read beside it."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -273,6 +273,7 @@ def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
         standing="sensitive" if any(part.steers for part in parts) else "open",
         command=arguments.command,
         parts=parts,
+        caution="It goes on when MindStone ends, until it ends itself." if arguments.stay else "",
     )
 
 

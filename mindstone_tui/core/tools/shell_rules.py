@@ -237,7 +237,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     tool: str
     words: tuple[str, ...] = ()
-    """Of a command, or the parts of a path."""
+    """Of a command, or the parts of a path, or a host."""
     open_ended: bool = False
     """Further words, or paths further down, are covered too."""
     network: bool = False
@@ -291,7 +291,7 @@ def covers(
     if not about:
         return ()
     if not preview.command:
-        return tuple(rule for rule in candidates if rule.matches(preview.place))[:1]
+        return tuple(rule for rule in candidates if rule.matches(_touched(preview)))[:1]
     verbatim = (_VERBATIM, preview.command)
     if exact := tuple(rule for rule in candidates if rule.words == verbatim):
         return exact[:1]
@@ -312,11 +312,16 @@ def _is_about(rule: Rule, tool: str, preview: Preview) -> bool:
     return rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
 
 
+def _touched(preview: Preview) -> tuple[str, ...]:
+    """The path that would change, or the host that would be asked."""
+    return preview.place or ((preview.host,) if preview.host else ())
+
+
 def offered(tool: str, preview: Preview) -> tuple[Rule, ...]:
     """The rules that would have allowed this call, the narrowest first; none that allows more
     than more of the same."""
     if not preview.command:
-        exact = Rule(verdict="allow", tool=tool, words=tuple(preview.place))
+        exact = Rule(verdict="allow", tool=tool, words=_touched(preview))
         edits = Rule(verdict="allow", tool=EDITS, open_ended=True)
         return (exact, edits) if preview.place else (exact,)
     try:

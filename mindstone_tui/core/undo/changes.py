@@ -174,6 +174,8 @@ def diff_of(change: PathChange, store: ObjectStore) -> str:
     moved = ""
     if change.before and change.after and change.before.mode != change.after.mode:
         moved = f"{described(change._replace(after=change.after))}\n"
+    elif change.before is None and (special := _special(change.after)):
+        moved = f"{name}: created, {special}\n"
     source = "/dev/null" if change.before is None else f"a/{name}"
     target = "/dev/null" if change.after is None else f"b/{name}"
     pieces = difflib.unified_diff(
@@ -184,6 +186,13 @@ def diff_of(change: PathChange, store: ObjectStore) -> str:
         for line in pieces
     )
     return moved + exact(body) if body else moved or f"{described(change)}\n"
+
+
+def _special(node: Node | None) -> str:
+    """What the lines of a new file do not tell of it."""
+    if node is not None and node.kind == "link":
+        return "a link"
+    return "executable" if node is not None and node.mode & 0o100 else ""
 
 
 def _text(node: Node | None, store: ObjectStore) -> str | None:

@@ -72,6 +72,8 @@ class FileSteps:
         """Turns whose changes are in force, oldest first."""
         self.undone: list[tuple[int, ...]] = []
         """What can be done again, newest last."""
+        self._acts: dict[tuple[int, ...], list[FileStep]] = {}
+        """What was put back to take these turns back."""
         for step in self.steps:
             self._take(step)
 
@@ -80,11 +82,15 @@ class FileSteps:
             if step.turn not in self.applied:
                 self.applied.append(step.turn)
             self.undone.clear()
+            self._acts.clear()
         elif step.restored.direction == "undo":
             self.applied = [turn for turn in self.applied if turn not in step.restored.turns]
-            self.undone.append(step.restored.turns)
+            if step.restored.turns not in self.undone:  # one act for each root
+                self.undone.append(step.restored.turns)
+            self._acts.setdefault(step.restored.turns, []).append(step)
         else:
             self.undone = [turns for turns in self.undone if turns != step.restored.turns]
+            self._acts.pop(step.restored.turns, None)
             self.applied = sorted({*self.applied, *step.restored.turns})
 
     def require(self, turns: Sequence[int]) -> None:
@@ -119,6 +125,12 @@ class FileSteps:
                 by_root.setdefault(step.root, []).append(step.changes)
         found = [ChangeSet(root, together(sets)) for root, sets in by_root.items()]
         return [each for each in found if each.changes]
+
+    def taken_back(self, turns: tuple[int, ...]) -> list[ChangeSet]:
+        """What taking these turns back really did: without what was left as it was."""
+        return [
+            ChangeSet(act.root, act.changes) for act in self._acts.get(turns, ()) if act.changes
+        ]
 
     def at(self, turn: int) -> dict[tuple[str, str], Node | None]:
         """Every path that was ever touched as it stood when a turn had ended."""
@@ -218,8 +230,7 @@ def wanted(
         turns = tuple(steps.applied[-count:]) if count else ()
         steps.require(turns)
         sets = steps.of_turns(turns)
-        back = [ChangeSet(each.root, tuple(c.turned() for c in each.changes)) for each in sets]
-        return turns, back
-    turns = steps.undone[-1] if steps.undone else ()
-    steps.require(turns)
-    return turns, steps.of_turns(turns)
+    else:
+        turns = steps.undone[-1] if steps.undone else ()
+        sets = steps.taken_back(turns)
+    return turns, [ChangeSet(each.root, tuple(c.turned() for c in each.changes)) for each in sets]

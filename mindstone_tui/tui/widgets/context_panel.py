@@ -45,7 +45,7 @@ class Gauges(Widget):
             gauges.room(report),
             Content(""),
             _heading("What fills it", Content.styled(f"turn {report.turn}", "$faint"), width),
-            gauges.budget(report.components, width),
+            gauges.budget(report, width),
             Content(""),
             _heading("Growth", Content(""), width),
             gauges.growth(report, width),

@@ -53,7 +53,7 @@ class Card(Static, can_focus=True):
             place = [passage.entry]
         where = [passage.speaker, *place, numbers.day(passage.ts)]
         if passage.superseded_by is not None:
-            where.append(f"superseded by #{passage.superseded_by}")
+            where.append(f"corrected by #{passage.superseded_by}")
         where.append(f"score {passage.score:.2f}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
         head = Content.styled(said, "$context-recalled")

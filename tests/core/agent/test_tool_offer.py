@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.tool_offer import ALWAYS, MORE, choose
+from mindstone_tui.core.agent.tool_offer import ALWAYS, choose
 from mindstone_tui.core.entries import ToolSchema
+from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned
 from tests.core.session.stage import calls, on_stage, script
 
@@ -20,7 +21,7 @@ def schema(name: str) -> ToolSchema:
 
 def size(tools: Sequence[ToolSchema]) -> int:
     """100 for each tool, and 10 for each that is only named."""
-    return sum(100 + 10 * tool.description.count(":") * (tool.name == MORE) for tool in tools)
+    return sum(100 + 10 * tool.description.count(":") * (tool.name == MORE_TOOLS) for tool in tools)
 
 
 TOOLS = [schema(name) for name in (*sorted(ALWAYS), *EXTRA)]
@@ -36,7 +37,7 @@ def test_what_fits_is_offered_as_it_is() -> None:
 
 def test_the_least_wanted_are_named_instead() -> None:
     offered = choose(TOOLS, size, 1_150, ("remember", "glob", "delegate", "note"))
-    assert names(offered) == [*sorted(ALWAYS), "glob", "remember", MORE]
+    assert names(offered) == [*sorted(ALWAYS), "glob", "remember", MORE_TOOLS]
     assert "note: What note is for." in offered[-1].description
     assert "delegate: What delegate is for." in offered[-1].description
     assert size(offered) <= 1_150
@@ -44,7 +45,7 @@ def test_the_least_wanted_are_named_instead() -> None:
 
 def test_what_is_needed_always_stays_however_small_the_share_is() -> None:
     offered = choose(TOOLS, size, 10, EXTRA)
-    assert names(offered) == [*sorted(ALWAYS), MORE]
+    assert names(offered) == [*sorted(ALWAYS), MORE_TOOLS]
     only = [schema(name) for name in sorted(ALWAYS)]
     assert choose(only, size, 10, ()) == tuple(only)
 
@@ -67,7 +68,7 @@ async def test_a_tool_that_is_asked_for_is_in_the_next_request(home: Path, tmp_p
         await stage.say("hello")
         report = stage.all(events.ContextReported)[-1].report
         offered = {tool.name for tool in stage.session.services.context.window.fold.tools}
-        assert MORE in offered
+        assert MORE_TOOLS in offered
         assert "note" not in offered
         assert offered >= ALWAYS
         assert {each.name for each in report.tools} == offered

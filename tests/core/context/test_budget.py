@@ -130,14 +130,14 @@ def test_looking_before_adding_warns_for_a_share_and_refuses_for_the_whole() -> 
     used = components(
         scaled([Piece(("x",), "message_history", 3_000)], 1.0, "estimated"), room, BUDGET
     )
-    limit = next(each.limit for each in used if each.name == "tool_results")
-    assert check_before_add("tool_results", 10, used, room).warning == ""
-    nearly = check_before_add("tool_results", limit, used, room)
+    limits = {each.name: each.limit for each in used}
+    assert check_before_add("memory_injection", 10, used, room).warning == ""
+    nearly = check_before_add("memory_injection", limits["memory_injection"], used, room)
     assert nearly.allowed
     assert "nearly full" in nearly.warning
-    over = check_before_add("tool_results", limit + 7, used, room)
+    over = check_before_add("tool_results", limits["tool_results"] + 7, used, room)
     assert over.allowed
-    assert over.excess == 7
+    assert over.excess == 7  # over the share, however far its hard mark is
     exact = check_before_add("tool_results", room.usable - 3_000, used, room)
     assert exact.allowed
     refused = check_before_add("tool_results", room.usable - 2_999, used, room)

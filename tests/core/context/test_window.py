@@ -7,13 +7,17 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import Mode
 from mindstone_tui.core.context import build_report, manual
 from mindstone_tui.core.context.build_report import report_at
+from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import make_room, plans_of_turn, prepare, rebuild
+from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Image, Line, ToolCall, ToolSchema
@@ -288,6 +292,73 @@ def test_a_trim_frees_so_much_that_the_next_is_far_away(home: Path) -> None:
         for one in trims
     )
     assert len(moves) * 12 <= len(plans)
+
+
+def trims_in(stage: Stage) -> list[ToolResultsTrimmed]:
+    return [
+        line.entry
+        for line in stage.history.read()
+        if isinstance(line, Line) and isinstance(line.entry, ToolResultsTrimmed)
+    ]
+
+
+def share_of_results(stage: Stage) -> tuple[int, int, int]:
+    """What the results take now, their share, and the mark from which they act."""
+    shares = build_report.report(stage.window).components
+    return next((s.tokens, s.limit, s.hard) for s in shares if s.name == "tool_results")
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_results_over_their_hard_mark_are_trimmed_at_once_oldest_first(
+    home: Path, mode: Mode
+) -> None:
+    stage = Stage(home, window=32_768, settings=with_context(mode=mode))
+    stage.window.room_maker = Modes(Means(summarizer=Summarizer(count=len))).make_room
+    read = [words(1_200, f"r{number}") for number in range(12)]
+    used, share, hard = share_of_results(stage)
+    for text in read:
+        if used + 1_300 > hard:
+            break
+        stage.work("look", [text], "done")
+        assert not trims_in(stage)
+        used, _, _ = share_of_results(stage)
+    assert used > 3 * share
+    told = build_report.report(stage.window)
+    assert f"results: oldest shortened from {hard / 1000:.1f}k" in told.acting
+    assert not any("Tool results" in warning for warning in told.warnings)
+    stage.work("look", [words(1_200, "last")], "done")
+    stage.work("and now?", [], "done")
+    (trim,) = trims_in(stage)
+    assert trim.trigger == "share"
+    taken = [one.result for one in trim.results]
+    known = [
+        line.seq
+        for line in stage.history.read()
+        if isinstance(line, Line) and line.kind == "tool_returned"
+    ]
+    assert taken == known[: len(taken)]
+    assert known[-1] not in taken
+    assert share_of_results(stage)[0] <= share
+    assert trim.tokens_before < 0.7 * told.usable  # far below the marks of the whole
+
+
+def test_pinned_results_over_the_mark_do_not_cost_a_trim_with_every_turn(home: Path) -> None:
+    stage = Stage(home, window=32_768)
+    stage.work("keep this", [words(4_200, "big")] * 4, "done")
+    manual.pin(stage.window, 1)
+    used, _, hard = share_of_results(stage)
+    assert used > hard
+    for number in range(8):
+        stage.work("look", [words(60, f"r{number}")], "done")
+    assert not trims_in(stage)
+    assert "results: pinned and newest stay whole" in build_report.report(stage.window).acting
+
+
+def test_in_a_small_window_the_results_mark_leaves_a_way_and_says_so(home: Path) -> None:
+    stage = Stage(home, window=16_384)
+    _, share, hard = share_of_results(stage)
+    assert hard - share >= 6_000 > 3 * share
+    assert f"results shortened from {hard:,} on" in build_report.report(stage.window).scaled
 
 
 def test_a_call_without_its_result_is_left_out_and_history_is_untouched(home: Path) -> None:

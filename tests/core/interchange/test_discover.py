@@ -34,6 +34,9 @@ def test_what_only_lies_beside_sessions_is_no_session(tmp_path: Path) -> None:
     put(tmp_path / ".codex/history.jsonl")
     put(tmp_path / ".gemini/tmp/abc/logs.json")
     put(tmp_path / ".continue/sessions/sessions.json")
+    put(tmp_path / ".kiro/sessions/cli/1.json")
+    put(tmp_path / ".kiro/sessions/cli/1.jsonl", "")
+    put(tmp_path / ".openhands/conversations/1/base_state.json")
     assert find_programs({"HOME": str(tmp_path)}) == []
     chat = put(tmp_path / ".gemini/tmp/abc/chats/session-1.json")
     assert [each.files[0].path for each in find_programs({"HOME": str(tmp_path)})] == [chat]

@@ -303,3 +303,21 @@ def test_words_alone_find_what_was_said_a_moment_ago(tmp_path: Path) -> None:
     assert best.passage.seq == 1
     assert best.parts["words"] > 0.2
     index.close()
+
+
+def test_words_that_were_learned_are_counted_as_those_that_are_looked_up(tmp_path: Path) -> None:
+    index = filled(tmp_path / "index.db", WordModel())
+    asked = ["frankfurt", "staging", "ships", "biscuit", "nowhere", "frankfurt staging"]
+    stems = index.stems(asked)
+    looked_up = RecallIndex.open(tmp_path / "index.db", None).holding(stems)
+    assert not index.knows_words
+    index.learn_words()
+    assert index.knows_words
+    assert index.holding(stems) == looked_up == (4, [2, 1, 1, 1, 0, 2])
+    index.search("Where is the staging database?")  # looks at vectors from now on
+    assert index.knows_words
+
+    index.ensure([said("Biscuit moved to Frankfurt.", 7), said("So did I.", 8)])
+    assert index.holding(stems) == (6, [3, 1, 1, 2, 0, 3])
+    index.learn_words()
+    assert index.holding(stems) == (6, [3, 1, 1, 2, 0, 3])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Candidate, Hit, Weights, rank
+from mindstone_tui.core.recall.ranking import Candidate, Hit, Weights, mark_corrected, rank
 from tests.core.recall.talk import said
 
 
@@ -168,6 +168,39 @@ def test_a_correction_replaces_what_the_model_made_of_the_old_statement_too() ->
     assert seqs(hits)[0] == 7
     assert hits[0].supersedes == (1, 2)
     assert {hit.superseded_by for hit in hits[1:]} == {7}
+
+
+def test_a_value_that_is_taken_gives_way_to_the_one_to_use_instead() -> None:
+    items = [
+        candidate("OK starlette. Port 8765.", 1, words=1.0),
+        candidate("Port clash: 8765 is taken by the old system. Use 8790.", 7, words=0.9),
+    ]
+    hits = rank(read_question("which port did we settle on?"), items, count=5)
+    assert seqs(hits) == [7, 1]
+    assert hits[1].superseded_by == 7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "marked"),
+    [
+        ("OK starlette. Port 8765.", "Port clash: 8765 is taken. Use 8790.", True),
+        ("The app listens on 127.0.0.1:8765.", "Port clash: 8765 is taken. Use 8790.", True),
+        ("The poll timeout is 5 seconds.", "Make the poll timeout 8 seconds, not 5.", True),
+        ("The staging port is 8443.", "Correction: the staging port is 9443.", True),
+        ("The staging port is 8443.", "Actually the production port is 9443, I think.", False),
+        ("Which port, 8765?", "Port clash: 8765 is taken. Use 8790.", False),
+        ("The staging port is 8443.", "Is 8443 in use?", False),
+        ("The staging port is 8443.", "Use 3 workers from now on.", False),
+    ],
+)
+def test_what_was_corrected_in_the_window_is_marked_though_only_it_was_found(
+    old: str, new: str, marked: bool
+) -> None:
+    found = Hit(passage=said(old, 3), score=1.0, parts={}, text=old)
+    (hit,) = mark_corrected([found], [said("Go on.", 5), said(new, 9)])
+    assert hit.superseded_by == (9 if marked else None)
+    assert mark_corrected([found], [said(new, 2)]) == [found]
+    assert mark_corrected([found], [said(new, 9, session="agent:default:other")]) == [found]
 
 
 def test_nobody_corrects_what_somebody_else_said() -> None:

@@ -87,7 +87,9 @@ async def test_a_job_that_was_asked_to_stay_stays(tmp_path: Path) -> None:
     async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
         agree(stage)
         await stage.say("run it")
-        assert "goes on when MindStone ends" in stage.all(events.ToolAsked)[0].shown
+        asked = stage.all(events.ToolAsked)[0]
+        assert "goes on when MindStone ends" in asked.shown
+        assert "goes on when MindStone ends" in asked.why, "that is read beside the command"
         while not (pid_file.exists() and pid_file.read_text().strip()):
             await stage.run("/jobs")
         pid = int(pid_file.read_text())

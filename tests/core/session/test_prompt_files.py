@@ -114,7 +114,9 @@ async def test_a_projects_commands_and_skills_wait_for_trust(tmp_path: Path) -> 
     async with on_stage(home, cwd=work, model=says) as stage:
         await stage.say("hello")
         assert "evil" not in json.dumps(stage.requests()[0])
-        assert not (await stage.run("/deploy"))[0].ok
+        ended, why = await stage.run("/deploy")
+        assert not ended.ok
+        assert "not trusted" in why
         offered = [each.message for each in stage.all(events.Noticed) if "/trust" in each.message]
         assert any(".claude/commands/deploy.md" in each for each in offered)
         _, shown = await stage.run("/trust yes")

@@ -127,6 +127,22 @@ async def test_a_result_that_was_trimmed_comes_back_when_it_is_asked_for(home: P
         assert result.seq in recalled_last(stage)
 
 
+async def test_what_was_corrected_says_so_while_the_correction_stands_in_the_window(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say("Build me a tide table.")
+        await stage.say("The Heron server listens on port 8765.")
+        await stage.say("Port clash: 8765 is taken by the old system. Use 8790.")
+        old, new = [line for line in stage.lines() if isinstance(line.entry, UserMessage)][1:]
+        ended, _ = await stage.run("/prune turn 2")
+        assert ended.ok
+        await stage.say("On which port does the Heron server listen?")
+        (injected,) = stage.all(events.RecallInjected)
+        found = next(each for each in injected.passages if each.seq == old.seq)
+        assert found.superseded_by == new.seq
+
+
 async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(home: Path) -> None:
     for key in ("agent:default:main", "agent:default:other"):
         say(transcript_in(home, key), "The heron nests in the reeds.", "Noted.")

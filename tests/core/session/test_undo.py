@@ -125,7 +125,8 @@ async def test_what_somebody_else_changed_is_shown_from_three_sides_and_kept(
         assert ended.ok
         assert (work / "src" / "c.py").read_text() == "x = 'mine'\n"
         assert (work / "a.txt").exists()
-        assert (await stage.run("/redo --rest"))[0].ok
+        assert (await stage.run("/redo"))[0].ok, "what the undo left alone is nobody's question"
+        assert picture(work) == theirs
         ended, text = await stage.run("/undo --anyway")
         assert ended.ok
         assert (work / "src" / "b.py").read_text() == "x = 1\n"
@@ -137,6 +138,37 @@ async def test_what_somebody_else_changed_is_shown_from_three_sides_and_kept(
         assert FilesOfSession(stage.places).content(0, named) == b"x = 'mine'\n"
         with pytest.raises(UndoError, match="has the hash"):
             FilesOfSession(stage.places).content(0, "sha256:00000000")
+        assert (await stage.run("/redo"))[0].ok
+        assert picture(work) == theirs, "redo after undo is identity for others' files, too"
+
+
+async def test_a_turn_that_came_to_nothing_is_taken_back_once(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    first = picture(work)
+    says = script(
+        tmp_path,
+        calls(("edit", {"path": "a.txt", "old_string": "two", "new_string": "three"})),
+        {"text": "edited"},
+        calls(
+            ("write", {"path": "c.txt", "content": "made\n"}), ("shell", {"command": "rm c.txt"})
+        ),
+        {"text": "made and deleted"},
+    )
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        second = picture(work)
+        await stage.say("make and delete")
+        for command, expected in (
+            ("/undo", second),
+            ("/undo", first),
+            ("/redo", second),
+            ("/redo", second),
+        ):
+            ended, text = await stage.run(command)
+            assert ended.ok, text
+            assert picture(work) == expected
+        assert not (await stage.run("/redo"))[0].ok
 
 
 async def test_without_anybody_to_ask_nothing_is_touched(tmp_path: Path) -> None:

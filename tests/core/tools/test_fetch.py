@@ -143,6 +143,18 @@ async def test_the_network_is_a_permission_of_its_own(tmp_path: Path, site: str)
     async with on_stage(home, cwd=tmp_path, model=says, approve="auto-edit") as stage:
         await stage.say("read it")
         assert stage.all(events.ToolEnded)[-1].status == "refused"
+    async with on_stage(home, cwd=tmp_path, model=says, asks=True) as stage:
+        here = len(stage.heard)
+        stage.session.send("read it")
+        asked = await stage.until(events.ToolAsked, after=here)
+        host = site.removeprefix("http://")
+        assert {each.remember for each in asked.scopes} == {"", f"fetch {host}"}, "no other host"
+        answer = events.Answer(allowed=True, remember=f"fetch {host}", keep="session")
+        stage.session.answer(asked.call, answer)
+        await stage.until(events.TurnEnded, after=here)
+        await stage.say("read it again")
+        assert [each.status for each in stage.all(events.ToolEnded)] == ["ok", "ok"]
+        assert len(stage.all(events.ToolAsked)) == 1
     (home / "config.toml").write_text(f'{settings}[approvals]\nfetch = ["127.0.0.1:*"]\n')
     async with on_stage(home, cwd=tmp_path, model=says) as stage:
         await stage.say("read it")

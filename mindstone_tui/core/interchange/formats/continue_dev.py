@@ -67,11 +67,13 @@ def read_session(path: Path) -> Iterator[Record]:
     answered: set[str] = set()
     chosen = text(found.get("chatModelTitle"))
     total = mapping(found.get("usage"))
+    model = ""
     for number, each in enumerate(sequence(found.get("history")), 1):
+        model = _model(mapping(each)) or model
         yield from _item(number, mapping(each), ts, answered, chosen)
         if not total:
             yield from _used_by(mapping(mapping(each).get("message")))
-    yield from _used_in_all(total)
+    yield from _used_in_all(total, model or chosen)
 
 
 def _folder(named: str) -> str:
@@ -94,7 +96,8 @@ def _used_by(message: dict[str, Any]) -> Iterator[Record]:
         yield Used(usage=usage, model=text(told.get("model")))
 
 
-def _used_in_all(total: dict[str, Any]) -> Iterator[Record]:
+def _used_in_all(total: dict[str, Any], model: str) -> Iterator[Record]:
+    """What the whole session took; the file does not say by which of its models."""
     cached = mapping(total.get("promptTokensDetails"))
     usage = Usage(
         prompt=count(total.get("promptTokens")),
@@ -104,7 +107,7 @@ def _used_in_all(total: dict[str, Any]) -> Iterator[Record]:
         cost=money(total.get("totalCost")),
     )
     if usage != Usage():
-        yield Used(usage=usage, so_far=True)
+        yield Used(usage=usage, model=model, so_far=True)
 
 
 def _listed(path: Path, name: str) -> str:
