@@ -16,7 +16,7 @@ from mindstone_tui.core.agent.run_tools import question_about
 from mindstone_tui.core.commands import COMMANDS
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.errors import NotAllowed, ToolError, UnknownName
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.tools import Project
@@ -87,10 +87,15 @@ class PromptFiles:
         """The command that somebody means by a name."""
         return command_called(name, self.commands())
 
-    def waits_for_trust(self, name: str) -> bool:
-        """Whether the project has such a command, and may not be heard yet."""
+    def waiting(self, name: str) -> UnknownName | None:
+        """Why a command of the project's cannot be called yet; None when it has no such command."""
         offered = distinct(_of_project(self._project, "command", untrusted=True))
-        return command_called(name, offered) is not None
+        if command_called(name, offered) is None:
+            return None
+        return UnknownName(
+            f"/{name} is a command of this project, which is not trusted as it is now.",
+            "`/trust` shows what it says, `/trust yes` allows it.",
+        )
 
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""

@@ -35,7 +35,6 @@ from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
     PlaceError,
-    UnknownName,
     UsageError,
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
@@ -223,12 +222,8 @@ class Session:
             prompts = self.services.prompts
             if prompt := prompts.called(name):
                 self._inbox.put(AskedPrompt(prompt, line, given.strip()))
-            elif prompts.waits_for_trust(name):
-                why = f"/{name} is a command of this project, which is not trusted as it is now."
-                waits = UnknownName(why, "`/trust` shows what it says, `/trust yes` allows it.")
-                end_command(line, waits, self._emit)
             else:
-                end_command(line, error, self._emit)
+                end_command(line, prompts.waiting(name) or error, self._emit)
             return
         asked = AskedCommand(command, line, argument)
         if asked.changes_window:
