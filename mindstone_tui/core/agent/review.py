@@ -91,7 +91,12 @@ def outcome_in_words(
         if found
         else "Nothing new is worth proposing."
     )
-    sensitive = f"{left_out} hold something sensitive and were not proposed."
+    holds = (
+        "holds something sensitive and was"
+        if left_out == 1
+        else "hold something sensitive and were"
+    )
+    sensitive = f"{left_out} {holds} not proposed."
     more = "There is more history: /consolidate goes on with it."
     return [
         proposed,

@@ -137,6 +137,7 @@ class Tasks:
         cwd: Path,
         *,
         trusted: Callable[[], bool] = lambda: False,
+        tools_known: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self.places = memories.places
@@ -145,6 +146,7 @@ class Tasks:
         self._health = health
         self._cwd = cwd
         self._trusted = trusted
+        self._tools_known = tools_known
         self._clock = clock
 
     @cached_property
@@ -325,4 +327,5 @@ class Tasks:
         )
 
     def _tool_names(self) -> list[str]:
-        return list(self._context.tools)
+        """Those on offer; none before the first turn brings those of servers and skills."""
+        return list(self._context.tools) if self._tools_known() else []

@@ -43,11 +43,11 @@ MODE_CHOICES: Final[Mapping[str, str]] = {
 }
 """How room is made, and what that means for the prompt."""
 POLICY_CHOICES: Final[Mapping[str, str]] = {
-    "fifo": "oldest first; predictable, and best for the prompt cache",
-    "lru": "least recently referred to first; for work that returns to old files",
-    "priority": "weighs age, source, reuse and meaning; keeps what you said longest",
-    "semantic_merge": "repeated things first; for sessions that go in circles",
-    "type_based": "tool results first, then answers, your own words last",
+    "fifo": "oldest first; predictable, best for prompt caches",
+    "lru": "least recently used first; you return to old files",
+    "priority": "weighs age, source, reuse; keeps your words longest",
+    "semantic_merge": "repeated things first; you go in circles",
+    "type_based": "tool results first, then answers, your words last",
     "hybrid": "a blend of all of these; for long mixed sessions",
 }
 """In which order exchanges leave, and when to choose it."""

@@ -408,10 +408,11 @@ def _of_memory_or_command(event: MemoryEvent | CommandEvent) -> EventLine:
                 text=f"This sounds like a standing instruction: {one_line(text, 160)}",
                 detail=f"/pin turn {turn} keeps it in the window",
             )
-        case ev.MemoryProposed(path=path):
+        case ev.MemoryProposed(path=path, why=why):
+            caution = one_line(why.partition("CAUTION: ")[2], 120)
             return EventLine(
                 sign="☆",
-                text=f"New memory proposed: {path}",
+                text=f"New memory proposed: {path}" + (f" ({caution})" if caution else ""),
                 detail="F6 or /memory to review; nothing is stored until you approve it",
             )
         case ev.CheckpointSaved(version=version, path=path):

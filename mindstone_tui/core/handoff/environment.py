@@ -151,7 +151,7 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
         elif file.digest != state.digest:
             found.append(f"{file.path} has changed.")
     gone = sorted(set(then.tools) - set(now.tools))
-    if gone:
+    if gone and now.tools:
         found.append(f"These tools are no longer there: {', '.join(gone)}.")
     return tuple(found)
 

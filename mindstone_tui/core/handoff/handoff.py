@@ -163,7 +163,7 @@ def _parts(
         ("Open issues", said(checkpoint.issues)),
         ("Open work", [f"- {one.title}" for one in checkpoint.subtasks if one.status != "done"]),
         ("Approvals", [f"- {one}" for one in source.approvals]),
-        ("Last errors", [f"- {_error(one, extent.shown)}" for one in _fresh_errors(checkpoint)]),
+        ("Last errors", [f"- {_error(one, extent.shown)}" for one in fresh_errors(checkpoint)]),
         ("Already done", _done(checkpoint, source.talk, extent)),
         ("Files", _files(source.touched, environment, extent.files)),
         ("Commands", commands_text(checkpoint)),
@@ -199,8 +199,8 @@ def next_step(checkpoint: Checkpoint, *, begun: bool = False) -> list[str]:
     found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
     if found:
         return found
-    if checkpoint.errors:
-        one = checkpoint.errors[-1]
+    if fresh := fresh_errors(checkpoint):
+        one = fresh[-1]
         return [f"- {one.kind} failed last {_at(one)}: mend it, or ask."]
     return ["- The last request was answered. Nothing waits: ask the person."]
 
@@ -209,7 +209,7 @@ def _half_done(checkpoint: Checkpoint) -> list[str]:
     """Subtasks under way, and what failed since the topic came up."""
     found = [f"- {one.title}" for one in checkpoint.of("in_progress")]
     failing = dict.fromkeys(
-        one.kind for one in checkpoint.errors if one.turn >= checkpoint.goal_turn
+        one.kind for one in fresh_errors(checkpoint) if one.turn >= checkpoint.goal_turn
     )
     return [*found, *(f"- `{one}` fails" for one in failing)]
 
@@ -232,10 +232,16 @@ def _under_way(checkpoint: Checkpoint, source: _Source) -> list[str]:
     return rows
 
 
-def _fresh_errors(checkpoint: Checkpoint) -> list[Sourced]:
-    """What failed lately; an error that much else was done after has been got round."""
-    newest = max((one.turn for one in checkpoint.commands), default=0)
-    newest = max(newest, checkpoint.asked.turn if checkpoint.asked else 0)
+def fresh_errors(checkpoint: Checkpoint) -> list[Sourced]:
+    """What failed lately; an error that much else was said or done after has been got round."""
+    told = (checkpoint.constraints, checkpoint.decisions, checkpoint.questions)
+    meant = (checkpoint.commitments, checkpoint.next_steps)
+    newest = max(
+        checkpoint.goal_turn,
+        checkpoint.asked.turn if checkpoint.asked else 0,
+        *(one.turn for one in checkpoint.commands),
+        *(one.turn for part in (*told, *meant) for one in part),
+    )
     return [one for one in checkpoint.errors if newest - one.turn <= _ERROR_TURNS]
 
 

@@ -22,7 +22,7 @@ from mindstone_tui.core.handoff.checkpoint import (
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
-from mindstone_tui.core.handoff.handoff import commands_text, next_step, said
+from mindstone_tui.core.handoff.handoff import commands_text, fresh_errors, next_step, said
 
 DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
@@ -169,7 +169,7 @@ def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list
         ("Go on with", next_step(checkpoint)),
         ("Changed since it was saved", [f"- {one}" for one in changed]),
         ("Open issues", said(checkpoint.issues)),
-        ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in checkpoint.errors]),
+        ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in fresh_errors(checkpoint)]),
         ("Open questions", said(checkpoint.questions)),
         ("Open after that", shown["planned"]),
         ("Recent decisions", shown["decisions"]),

@@ -206,7 +206,7 @@ def health_text(monitor: Monitor, now: float | None = None) -> str:
             f"At the end of turn {newest.turn}{since}",
             *rows,
             *extra,
-            *(alerts or ["Nothing needs to be done."]),
+            *(alerts or ["No alerts."]),
             *tail,
         ]
     )

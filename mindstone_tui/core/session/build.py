@@ -441,6 +441,7 @@ class _Assembly:
             self.health,
             self.opening.cwd,
             trusted=lambda: self.project.instructions().state == "trusted",
+            tools_known=lambda: self.tools.started,
         )
 
     @cached_property

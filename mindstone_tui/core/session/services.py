@@ -54,6 +54,7 @@ from mindstone_tui.core.session.prompt_files import PromptFiles
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
+from mindstone_tui.core.session.vectors import progress_of
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.tools.base import ToolResult
 from mindstone_tui.core.tools.jobs import Jobs
@@ -64,6 +65,8 @@ from mindstone_tui.core.transcript import History, blackened_in
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
+FIRST_PICTURE: Final = 1.0
+"""Seconds until whoever opened a session sees it: loading a model waits for that."""
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
 APPROVAL_CHOICES: Final = {
@@ -362,20 +365,25 @@ class SessionServices:
             with contextlib.suppress(ContinuityError, EntryNotSaved):
                 self.memories.note_use(digested, question, answer)
 
-    def tidy(self) -> None:
+    def tidy(self, after: float = 0.0) -> None:
         """Make the vectors that are missing, also while a turn waits for its model."""
         if self._tidying is None or self._tidying.done():
-            self._tidying = asyncio.create_task(self._embed(), name="embedding")
+            self._tidying = asyncio.create_task(self._embed(after), name="embedding")
 
-    async def _embed(self) -> None:
-        told = -_TOLD_EVERY
+    async def _embed(self, after: float) -> None:
+        await asyncio.sleep(after)
+        told, elsewhere = -_TOLD_EVERY, False
         with contextlib.suppress(RecallError):
             more = True
             while more:
                 if time.monotonic() - told >= _TOLD_EVERY:
                     await self._tell_vectors()
+                    elsewhere = await asyncio.to_thread(self._worker_makes_them)
                     told = time.monotonic()
-                more = await asyncio.to_thread(self.recall.embed_some)
+                if elsewhere:  # Two would make the same ones; how far it is can still be told.
+                    await asyncio.sleep(_TOLD_EVERY)
+                else:
+                    more = await asyncio.to_thread(self.recall.embed_some)
         with contextlib.suppress(RecallError):
             await self._tell_vectors()
         await self.publish()
@@ -386,6 +394,11 @@ class SessionServices:
             from mindstone_tui.core.session.shared_search import publish_quietly
 
             await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
+
+    def _worker_makes_them(self) -> bool:
+        """Whether the home's worker is at this very session."""
+        worker = progress_of(self.home)
+        return worker.running and worker.session == str(self.key)
 
     async def _tell_vectors(self) -> None:
         waiting = await asyncio.to_thread(self.recall.waiting)

@@ -55,7 +55,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
-from mindstone_tui.core.session.services import SessionServices, left_open
+from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices, left_open
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
@@ -131,6 +131,8 @@ class Session:
         if follow:
             self._remind()
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
+            if self.services.recall.by_words:
+                self.services.tidy(after=FIRST_PICTURE)
 
     def _listen(self) -> None:
         """Have what other machines write brought here as they write it, until this is closed."""

@@ -49,15 +49,15 @@ class Servers:
             for name, each in settings.mcp.items()
             if each.enabled
         ]
-        self._started = False
+        self.started = False
         self.withheld: dict[str, tuple[Change, ...]] = {}
         """Tools that changed since they were first seen, by server; `/tools accept` takes them."""
 
     async def start(self) -> tuple[dict[str, Tool], list[str]]:
         """Ask every server, once, what it offers; what went wrong is told, not raised."""
-        if self._started:
+        if self.started:
             return {}, []
-        self._started = True
+        self.started = True
         return await self._ask()
 
     async def accept(self, server: str) -> tuple[dict[str, Tool], list[str]]:
@@ -127,6 +127,11 @@ class ToolRegistry:
         """Take tools in, and offer those that may be; what is switched off stays off."""
         self.all |= tools
         self.offered |= {name: tool for name, tool in tools.items() if self._may_offer(name)}
+
+    @property
+    def started(self) -> bool:
+        """Whether the tool servers were asked what they offer."""
+        return self._servers.started
 
     def usable(self) -> dict[str, Tool]:
         """All that may be offered."""

@@ -67,6 +67,20 @@ def test_every_entry_has_words(kind: type[Entry]) -> None:
     assert describe_line(line_of(specimen_without_text(kind))).text
 
 
+def test_a_sensitive_memory_says_so_where_it_is_proposed() -> None:
+    asked = "you asked for it to be remembered"
+    plain = ev.MemoryProposed(
+        proposal="m1", path="memory/x.md", before="", after="x", why=asked, sources=(1,)
+    )
+    line = describe(plain)
+    assert line is not None
+    assert line.text == "New memory proposed: memory/x.md"
+    health = msgspec.structs.replace(plain, why=f"{asked}; CAUTION: holds something about health")
+    line = describe(health)
+    assert line is not None
+    assert line.text == "New memory proposed: memory/x.md (holds something about health)"
+
+
 def test_an_entry_of_a_later_version_and_a_damaged_line_have_words() -> None:
     later = Unknown(kind="dream_dreamt", fields={"kind": "dream_dreamt", "of": "sheep"})
     line = msgspec.structs.replace(line_of(conversation.UserMessage(text="")), entry=later)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core.context import build_report
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.events.report_text import context_detail, context_list
+from mindstone_tui.core.events.report_text import context_detail, context_list, headline
 from tests.core.context.stage import Stage
 
 
@@ -40,6 +42,16 @@ def test_every_block_names_the_entry_that_holds_its_words(home: Path) -> None:
         written = {line.id for line in history.read() if isinstance(line, Line)}
     assert {block.entry for block in report.blocks} <= written
     assert all(block.preview for block in report.blocks)
+
+
+def test_a_window_set_by_hand_is_not_called_measured(home: Path) -> None:
+    report = build_report.report(Stage(home).window)
+    by_hand = msgspec.structs.replace(
+        report, window=msgspec.structs.replace(report.window, tokens=9_000, label="set")
+    )
+    said = "\n".join(headline(by_hand))
+    assert "9,000 (set by hand)" in said
+    assert "measured" not in said
 
 
 def test_one_exchange_is_not_called_many(home: Path) -> None:

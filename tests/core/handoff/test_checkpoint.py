@@ -337,7 +337,7 @@ def test_the_five_steps_report_what_they_found(home: Path, tmp_path: Path) -> No
     source.write_text("two")
     result = bootstrap(
         lambda: load(places_in(home), kept.entry, hash_at(transcript).get),
-        lambda files: observe(tmp_path, files),
+        lambda files: observe(tmp_path, files, tools=["read"]),
         words,
     )
     assert [step.name for step in result.steps] == ["orient", "load", "verify", "inject", "resume"]
@@ -346,6 +346,12 @@ def test_the_five_steps_report_what_they_found(home: Path, tmp_path: Path) -> No
         "These tools are no longer there: grep.",
     )
     assert "parser.py has changed." in result.block
+    unasked = bootstrap(
+        lambda: load(places_in(home), kept.entry, hash_at(transcript).get),
+        lambda files: observe(tmp_path, files),
+        words,
+    )
+    assert unasked.drift == ("parser.py has changed.",), "nobody knows the tools yet"
 
 
 def test_the_resume_block_is_bounded_and_keeps_every_rule_and_issue(home: Path) -> None:

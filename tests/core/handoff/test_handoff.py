@@ -33,6 +33,7 @@ from mindstone_tui.core.handoff.handoff_store import (
     take_over_newest,
     write,
 )
+from mindstone_tui.core.handoff.resume import resume_block
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import Transcript
@@ -348,6 +349,20 @@ def test_a_search_that_finds_nothing_is_no_failure_and_old_errors_are_let_go(hom
     body = letter_of(searched).body
     assert "## Last errors" not in body
     assert "fails" not in section(body, "Half done")
+    resumed = resume_block(state, (), words, 100_000)
+    assert "Last errors" not in resumed
+
+
+def test_an_error_that_people_talked_past_is_not_the_next_step(home: Path) -> None:
+    talked = transcript_in(home)
+    call_tool(talked, 1, "bash", '{"command": "make"}', "Command exited with code 1")
+    recent = advance(fresh(SESSION), lines_of(talked))
+    assert "make failed last" in resume_block(recent, (), words, 100_000)
+    talked.append(UserMessage(text="We use SQLite instead of Postgres."), turn=9)
+    talked.append(AssistantMessage(text="Agreed.", model="m"), turn=9)
+    later = resume_block(advance(fresh(SESSION), lines_of(talked)), (), words, 100_000)
+    assert "failed last" not in later
+    assert "Last errors" not in later
 
 
 def test_what_might_be_done_is_not_handed_over_as_done(home: Path) -> None:

@@ -143,6 +143,14 @@ def test_a_full_window_is_an_alert_only_when_it_lasts() -> None:
     assert level([0.95], sustained_turns=1) == "critical"
 
 
+def test_a_window_that_is_kept_under_its_ceiling_is_no_alert() -> None:
+    def of(share: int) -> dict[str, str]:
+        return metric_alerts([turn(n, prompt_tokens=share, ceiling=0.92) for n in range(5)])
+
+    assert of(915) == {}, "the pruner lets it come so far"
+    assert of(980) == {"utilization": "critical"}
+
+
 def metric_alerts(samples: list[TurnSample]) -> dict[str, str]:
     return {one.metric: one.level for one in active(series(*samples), HealthSettings())}
 

@@ -55,7 +55,7 @@ async def test_the_users_own_window_and_price_win(tmp_path: Path, places: Places
     provider = registry.resolve(name, settings, places, {})
     info = provider.info(name)
     assert info.window is not None
-    assert info.window.tokens == 5_000
+    assert (info.window.tokens, info.window.label) == (5_000, "set")
     assert (info.prompt_price, info.completion_price) == (2.0, 10.0)
     heard = await hear(provider, request("go", model=name))
     assert heard.finished is not None

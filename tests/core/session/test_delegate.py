@@ -12,6 +12,7 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.handoff import delegation
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -52,10 +53,12 @@ async def test_a_sub_agent_works_in_its_own_window_and_brings_a_report_back(
 ) -> None:
     settle(home, server)
     (tmp_path / "settings.ini").write_text("[net]\nport = 8137\n")
+    rest = "".join(f"\n{n}. src/module_{n}.py leaks {n} handles a call" for n in range(400))
+    report = f"The port is 8137, from settings.ini.{rest}"
     server.play(
         delegate(),
         streams(asked(("call_2", "read", '{"path": "settings.ini"}'))),
-        says("The port is 8137, from settings.ini."),
+        says(report),
         says("It listens on 8137."),
     )
     environ = {"OPENAI_API_KEY": "sk-loopback"}
@@ -66,6 +69,11 @@ async def test_a_sub_agent_works_in_its_own_window_and_brings_a_report_back(
         assert (told.ending, told.tokens) == ("done", 210)
         (result,) = stage.entries(ToolReturned)
         assert "The port is 8137" in result.text
+        assert "of 401 lines are not shown" in result.text
+        (whole,) = stage.entries(DelegationEnded)
+        assert whole.text == report
+        labels = {plan.window_label for plan in stage.entries(PromptPlanned)}
+        assert labels == {"set"}, "the settings name the window"
         assert "2 calls" in result.finding
         child = child_of(home, stage)
         found = await stage.session.services.recall.search(

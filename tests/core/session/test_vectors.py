@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mindstone_tui.core import events
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
@@ -23,6 +24,7 @@ from mindstone_tui.core.session.vectors import follow, locked, pending_in, progr
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel
+from tests.core.session.stage import on_stage
 
 SETTINGS = Settings()
 
@@ -159,3 +161,11 @@ def test_without_vectors_an_exchange_stays_where_they_are_required(
     )
     assert (1 in recall.ensure([exchange])) is leaves
     recall.close()
+
+
+async def test_an_open_session_makes_what_is_missing_before_anybody_writes(home: Path) -> None:
+    session = with_words_alone(home)
+    async with on_stage(home, follow=True, embedder=lambda _: WordModel()) as stage:
+        told = await stage.until(events.ContextReported, lambda each: each.report.outside.indexed)
+        assert told.report.outside.by_words == 0
+    assert pending_in(session.index) == 0
