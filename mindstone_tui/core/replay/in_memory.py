@@ -169,7 +169,8 @@ class InMemoryTranscript(Transcript):
         seq = len(self.lines)
         line = Line(
             seq=seq,
-            id=f"{_MADE}-{seq:08}",
+            # The sample is such a sketch itself: a rehearsal must not name its lines alike.
+            id=f"{_MADE}-{self.channel}-{seq:08}",
             session=str(self.places.key),
             ts=draft.ts or (self.lines[-1].ts if self.lines else ""),
             turn=self.last_turn if draft.turn is None else draft.turn,
