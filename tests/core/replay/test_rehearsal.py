@@ -9,13 +9,15 @@ import msgspec
 import pytest
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Draft, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
 from mindstone_tui.core.replay.verify_requests import prove
 from mindstone_tui.core.transcript import History
+from tests.builders import places_in
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
 
@@ -152,3 +154,18 @@ async def test_a_transcript_in_memory_answers_like_a_file(home: Path) -> None:
     assert sketch.turn(99) == []
     with pytest.raises(NoSuchEntry):
         sketch.line(10_000)
+
+
+def test_a_rehearsal_of_what_is_in_memory_itself_gives_no_id_twice(home: Path) -> None:
+    places = places_in(home)
+    sample = InMemoryTranscript(places, channel="import")
+    sample.append_all(
+        [Draft(entry=UserMessage(text=text), turn=1, channel="import") for text in ("one", "two")]
+    )
+    rehearsed = InMemoryTranscript(places)
+    for line in sample.lines[1:]:
+        rehearsed.copy(line)
+    rehearsed.append_all([Draft(entry=UserMessage(text="three"), turn=2, channel="replay")])
+    ids = [line.id for line in rehearsed.lines]
+    assert len(set(ids)) == len(ids)
+    assert not {line.id for line in sample.lines} & {rehearsed.lines[0].id, rehearsed.lines[-1].id}
