@@ -177,15 +177,13 @@ def test_a_prune_frees_what_it_must_and_not_one_exchange_more(
                 if isinstance(line.entry, ContextWindowPruned):
                     prune, usable = line.entry, window - window // 4
                     newest = max(prune.left, key=lambda left: left.turn)
+                    floor = usable * 0.70
                     if prune.trigger == "ceiling":
                         assert prune.tokens_before > usable * 0.92 - 1
                     else:
-                        assert prune.trigger == "spike"
-                        assert prune.tokens_before > usable * 0.81 - 1
-                        carried = _plan(prepared).carried
-                        assert carried is not None
-                        assert prune.tokens_before + carried.growth[-1].tokens > usable
-                    assert prune.tokens_after + newest.tokens + 100 > usable * 0.70
+                        assert prune.trigger == "spike"  # wherever the window stands
+                        floor /= 2  # room for two such turns, but half of what stays at least
+                    assert prune.tokens_after + newest.tokens + 100 > floor
                     measured = _plan(prepared).measure
                     assert measured is not None
                     assert abs(measured.tokens - prune.tokens_after) <= 20
