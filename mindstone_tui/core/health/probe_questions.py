@@ -52,7 +52,7 @@ _KEPT: Final = frozenset(["the", "my", "our", "all", "every", "each", "any"])
 _LEADING: Final = _words(
     "the a an my our your their his her its any all some every each both more most to on for in at"
     " of by with from into over under per via too very quite using use used go going stick"
-    " sticking get got getting try trying here there again back up out off down new same other"
+    " sticking get got getting try trying here there fucking damn stupid again back up out off down new same other"
     " own"
 )
 _TRAILING: Final = _LEADING - {"use"} | _words(
@@ -74,6 +74,8 @@ _TELLS: Final = _words(
     " worked tried wanted asked needed called"
 )
 """Verbs that tell something; what they begin is no thing and no deed."""
+_TOLD: Final = _words("use uses make makes get gets see want need have has add change remove put")
+"""Verbs inside of what looks like a thing: it is a sentence with a slip of the finger."""
 _DEED: Final = pattern_of(VERB)
 _NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
 _DOUBLED: Final = _words(
@@ -183,6 +185,8 @@ def _names(words: list[str], *, deed: bool, of_something: bool) -> bool:
         return False
     if deed:
         return len(words) > 1 and not lowered[0].endswith(("ing", "ed")) and _tells(words[1:])
+    if not _TOLD.isdisjoint(lowered[1:]) or (lowered[0].endswith("ed") and lowered[1:2] == ["the"]):
+        return False
     if len(words) == 1:
         name = _NAME.search(words[0]) is not None or words[0][0].isupper()
         return name and not words[0].isdigit()
