@@ -99,8 +99,9 @@ _BOOKKEEPING: Final = (
 
 def _share_level(event: ev.ShareCrossed) -> str:
     """How full the share is, in words; results may take more than theirs before they act."""
-    over = event.after == "soft" and event.tokens > event.limit
-    return _SHARE_LEVELS["hard" if over else event.after]
+    if event.tokens <= event.limit:
+        return _SHARE_LEVELS[event.after]
+    return "fewer, still over their share" if event.after == "free" else _SHARE_LEVELS["hard"]
 
 
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
@@ -340,7 +341,7 @@ def _of_window(event: WindowEvent) -> EventLine:
             )
         case ev.ShareCrossed(component=component, after=after, tokens=used, limit=limit):
             name = component.replace("_", " ").capitalize()
-            fits = after == "free"
+            fits = after == "free" and used <= limit
             return EventLine(
                 sign="✓" if fits else "▪",
                 text=f"{name} {'back ' if fits else ''}{_share_level(event)} · "
