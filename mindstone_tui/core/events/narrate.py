@@ -110,7 +110,27 @@ def is_bookkeeping(event: ev.AnyEvent) -> bool:
     return calm or isinstance(event, _BOOKKEEPING)
 
 
-def brief(event: ev.AnyEvent) -> str:
+def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
+    """Pieces of bookkeeping, each in a few words; of what only stands somewhere, where it stands.
+
+    A window that went yellow, red and yellow again is yellow now.
+    """
+    told: dict[tuple[object, ...], str] = {}
+    for event in events:
+        words = _brief(event)
+        match event:
+            case ev.ZoneChanged():
+                topic: tuple[object, ...] = (type(event),)
+            case ev.ShareCrossed(component=component):
+                topic = (type(event), component)
+            case _:
+                topic = (words,)
+        told.pop(topic, None)
+        told[topic] = words
+    return list(told.values())
+
+
+def _brief(event: ev.AnyEvent) -> str:
     """A piece of bookkeeping in two or three words, to stand beside others."""
     match event:
         case ev.ResultsTrimmed(results=results):

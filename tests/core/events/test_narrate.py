@@ -16,12 +16,13 @@ from mindstone_tui.cli.history import _print
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
-from mindstone_tui.core.entries.base import ShareLevel
+from mindstone_tui.core.entries.base import ShareLevel, Zone
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import (
     aside,
     describe,
     describe_line,
+    in_brief,
     is_bookkeeping,
     turn_names,
 )
@@ -100,6 +101,20 @@ def test_a_share_is_called_within_only_where_it_is(
         )
     )
     assert (told.text, told.sign) == (text, sign)
+
+
+def test_bookkeeping_in_brief_says_where_the_window_stands_now() -> None:
+    zones: tuple[tuple[Zone, Zone], ...] = (
+        ("green", "yellow"),
+        ("yellow", "red"),
+        ("red", "green"),
+    )
+    moved = [ev.ZoneChanged(turn=1, before=a, after=b, utilization=0.5) for a, b in zones]
+    saved = ev.CheckpointSaved(turn=1, version=1, path="c")
+    assert in_brief([*moved[:2], saved, moved[2]]) == [
+        "checkpoint 1 saved",
+        "the window is green now",
+    ]
 
 
 def test_an_entry_of_a_later_version_and_a_damaged_line_have_words() -> None:
