@@ -52,7 +52,8 @@ _KEPT: Final = frozenset(["the", "my", "our", "all", "every", "each", "any"])
 _LEADING: Final = _words(
     "the a an my our your their his her its any all some every each both more most to on for in at"
     " of by with from into over under per via too very quite using use used go going stick"
-    " sticking get got getting try trying here there fucking damn stupid again back up out off down new same other"
+    " sticking get got getting try trying"
+    " here there fucking damn stupid again back up out off down new same other"
     " own"
 )
 _TRAILING: Final = _LEADING - {"use"} | _words(
