@@ -122,9 +122,7 @@ def stuck(stage: Stage, fault: str) -> Any:
         other.close()
 
 
-@pytest.mark.parametrize(
-    "fault", ["burn_rate", "loop", "index_lag", "cut", "repeating", "protected"]
-)
+@pytest.mark.parametrize("fault", ["burn_rate", "loop", "cut", "repeating", "protected"])
 async def test_a_planted_fault_is_found_within_three_turns(
     home: Path, tmp_path: Path, fault: str
 ) -> None:
@@ -137,11 +135,12 @@ async def test_a_planted_fault_is_found_within_three_turns(
         await stage.rest()
         assert raised(stage) == []
         if fault == "protected":
-            await stage.say(prose(rng, 1_400, 1_400))
+            await stage.say(prose(rng, 1_650, 1_650))
             await stage.run("/pin")
         with stuck(stage, fault):
             for text in asked[BEFORE : BEFORE + SOON]:
                 await stage.say(text)
+            await stage.idle()
         found = {each.metric: each for each in raised(stage)}
     assert fault in found, sorted(found)
     assert found[fault].remedy, "an alert says what to do"
