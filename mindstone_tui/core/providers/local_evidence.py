@@ -2,9 +2,10 @@
 
 A small model that finds nothing in its notes invents something, in a sentence that sounds like all
 the others. So its answer is held against the notes, by counting and comparing alone: what it names
-must be named there or in the question, it must say more than the question did, and it must be of
-the kind that was asked for. What passes may still be wrong; what does not pass is not shown.
-English questions only: other languages get no opinion.
+must be named there or in the question, what the question names must be named there, it must say
+more than the question did, and both must hold something of the kind that was asked for. What passes
+may still be wrong; what does not pass is not shown. English questions only: other languages get no
+opinion.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _TIMES: Final = (
     r"|rarely|now|soon|later|after|before|until|since|during|while|when|whenever|as soon as|last"
     r"|next|end|start|beginning|immediately|seconds?|minutes?|hours?|days?|weeks?|months?|years?)\b"
 )
+_OFTEN: Final = (
+    r"\b(?:every|each|per|once|twice|times|always|never|often|seldom|rarely|sometimes|usually"
+    r"|hourly|daily|nightly|weekly|monthly|yearly|annually|(?:mon|tues|wednes|thurs|fri|satur|sun)"
+    r"days|an? (?:minute|hour|day|night|week|month|year))\b"
+)
 _HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 _KINDS: Final = tuple(
     (pattern_of(asked, re.IGNORECASE), pattern_of(answered, re.IGNORECASE))
@@ -42,22 +48,34 @@ _KINDS: Final = tuple(
         ),
         (
             r"\bwhen\b|\b(?:what|which) (?:day|date|month|year|week)\b"
-            r"|\bhow (?:long|often|soon|late)\b",
+            r"|\bhow (?:long|soon|late)\b",
             _NUMBERS + _TIMES,
         ),
+        (r"\bhow often\b", _OFTEN),
+        (r"\b(?:phone|house|room|order|passport|account|ticket) number\b", r"\d"),
         (r"\bwhat time\b", r"\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
     )
 )
-"""What some questions ask for, and what an answer must hold to be one."""
+"""What some questions ask for, and what notes and an answer must hold to be one."""
 _IS_YES_OR_NO: Final = pattern_of(
     r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had|am)\b",
     re.IGNORECASE,
 )
 _ASKS_WHO: Final = pattern_of(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_ASKS_WHY: Final = pattern_of(r"\bwhy\b", re.IGNORECASE)
+_REASON: Final = pattern_of(
+    r"\b(?:because|since|as|so|due|cause[ds]?|reason|for|to|after|without|too|not|no|n't)\b",
+    re.IGNORECASE,
+)
+_MONTH_NAMES: Final = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+)
+_DATED: Final = pattern_of(r"\A(?:\w+days?|" + _MONTH_NAMES + r")\Z", re.IGNORECASE)
 _IS_QUESTION: Final = pattern_of(
     r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
 )
 _SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
+_WORD: Final = pattern_of(r"[^\W\d_]+")
 _FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
 _SHORTEST_NAME: Final = 3
 _ENDING: Final = pattern_of(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
@@ -73,14 +91,70 @@ def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
     if _IS_YES_OR_NO.match(question):
         return True
     added = _telling(answer) - _telling(question)
-    if not added or _is_of_another(notes, question, added):
-        return False
-    news = _without_figures_of(question, answer)
+    return (
+        bool(added)
+        and not _is_of_another(notes, question, added)
+        and not _asks_of_another(notes, question)
+        and _is_of_the_kind(notes, question, answer)
+        and not _only_repeats(question, answer, added)
+    )
+
+
+def _is_of_the_kind(notes: Sequence[str], question: str, answer: str) -> bool:
+    """Whether notes and answer hold a number, a time and the like where one was asked for."""
+    told, news = (_without_figures_of(question, text) for text in (" ".join(notes), answer))
     return all(
-        answered.search(news) is not None
+        answered.search(told) is not None and answered.search(news) is not None
         for asked, answered in _KINDS
         if asked.search(question) is not None
     )
+
+
+def _only_repeats(question: str, answer: str, added: set[str]) -> bool:
+    """Whether an answer names nobody where it was asked who, or no reason where it was why."""
+    if _ASKS_WHO.search(question):
+        return all(word.isdigit() for word in added)
+    if not _ASKS_WHY.search(question) or _REASON.search(answer):
+        return False
+    return _telling(question) <= _telling(answer)
+
+
+def _asks_of_another(notes: Sequence[str], question: str) -> bool:
+    """Whether a question is about somebody or something that no note is about.
+
+    It names what no note names; or what it asks about is called something else wherever it
+    occurs: where notes know the staging server, the production server is another one.
+    """
+    told = fold(" ".join(notes))
+    begins = {found.start(1) for found in _SENTENCE.finditer(question)}
+    asked = [
+        (found.start(), found.group())
+        for found in _WORD.finditer(question)
+        if len(found.group()) >= _SHORTEST_NAME
+    ]
+    for at, word in asked:
+        is_name = word[:1].isupper() and at not in begins and not _DATED.match(word)
+        if is_name and fold(word) not in told and fold(word) not in STOPWORDS:
+            return True
+    words = [_pairs(note) for note in notes]
+    known = {root for pairs in words for _, root in pairs}
+    return any(
+        before and before not in known and all(_is_called(pairs, root) for pairs in words)
+        for before, root in _pairs(question)
+        if root in known
+    )
+
+
+def _is_called(pairs: Sequence[tuple[str, str]], root: str) -> bool:
+    """Whether a text calls a thing something wherever it names it."""
+    return all(before for before, word in pairs if word == root)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """The telling words of a text, each behind the telling word right before it, if any."""
+    words = plain_words(text)
+    roots = ["" if word in STOPWORDS else _root(word) for word in words]
+    return [(before, root) for before, root in zip(["", *roots], roots, strict=False) if root]
 
 
 def _named(answer: str, question: str) -> set[str]:

@@ -8,7 +8,7 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,13 @@ from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
-from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of, unwrapped
+from mindstone_tui.core.providers.guide.provider import (
+    is_asking,
+    is_context,
+    passages,
+    text_of,
+    unwrapped,
+)
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out
 from mindstone_tui.core.providers.local_models import LocalModel
 
@@ -152,9 +158,21 @@ def check_of(messages: Sequence[Message]) -> Callable[[str], bool] | None:
     """What holds an answer against the notes that it must come from; None where it need not."""
     if not needs_no_tool(messages):
         return None
-    last = text_of(messages[-1])
-    notes, _, question = last.removeprefix(_NOTES).rpartition(_ASKED)
-    return partial(bears_out, notes.splitlines(), question)
+    notes, _, question = text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
+    return partial(bears_out, [*notes.splitlines(), *_said_before(messages)], question)
+
+
+def _said_before(messages: Sequence[Message]) -> Iterator[str]:
+    """What the window holds beside the notes: an answer may come from there as well.
+
+    Questions are left out, since they say nothing that could be answered with.
+    """
+    for message in messages[1:-1]:
+        text = text_of(message)
+        if text.startswith(_NOTES):
+            yield text.removeprefix(_NOTES).rpartition(_ASKED)[0]
+        elif not is_asking(text):
+            yield text
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:
