@@ -11,6 +11,7 @@ opinion.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from mindstone_tui.core.words import STOPWORDS, fold, plain_words, tokens_of
 NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
 """What is said instead of an answer that the notes do not bear out."""
 _NUMBERS: Final = (
-    r"\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
+    r"\bv?\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
     r"|thirty|forty|fifty|sixty|ninety|hundred|thousand|million|billion|dozen|half|quarter|third"
     r"|both|all|any|several|many|few|once|twice|single|double|free|nothing|unlimited)\b"
 )
@@ -34,8 +35,8 @@ _TIMES: Final = (
 )
 _OFTEN: Final = (
     r"\b(?:every|each|per|once|twice|times|always|never|often|seldom|rarely|sometimes|usually"
-    r"|hourly|daily|nightly|weekly|monthly|yearly|annually|(?:mon|tues|wednes|thurs|fri|satur|sun)"
-    r"days|an? (?:minute|hour|day|night|week|month|year))\b"
+    r"|hourly|daily|nightly|weekly|monthly|yearly|annually"
+    r"|an? (?:minute|hour|day|night|week|month|year))\b"
 )
 _HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 _KINDS: Final = tuple(
@@ -53,7 +54,7 @@ _KINDS: Final = tuple(
         ),
         (r"\bhow often\b", _OFTEN),
         (r"\b(?:phone|house|room|order|passport|account|ticket) number\b", r"\d"),
-        (r"\bwhat time\b", r"\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
+        (r"\bwhat time\b", r"\b\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
     )
 )
 """What some questions ask for, and what notes and an answer must hold to be one."""
@@ -62,6 +63,7 @@ _IS_YES_OR_NO: Final = pattern_of(
     re.IGNORECASE,
 )
 _ASKS_WHO: Final = pattern_of(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_ASKS_WHICH: Final = pattern_of(r"\b(?:which|what) ([^\W\d_]+)", re.IGNORECASE)
 _ASKS_WHY: Final = pattern_of(r"\bwhy\b", re.IGNORECASE)
 _REASON: Final = pattern_of(
     r"\b(?:because|since|as|so|due|cause[ds]?|reason|for|to|after|without|too|not|no|n't)\b",
@@ -75,8 +77,14 @@ _IS_QUESTION: Final = pattern_of(
     r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
 )
 _SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
+_THING: Final = pattern_of(
+    r"\b(?:the|an?|my|our|your|his|her|its|their|this|that|these|those) (\w+) (\w+)"
+)
 _WORD: Final = pattern_of(r"[^\W\d_]+")
 _FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
+_ORDINAL: Final = pattern_of(
+    r"\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b", re.IGNORECASE
+)
 _SHORTEST_NAME: Final = 3
 _ENDING: Final = pattern_of(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
 
@@ -97,6 +105,7 @@ def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
         and not _asks_of_another(notes, question)
         and _is_of_the_kind(notes, question, answer)
         and not _only_repeats(question, answer, added)
+        and not _names_the_kind_alone(notes, question, answer)
     )
 
 
@@ -116,7 +125,18 @@ def _only_repeats(question: str, answer: str, added: set[str]) -> bool:
         return all(word.isdigit() for word in added)
     if not _ASKS_WHY.search(question) or _REASON.search(answer):
         return False
-    return _telling(question) <= _telling(answer)
+    # What is to be explained usually stands last.
+    explained = [_root(word) for word in plain_words(question) if word not in STOPWORDS]
+    return bool(explained) and explained[-1] in _telling(answer)
+
+
+def _names_the_kind_alone(notes: Sequence[str], question: str, answer: str) -> bool:
+    """Whether it was asked which region, no note speaks of one, and the answer is the region."""
+    asked = _ASKS_WHICH.search(question)
+    kind = asked.group(1).lower() if asked else ""
+    if not kind or _root(kind) in _telling(" ".join(notes)):
+        return False
+    return re.search(rf"\b(?:in|on|at|from|by|with|to|of) (?:the|an?) {kind}\b", answer) is not None
 
 
 def _asks_of_another(notes: Sequence[str], question: str) -> bool:
@@ -127,40 +147,39 @@ def _asks_of_another(notes: Sequence[str], question: str) -> bool:
     """
     told = fold(" ".join(notes))
     begins = {found.start(1) for found in _SENTENCE.finditer(question)}
-    asked = [
-        (found.start(), found.group())
+    names = (
+        fold(found.group())
         for found in _WORD.finditer(question)
-        if len(found.group()) >= _SHORTEST_NAME
-    ]
-    for at, word in asked:
-        is_name = word[:1].isupper() and at not in begins and not _DATED.match(word)
-        if is_name and fold(word) not in told and fold(word) not in STOPWORDS:
-            return True
-    words = [_pairs(note) for note in notes]
-    known = {root for pairs in words for _, root in pairs}
+        if found.group().istitle()
+        and found.start() not in begins
+        and len(found.group()) >= _SHORTEST_NAME
+        and not _DATED.match(found.group())
+    )
+    if any(name not in told and name not in STOPWORDS for name in names):
+        return True
+    words = Counter(_root(word) for word in plain_words(told))
+    called = _called(told)
     return any(
-        before and before not in known and all(_is_called(pairs, root) for pairs in words)
-        for before, root in _pairs(question)
-        if root in known
+        thing in called and name not in words and len(called[thing]) == words[thing]
+        for thing, names in _called(fold(question)).items()
+        for name in names
     )
 
 
-def _is_called(pairs: Sequence[tuple[str, str]], root: str) -> bool:
-    """Whether a text calls a thing something wherever it names it."""
-    return all(before for before, word in pairs if word == root)
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """The telling words of a text, each behind the telling word right before it, if any."""
-    words = plain_words(text)
-    roots = ["" if word in STOPWORDS else _root(word) for word in words]
-    return [(before, root) for before, root in zip(["", *roots], roots, strict=False) if root]
+def _called(text: str) -> dict[str, list[str]]:
+    """What things are called in a text: "the staging server" is a server, called staging."""
+    found: dict[str, list[str]] = {}
+    for name, thing in _THING.findall(text):
+        if name not in STOPWORDS and thing not in STOPWORDS:
+            found.setdefault(_root(thing), []).append(_root(name))
+    return found
 
 
 def _named(answer: str, question: str) -> set[str]:
     """What an answer names that nobody could know without having read it: figures and names."""
     begins = {found.start(1) for found in _SENTENCE.finditer(answer)}
     found = {fold(figure.group()) for figure in _FIGURE.finditer(answer)}
+    found |= {fold(ordinal) for ordinal in _ORDINAL.findall(answer)}
     at = 0
     for token in tokens_of(answer):
         at = answer.index(token, at)

@@ -40,6 +40,8 @@ _ASKED: Final = "\n\nQuestion: "
 _LONGEST_NOTE: Final = 1_200
 _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
+_PLACE: Final = "You work in "
+"""How the head of a prompt says where the program was started."""
 _PARAMETERS: Final = {
     "read": ("path",),
     "list": ("path",),
@@ -77,6 +79,17 @@ _ACTS: Final = pattern_of(
     re.IGNORECASE,
 )
 """What a message says that may need a tool: an order, a file, a name out of code."""
+_TELLS: Final = pattern_of(
+    r"\A\W*(?:i|i['’]\w+|my|we|our|he|she|they|his|her|their|hello|hi|hey|thanks|thank you)\b",
+    re.IGNORECASE,
+)
+"""How somebody begins who tells of people, greets or thanks,"""
+_WISHES: Final = pattern_of(
+    r"\?|\b(?:want|need|wish|would|should|could|can|must|let['’]?s|please|wonder|forgot|remind"
+    r"|remember)\b",
+    re.IGNORECASE,
+)
+"""and what shows that more is wanted than an answer."""
 
 
 def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
@@ -144,19 +157,23 @@ def tool_text(tools: Sequence[ToolSchema]) -> str:
 
 
 def needs_no_tool(messages: Sequence[Message]) -> bool:
-    """Whether the last question can only be answered from the notes that stand before it.
+    """Whether the last message can only be answered, and asks for nothing to be done.
 
-    They were searched for already; a small model would rather search again than read them.
+    A question behind notes: they were searched for already, and a small model would rather search
+    again than read them. Or something that a person tells: it would rather write it to a file.
     """
-    last = text_of(messages[-1])
-    if messages[-1]["role"] != "user" or not last.startswith(_NOTES):
+    if messages[-1]["role"] != "user":
         return False
-    return _ACTS.search(last.rpartition(_ASKED)[2]) is None
+    last = text_of(messages[-1])
+    if last.startswith(_NOTES):
+        return _ACTS.search(last.rpartition(_ASKED)[2]) is None
+    tells = _TELLS.match(last) is not None and _WISHES.search(last) is None
+    return tells and _ACTS.search(last) is None
 
 
 def check_of(messages: Sequence[Message]) -> Callable[[str], bool] | None:
     """What holds an answer against the notes that it must come from; None where it need not."""
-    if not needs_no_tool(messages):
+    if not text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
         return None
     notes, _, question = text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
     return partial(bears_out, [*notes.splitlines(), *_said_before(messages)], question)
@@ -167,6 +184,9 @@ def _said_before(messages: Sequence[Message]) -> Iterator[str]:
 
     Questions are left out, since they say nothing that could be answered with.
     """
+    head = text_of(messages[0]).partition(_FORM)[0]
+    # Where it works says nothing about anybody, though a folder may be called like somebody.
+    yield from (line for line in head.splitlines() if not line.startswith(_PLACE))
     for message in messages[1:-1]:
         text = text_of(message)
         if text.startswith(_NOTES):
