@@ -95,6 +95,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self._at_work: set[str] = set()
+        """The calls that run."""
         self._early: dict[str, Prompt.Submitted] = {}
         """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
@@ -270,6 +272,7 @@ class ChatScreen(Screen[None]):
             self._ticking = None
         self._doing = self.status.doing = ""
         self._asked.clear()
+        self._at_work.clear()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
@@ -340,7 +343,12 @@ class ChatScreen(Screen[None]):
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
         if isinstance(event, ev.ToolStarted):
+            self._at_work.add(event.call)
             self._say_doing(f"running {event.name}")
+        elif isinstance(event, ev.ToolEnded):
+            self._at_work.discard(event.call)
+            if self.running and not self._at_work and not self._asked:
+                self._say_doing("sent")  # the result goes to the model, which may take its time
 
     def _withdraw_question(self, call: str) -> None:
         """The question was answered elsewhere; an empty call means whichever is open."""
