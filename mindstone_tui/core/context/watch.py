@@ -12,7 +12,12 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    UsageReported,
+    usage_in,
+)
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import (
     Anchor,
@@ -66,9 +71,10 @@ class Watch:
                     self.anchor = plan.carried.anchor
                 if plan.measure is not None and plan.measure.components:
                     self._limits = (line.seq, plan.measure.components)
-            case UsageReported() as report:
-                self._spend(report.usage.cost)
-                self._anchor(line, report)
+            case UsageReported() | AssistantMessage() as entry:
+                if (report := usage_in(entry)) is not None:
+                    self._spend(report.usage.cost)
+                    self._anchor(line, report)
             case DelegationEnded(tokens=tokens, cost=cost) if tokens:
                 self._spend(cost, delegated=cost or 0.0)
             case ContextWindowPruned():
@@ -136,8 +142,8 @@ class Watch:
 
     def learn(self, line: Line) -> UsageNote:
         """Compare a report with what was planned, and learn from it."""
-        report, plan = line.entry, self._planned
-        if not isinstance(report, UsageReported) or plan is None or not self._answers(line, report):
+        report, plan = usage_in(line.entry), self._planned
+        if report is None or plan is None or not self._answers(line, report):
             return UsageNote()
         reported = report.usage.prompt or 0
         estimated = plan.measure.tokens if plan.measure else plan.raw_tokens

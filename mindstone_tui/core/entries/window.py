@@ -446,11 +446,11 @@ class HealthMeasured(Entry):
     """The six metrics after a turn; None where nothing could be measured."""
 
     utilization: float
-    eviction_rate: float
-    compression_ratio: float | None
-    burn_rate: float
-    fidelity: float | None
-    tool_bloat: float
+    eviction_rate: float = 0.0
+    compression_ratio: float | None = None
+    burn_rate: float = 0.0
+    fidelity: float | None = None
+    tool_bloat: float = 0.0
     index_lag: int = 0
     protected: float = 0.0
     window: int = 0

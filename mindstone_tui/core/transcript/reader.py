@@ -30,7 +30,8 @@ from mindstone_tui.core.disk import (
 )
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
+from mindstone_tui.core.entries.quotes import quoting
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import restore
 
@@ -423,19 +424,9 @@ class History:
         return self._offsets
 
     def whole(self, line: Line) -> Line:
-        """The same line with the texts that were moved to blobs put back."""
-        if not line.blobs or isinstance(line.entry, Unknown):
-            return line
-        fields: dict[str, Any] = msgspec.to_builtins(line.entry)
-        restore(
-            fields,
-            {
-                path: read_blob(self.places.blobs, blob.sha256).decode()
-                for path, blob in line.blobs.items()
-            },
-        )
-        entry: Entry = msgspec.convert(fields, type(line.entry))
-        return msgspec.structs.replace(line, entry=entry)
+        """The same line with everything put back that stands in blobs and in other lines."""
+        own = with_blobs(line, self.places)
+        return quoting(own, lambda seq: readable(self, seq))
 
     def blob(self, digest: str) -> bytes:
         """The bytes that a line keeps beside the transcript."""
@@ -485,6 +476,27 @@ class History:
 
     def _read(self, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+
+def readable(history: History, seq: int) -> Line | None:
+    """The line with this number and its own text; None where either cannot be read."""
+    try:
+        return with_blobs(history.line(seq), history.places) if seq >= 0 else None
+    except (NoSuchEntry, PlaceError):
+        return None
+
+
+def with_blobs(line: Line, places: SessionPlaces) -> Line:
+    """The same line with the texts that were moved to blobs put back, and nothing else."""
+    if not line.blobs or isinstance(line.entry, Unknown):
+        return line
+    fields: dict[str, Any] = msgspec.to_builtins(line.entry)
+    restore(
+        fields,
+        {path: read_blob(places.blobs, blob.sha256).decode() for path, blob in line.blobs.items()},
+    )
+    entry: Entry = msgspec.convert(fields, type(line.entry))
+    return msgspec.structs.replace(line, entry=entry)
 
 
 def named_kind(raw: bytes) -> bytes:
