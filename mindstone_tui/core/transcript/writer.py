@@ -33,6 +33,7 @@ from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, deco
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import (
     EntryNotSaved,
     HistoryAway,
@@ -327,11 +328,16 @@ class Transcript:
                 raise
 
     def _prepare_anew(self) -> None:
-        """Let entries that are not on disk yet say all their words themselves."""
+        """Let entries that are not on disk yet say everything themselves."""
         for pending in self._unsaved:
-            if pending.points:
-                pending.points = False
-                pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
+            entry = pending.draft.entry
+            if isinstance(entry, PromptPlanned) and entry.like is not None:
+                entry = msgspec.structs.replace(entry, like=None)
+                pending.draft = msgspec.structs.replace(pending.draft, entry=entry)
+            elif not pending.points:
+                continue
+            pending.points = False
+            pending.body = prepare(entry, self._clean, self.keep_blob)
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
@@ -361,13 +367,17 @@ class Transcript:
     def _read_back(self, raw: bytes, pending: _Pending) -> Line:
         """The line as every reader will see it; one that none could read is never written."""
         try:
-            return decode_line(raw[:-1])
+            line = decode_line(raw[:-1])
         except Malformed as error:
             self._unsaved = [other for other in self._unsaved if other is not pending]
             raise TranscriptError(
                 f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
                 "This is a bug in the program; the entry was not written.",
             ) from error
+        if isinstance(line.entry, PromptPlanned) and line.entry.leans:
+            # What it leaves to an earlier plan is at hand: nobody has to look it up.
+            return msgspec.structs.replace(line, entry=pending.draft.entry)
+        return line
 
     def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
