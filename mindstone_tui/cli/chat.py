@@ -97,6 +97,8 @@ def chat(
     key = session_key(session)
     folder = working_folder(cwd)
     settings = load(home, os.environ, profile=profile, project=folder).settings
+    if not plain and sys.stdin.isatty() and sys.stdout.isatty() and not sys.stderr.isatty():
+        typer.echo("The app draws on standard error, which goes elsewhere: chatting line by line.")
     plain = plain or not has_terminal()
     if plain and at:
         raise UsageError(
