@@ -68,7 +68,7 @@ def test_growth_is_known_over_a_few_plans_at_most(home: Path) -> None:
     for turn in range(40):
         stage.work(words(5 + turn), [words(9)] * (turn % 3), words(7))
         newest = plans_read(stage)[-1]
-        looked_at = []
+        looked_at: list[int] = []
 
         def read(first: int, last: int, seen: list[int] = looked_at) -> list[Line]:
             seen.append(first)
