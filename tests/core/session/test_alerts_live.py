@@ -51,7 +51,8 @@ def ordinary(rng: random.Random, folder: Path, turn: int) -> tuple[str, list[dic
         case 0:
             return asked, [calls(("read", {"path": name})), done]
         case 1:
-            looks = calls(("read", {"path": name}), ("grep", {"pattern": rng.choice(NOUNS)}))
+            words = {"pattern": rng.choice(NOUNS), "path": name}
+            looks = calls(("read", {"path": name}), ("grep", words))
             return asked, [looks, calls(("glob", {"pattern": "*.py"})), done]
         case 2:
             return asked, [calls(("read", {"path": f"missing_{turn}.py"})), done]
