@@ -19,7 +19,14 @@ from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.phrases import Intent, intent_in
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
-from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
+from mindstone_tui.core.recall.ranking import (
+    DEFAULT,
+    Candidate,
+    Hit,
+    Weights,
+    evidence_for,
+    named_speakers,
+)
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
@@ -271,8 +278,6 @@ def _repeats(text: str, asked: frozenset[str]) -> bool:
 
 # Whom a passage is about
 
-_LABELS: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
-"""Speakers that are not called by a name."""
 _ONESELF: Final = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 _OTHERS: Final = frozenset({"you", "your", "yours", "youve", "we", "our", "ours", "us"})
 _WANTS_ADVICE: Final = frozenset({"should", "can", "could", "would", "might", "suggest", "advise"})
@@ -290,11 +295,9 @@ class _Persons:
     """Who is asked about, where a question names one of those who speak and not the others."""
 
     def __init__(self, question: Question, candidates: Iterable[Candidate]) -> None:
-        said = (item.passage for item in candidates if item.passage.role in ("user", "assistant"))
+        said = [item.passage for item in candidates if item.passage.role in ("user", "assistant")]
         speakers = {passage.speaker for passage in said}
-        named = {
-            name for name in speakers - _LABELS if not question.words.isdisjoint(words_of(name))
-        }
+        named = named_speakers(question, said)
         self._named = named if named != speakers else set()
         self._two = len(speakers) == 2
         self._of_oneself = not (

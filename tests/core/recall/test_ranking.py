@@ -112,6 +112,19 @@ def test_what_the_named_person_said_comes_first() -> None:
     assert seqs(rank(read_question("What did Ben say of the boat?"), items, count=2)) == [9, 1]
 
 
+@pytest.mark.parametrize(
+    ("question", "label"),
+    [
+        ("Which user roles are there?", {"role": "user", "speaker": "user"}),
+        ("What does the assistant role do?", {"role": "assistant", "speaker": "assistant"}),
+        ("Which task is open?", {"role": "system", "speaker": "task"}),
+    ],
+)
+def test_a_word_that_labels_a_speaker_names_nobody(question: str, label: dict[str, str]) -> None:
+    hits = rank(read_question(question), [candidate("teal", 1, **label)], count=1)
+    assert "speaker" not in hits[0].parts
+
+
 def test_what_was_said_in_the_month_that_is_asked_for_gains() -> None:
     items = [
         candidate("we sailed", 1, words=1.0, ts="2025-05-03T10:00:00Z"),
@@ -131,6 +144,23 @@ def test_a_standing_instruction_of_the_person_gains() -> None:
     hits = {hit.passage.seq: hit for hit in rank(read_question("how far is it"), items, count=2)}
     assert hits[1].parts["rule"] > 0
     assert "rule" not in hits[9].parts
+
+
+@pytest.mark.parametrize("question", ["Have I ever pushed to main?", "When did we push to main?"])
+def test_a_rule_gains_nothing_where_it_is_asked_what_happened(question: str) -> None:
+    items = [candidate("Never push to main.", 1, words=1.0)]
+    assert "rule" not in rank(read_question(question), items, count=1)[0].parts
+    assert rank(read_question("Push it to main."), items, count=1)[0].parts["rule"] > 0
+
+
+def test_a_question_that_hesitates_corrects_nothing() -> None:
+    items = [
+        candidate("hmm, so how is the boat painted?", 1, words=1.0),
+        candidate("hmm, the boat is blue.", 9, words=1.0),
+    ]
+    hits = {hit.passage.seq: hit for hit in rank(read_question("boat"), items, count=2)}
+    assert "correction" not in hits[1].parts
+    assert hits[9].parts["correction"] > 0
 
 
 def test_neighbours_do_not_reach_into_another_sitting() -> None:
