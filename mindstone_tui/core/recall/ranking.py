@@ -46,8 +46,12 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
     second_neighbour: float = 0.18
-    long_neighbour: float = 0.4
-    """The share that a long message gives of this: it speaks of much else."""
+    before_long: float = 0.6
+    """The share of this that a long message gives to the one before it, which asked for it,"""
+    after_long: float = 0.2
+    """and to the one after it, which often goes on to something else."""
+    answers: float = 0.2
+    """Of the short message before it, to a long answer."""
     sitting: float = 0.25
     """Of the best in the same sitting."""
     speaker: float = 0.4
@@ -169,8 +173,11 @@ class _Message(msgspec.Struct):
     """The row of its first piece, whether it is here or not."""
     last: int
     sitting: int
-    gives: float
-    """The share of its evidence that neighbours may have."""
+    short: bool
+    gives_before: float
+    """The share of its evidence that the messages before it may have,"""
+    gives_after: float
+    """and those after it."""
     best: float = 0.0
     asks: bool = False
 
@@ -308,7 +315,7 @@ class _Surroundings:
         if known is None:
             passage, weights = item.passage, self._weights
             known = self._known[item.row] = (
-                self._from_neighbours(item) if _is_short(passage) else 0.0,
+                self._from_neighbours(item) if _is_short(passage) else self._from_asked(item),
                 weights.sitting * self._sittings[item.sitting],
                 weights.speaker if passage.speaker in self._named else 0.0,
                 weights.person if passage.role in self._question.roles else 0.0,
@@ -323,14 +330,19 @@ class _Surroundings:
             first = item.row - passage.piece
             message = known.get(first)
             if message is None:
-                gives = 1.0 if _is_short(passage) else self._weights.long_neighbour
-                gives = 0.0 if passage.role == "tool" else gives
                 last = first + passage.pieces - 1
-                message = known[first] = _Message(first, last, item.sitting, gives)
+                message = known[first] = _Message(first, last, item.sitting, *self._gives(passage))
             message.best = max(message.best, self._own[item.row])
             if item.row == message.last:
                 message.asks = only_asks(passage.text)
         return list(known.values())
+
+    def _gives(self, passage: Passage) -> tuple[bool, float, float]:
+        if _is_short(passage):
+            return True, 1.0, 1.0
+        if passage.role == "tool":
+            return False, 0.0, 0.0
+        return False, self._weights.before_long, self._weights.after_long
 
     def _from_neighbours(self, item: Candidate) -> float:
         """What a short message takes from the best pieces of the messages around it."""
@@ -338,14 +350,24 @@ class _Surroundings:
         before, after = self._by_last.get(item.row - 1), self._by_first.get(item.row + 1)
         if before is not None:
             share = weights.neighbour + (weights.answer if before.asks else 0.0)
-            gain += _given(before, item, share)
+            gain += _given_after(before, item, share)
             second = self._by_last.get(before.first - 1)
-            gain += _given(second, item, weights.second_neighbour)
+            gain += _given_after(second, item, weights.second_neighbour)
         if after is not None:
-            gain += _given(after, item, weights.neighbour)
+            gain += _given_before(after, item, weights.neighbour)
             second = self._by_first.get(after.last + 1)
-            gain += _given(second, item, weights.second_neighbour)
+            gain += _given_before(second, item, weights.second_neighbour)
         return gain
+
+    def _from_asked(self, item: Candidate) -> float:
+        """What a long answer takes from the short message that it answers."""
+        passage = item.passage
+        if passage.role != "assistant":
+            return 0.0
+        before = self._by_last.get(item.row - passage.piece - 1)
+        if before is None or not before.short:
+            return 0.0
+        return _given_after(before, item, self._weights.answers)
 
 
 def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
@@ -358,10 +380,16 @@ def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
     return {name for name in said - UNNAMED if not question.words.isdisjoint(words_of(name))}
 
 
-def _given(message: _Message | None, item: Candidate, share: float) -> float:
+def _given_after(message: _Message | None, item: Candidate, share: float) -> float:
     if message is None or message.sitting != item.sitting:
         return 0.0
-    return share * message.gives * message.best
+    return share * message.gives_after * message.best
+
+
+def _given_before(message: _Message | None, item: Candidate, share: float) -> float:
+    if message is None or message.sitting != item.sitting:
+        return 0.0
+    return share * message.gives_before * message.best
 
 
 def _is_short(passage: Passage) -> bool:

@@ -205,8 +205,10 @@ def test_what_the_model_advises_says_less_about_me_than_what_i_said(tmp_path: Pa
 def test_a_question_loses_by_words_that_nothing_found_comes_near_to() -> None:
     words = AskedWords(
         np.array([0.5, 0.3, 0.2], np.float32),
-        {"e1#0": 0, "e2#0": 1},
-        np.array([[0.9, 0.1, 0.2], [0.2, 0.3, 0.8]], np.float32),
+        {
+            "e1#0": np.array([0.9, 0.1, 0.2], np.float32),
+            "e2#0": np.array([0.2, 0.3, 0.8], np.float32),
+        },
     )
     assert words.missing(["e1#0"]) == pytest.approx(0.5)
     assert words.missing(["e1#0", "e2#0"]) == pytest.approx(0.3)
