@@ -315,7 +315,7 @@ class _Surroundings:
         if known is None:
             passage, weights = item.passage, self._weights
             known = self._known[item.row] = (
-                self._from_neighbours(item) if _is_short(passage) else self._from_asked(item),
+                self._from_neighbours(item) if _is_short(passage) else self._from_exchange(item),
                 weights.sitting * self._sittings[item.sitting],
                 weights.speaker if passage.speaker in self._named else 0.0,
                 weights.person if passage.role in self._question.roles else 0.0,
@@ -359,15 +359,17 @@ class _Surroundings:
             gain += _given_before(second, item, weights.second_neighbour)
         return gain
 
-    def _from_asked(self, item: Candidate) -> float:
-        """What a long answer takes from the short message that it answers."""
-        passage = item.passage
-        if passage.role != "assistant":
-            return 0.0
-        before = self._by_last.get(item.row - passage.piece - 1)
+    def _from_exchange(self, item: Candidate) -> float:
+        """What a long request takes from its answer, and a long answer from a short request."""
+        passage, weights = item.passage, self._weights
+        first = item.row - passage.piece
+        if passage.role == "user":
+            after = self._by_first.get(first + passage.pieces)
+            return _given_before(after, item, weights.neighbour)
+        before = self._by_last.get(first - 1) if passage.role == "assistant" else None
         if before is None or not before.short:
             return 0.0
-        return _given_after(before, item, self._weights.answers)
+        return _given_after(before, item, weights.answers)
 
 
 def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
@@ -467,14 +469,29 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
-    """Of several hits that say the same, the first stays and the others go to the end."""
+    """Of several hits that say the same, one keeps its place and the others go to the end.
+
+    It is the best of them, or what the same speaker said last: that is how things are now.
+    """
     kept: list[Hit] = []
     repeated: list[Hit] = []
     for hit in hits:
         ours = subjects[hit.passage.id]
-        twin = any(_alike(ours, subjects[other.passage.id]) for other in kept)
-        (repeated if twin else kept).append(hit)
+        known = (at for at, one in enumerate(kept) if _alike(ours, subjects[one.passage.id]))
+        twin = next(known, None)
+        if twin is None:
+            kept.append(hit)
+        elif _says_again(hit.passage, kept[twin].passage):
+            repeated.append(kept[twin])
+            kept[twin] = hit
+        else:
+            repeated.append(hit)
     return kept + repeated
+
+
+def _says_again(passage: Passage, other: Passage) -> bool:
+    same = (passage.session, passage.speaker) == (other.session, other.speaker)
+    return same and passage.seq > other.seq
 
 
 def _alike(ours: frozenset[str], theirs: frozenset[str]) -> bool:

@@ -31,8 +31,14 @@ from mindstone_tui.core.recall.standing_instructions import recognise_standing_i
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
-FLOOR: Final = 0.525
-"""Evidence, less its doubt, from which a hit is worth bringing back."""
+FLOOR: Final = 0.489
+"""Evidence, less its doubt, from which hits are worth bringing back."""
+TOGETHER: Final = 3
+"""How many of the best hits tell together whether something was found:"""
+TOGETHER_SHARE: Final = 0.45
+"""their mean counts this much beside the best, which may be good by chance."""
+ALONE: Final = 0.575
+"""Evidence from which one hit is enough, whatever stands beside it."""
 OTHER_FLOOR: Final = 0.58
 """The same where question or hit is not English."""
 WORDS_FLOOR: Final = 0.4
@@ -48,9 +54,11 @@ MISSING_WORDS: Final = 0.3
 OF_THE_MODEL: Final = 0.7
 """What the model said counts this much where somebody asks what they themselves did or have: it
 says what one might do, and they said what is so."""
+ASKED_THE_MODEL: Final = 0.85
+"""What somebody asked the model before counts this much: that they asked says not what is so."""
 SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
-TELLING: Final = 1.5
+TELLING: Final = 1.37
 """An instruction or a remark needs this many floors, and must name what it is about."""
 BESIDE_THE_BEST: Final = 0.4
 """Once recall speaks, hits with this share of the best score may come along,"""
@@ -197,16 +205,18 @@ def judge(
     if persons.about_others(gathered.candidates, weights):
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
     others = {item.passage.id for item in gathered.candidates if item.other is not None}
-    usual = FLOOR if vectors else WORDS_FLOOR
     missing = NEVER_MENTIONED if gathered.unknown else 0.0
-    eligible = [
-        persons.share(hit.passage)
-        * (_strength(hit) - missing)
-        / (OTHER_FLOOR if hit.passage.id in others else usual)
+    fitting = {
+        hit.passage.id: persons.share(hit.passage) * (_strength(hit) - missing)
         for hit in hits[:LOOKED_AT]
         if persons.fits(hit.passage)
-    ]
-    strength = max(eligible, default=0.0) * gathered.asked / (gathered.asked + DOUBT)
+    }
+    strength = max(
+        _in_floors([value for key, value in fitting.items() if key not in others], vectors=vectors),
+        *(value / OTHER_FLOOR for key, value in fitting.items() if key in others),
+        0.0,
+    )
+    strength *= gathered.asked / (gathered.asked + DOUBT)
     if gathered.matched is not None:
         unmet = gathered.matched.missing(hit.passage.id for hit in hits[:LOOKED_AT])
         strength *= 1 - MISSING_WORDS * unmet
@@ -267,6 +277,17 @@ def evidence(hit: Hit) -> float:
     return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
 
 
+def _in_floors(strengths: Sequence[float], *, vectors: bool) -> float:
+    """How good hits are: the best by itself, or tempered by the two that come next."""
+    if not strengths:
+        return 0.0
+    best = sorted(strengths, reverse=True)[:TOGETHER]
+    if not vectors:
+        return best[0] / WORDS_FLOOR
+    together = (1 - TOGETHER_SHARE) * best[0] + TOGETHER_SHARE * sum(best) / TOGETHER
+    return max(together / FLOOR, best[0] / ALONE)
+
+
 def _strength(hit: Hit) -> float:
     around = FROM_NEIGHBOURS * hit.parts.get("neighbours", 0.0)
     return evidence(hit) + around + hit.parts.get("asks", 0.0) + hit.parts.get("time", 0.0)
@@ -315,6 +336,8 @@ class _Persons:
 
     def share(self, passage: Passage) -> float:
         """How much of a passage's evidence counts for the person who asks."""
+        if passage.speaker == "user" and only_asks(passage.text):
+            return ASKED_THE_MODEL
         return OF_THE_MODEL if self._of_oneself and passage.role == "assistant" else 1.0
 
     def about_others(self, candidates: Sequence[Candidate], weights: Weights) -> bool:

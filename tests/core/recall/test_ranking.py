@@ -60,18 +60,30 @@ def test_a_long_message_gives_more_to_what_asked_for_it_than_to_what_follows() -
     assert short[0] == short[1] > long[0] > long[1] > 0
 
 
-def test_a_long_answer_takes_from_the_short_message_that_it_answers() -> None:
-    def gain(role: str, before: str) -> float:
-        items = [
-            candidate(before, 1, words=1.5),
-            candidate("teal " * 200, 2, role=role),
-            candidate("The boat again.", 3, words=1.5),
-        ]
-        hits = {hit.passage.seq: hit for hit in rank(read_question("boat colour"), items, count=3)}
-        return hits[2].parts.get("neighbours", 0.0)
-
-    assert gain("assistant", "Which boat?") > 0
-    assert gain("assistant", "boat " * 200) == gain("user", "Which boat?") == 0
+@pytest.mark.parametrize(
+    ("talk", "takes"),
+    [
+        ((("user", "teal"), ("assistant", "boat")), {1}),
+        ((("user", "boat"), ("assistant", "teal")), set()),
+        ((("user", "Boat?"), ("assistant", "teal")), {2}),
+        ((("assistant", "boat"), ("user", "teal")), set()),
+    ],
+)
+def test_of_long_messages_a_request_takes_from_its_answer_and_an_answer_from_a_short_request(
+    talk: tuple[tuple[str, str], ...], takes: set[int]
+) -> None:
+    items = [
+        candidate(
+            text if text == "Boat?" else f"{text} " * 200,
+            row,
+            words=0.0 if text == "teal" else 1.5,
+            role=role,
+        )
+        for row, (role, text) in enumerate(talk, start=1)
+    ]
+    hits = rank(read_question("boat colour"), items, count=3)
+    long = [hit for hit in hits if len(hit.text) > 400]
+    assert {hit.passage.seq for hit in long if "neighbours" in hit.parts} == takes
 
 
 def test_a_short_message_takes_from_the_best_piece_of_the_message_beside_it() -> None:
