@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindstone_tui.api import connect
-from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.run import FolderOption, ModelOption, WindowOption, working_folder
+from mindstone_tui.cli.options import (
+    FolderOption,
+    ModelOption,
+    ProfileOption,
+    SessionOption,
+    WindowOption,
+    places,
+    session_key,
+    working_folder,
+)
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.events import Conversation
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.tui.host import AppHost, OpenConversation
 
 
@@ -97,6 +104,8 @@ def chat(
     key = session_key(session)
     folder = working_folder(cwd)
     settings = load(home, os.environ, profile=profile, project=folder).settings
+    if not plain and sys.stdin.isatty() and sys.stdout.isatty() and not sys.stderr.isatty():
+        typer.echo("The app draws on standard error, which goes elsewhere: chatting line by line.")
     plain = plain or not has_terminal()
     if plain and at:
         raise UsageError(
@@ -105,6 +114,8 @@ def chat(
         )
 
     async def open_conversation(name: str) -> Conversation:
+        from mindstone_tui.api import connect  # the first picture does not wait for it
+
         return await connect(
             name or str(key),
             channel="cli" if plain else "tui",

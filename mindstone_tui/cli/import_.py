@@ -347,10 +347,12 @@ def _print(report: ImportReport) -> None:
     if report.skipped_total > _SHOWN:
         hint(f"and {report.skipped_total - _SHOWN:,} more")
     if report.redacted:
+        named = len(report.redacted_lines)
         lines = ", ".join(map(str, report.redacted_lines[:_NAMED]))
-        more = "" if len(report.redacted_lines) <= _NAMED else ", …"
+        more = "" if named <= _NAMED else ", …"
         hint(
-            f"{plural(report.redacted, 'secret')} blacked out (lines {lines}{more}): "
+            f"{plural(report.redacted, 'secret')} blacked out "
+            f"({'line' if named == 1 else 'lines'} {lines}{more}): "
             f"`mindstone log --session {report.session} --redacted` shows where"
         )
     if report.left_out:

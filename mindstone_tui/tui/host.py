@@ -10,24 +10,24 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.config.settings import TuiSettings
-from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.colours import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.transcript.reader import Damaged
 
 
-OpenConversation = Callable[[str], Awaitable[Conversation]]
+OpenConversation: TypeAlias = "Callable[[str], Awaitable[Conversation]]"
 """Open a session by its key; an empty key is the one the program was started on."""
 
 
@@ -165,8 +165,13 @@ class Setup(Protocol):
         """Store a key and try it; returns the model that answered, or raises with the reason."""
         ...
 
-    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
-        """Download a model; returns its name. What is here already is not fetched again."""
+    async def fetch(
+        self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
+    ) -> str:
+        """Download a model; returns its name. What is here already is not fetched again.
+
+        `tell` gets what a person should know meanwhile, in a sentence.
+        """
         ...
 
     async def sample(self) -> str:

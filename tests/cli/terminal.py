@@ -20,7 +20,7 @@ PLAIN_SCREEN = b"\x1b[?1049l"
 class OnTerminal:
     """The command on a terminal of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, errors: int | None = None) -> None:
         self._end, own = pty.openpty()
         self.seen = b""
         self.open = True
@@ -28,7 +28,7 @@ class OnTerminal:
             [sys.executable, "-m", "mindstone_tui", *arguments, "--cwd", str(folder)],
             stdin=own,
             stdout=own,
-            stderr=own,
+            stderr=own if errors is None else errors,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},

@@ -218,7 +218,7 @@ def test_an_import_counts_what_it_blacked_out_and_log_shows_where(
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(["import", str(source), "--session", "agent:default:taken", "--no-wait"]) == 0
     said = capsys.readouterr()
-    assert "1 secret blacked out (lines " in said.err + said.out
+    assert "1 secret blacked out (line " in said.err + said.out
     assert run(["log", "--session", "agent:default:taken", "--redacted"]) == 0
     shown = capsys.readouterr().out
     assert "user_message  github-token:" in shown

@@ -19,6 +19,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in
 from tests.cli.program import ROOT
+from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import read
 from tests.tui.staged import Staged, asked, done, pruned, recorded, streamed
 
@@ -186,3 +187,11 @@ def test_on_a_pipe_a_memory_waits_for_somebody_who_can_be_asked(home: Path, tmp_
     assert "memory_proposed" in kinds
     assert "memory_decided" not in kinds
     assert "tool_refused" not in kinds
+
+
+def test_a_chat_whose_errors_go_elsewhere_says_why_it_is_no_app(tmp_path: Path) -> None:
+    terminal = OnTerminal(tmp_path, "chat", "--model", "local/guide", errors=subprocess.DEVNULL)
+    terminal.until(b"standard error")
+    terminal.type(b"/quit\n")
+    assert terminal.finish() == 0
+    assert b"\x1b[?1049h" not in terminal.seen

@@ -91,6 +91,10 @@ class Handoffs:
                 return isinstance(line.entry, HandoffReplayed)
         return False
 
+    def _to_come(self) -> int:
+        """Tokens of the newest handoff, unless it stands in the prompt already."""
+        return 0 if self._stands() else self._context.count(self.newest())
+
     def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
         """The steps from outside the window; a refusal is no accident of the turn."""
         context = self._context
@@ -103,8 +107,9 @@ class Handoffs:
         async def hand_over(_excess: int) -> Effect:
             try:
                 if self._is_fresh():
-                    return Effect(why="the newest handoff says the same")
-                return Effect(lines=(await self.write("window"),))
+                    return Effect(why="the newest handoff says the same", adds=self._to_come())
+                line = await self.write("window")
+                return Effect(lines=(line,), adds=self._to_come())
             except (ContinuityError, EntryNotSaved) as error:
                 return Effect(held=False, why=error.what)
 

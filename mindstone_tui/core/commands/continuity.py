@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.review import (
     reviewed_through,
 )
 from mindstone_tui.core.commands.registry import COMMANDS, command, wrong_use
+from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.entries.derived import HandoffWritten, SummaryJudged, TaskDone
 from mindstone_tui.core.errors import NotAllowed
@@ -67,12 +68,14 @@ async def compact(services: SessionServices, argument: str) -> AsyncIterator[Any
     outcome = services.modes.last_chain
     why = outcome.why if outcome is not None and outcome.why else ""
     only_recent = not why or "nothing but the newest" in why
-    text = (
-        "Nothing to compact: only recent exchanges are left."
-        if only_recent
-        else f"Nothing was compacted: {why}."
-    )
-    yield CommandPrinted(command="compact", text=text, ok=only_recent)
+    if NOTHING_TO_GAIN in why:
+        text = f"Nothing to gain: {NOTHING_TO_GAIN}. The window stays as it is, {before:,} tokens."
+    elif only_recent:
+        text = "Nothing to compact: only recent exchanges are left."
+    else:
+        text = f"Nothing was compacted: {why}."
+    ok = only_recent or NOTHING_TO_GAIN in why
+    yield CommandPrinted(command="compact", text=text, ok=ok)
 
 
 @command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))

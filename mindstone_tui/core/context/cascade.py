@@ -167,6 +167,8 @@ class Effect(Part):
     fidelity: float | None = None
     """The share of names, rules and open items of the originals that stand in what replaces them;
     None when nothing does."""
+    adds: int = 0
+    """Tokens that a later link of the chain will put into the prompt because of it."""
 
 
 Apply = Callable[[int], Awaitable[Effect]]

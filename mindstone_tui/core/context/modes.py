@@ -72,6 +72,9 @@ SUMMARIES: Final = 20
 """Percent of the usable room that summaries may take; the oldest then make place."""
 CARRIED: Final = 5
 """Percent of the usable room for rules of summaries that made place."""
+NOTHING_TO_GAIN: Final = "a summary and its handoff would take as much room as they free"
+_MARKER: Final = 60
+"""Tokens of the line that says what is out of the window, and of joints."""
 SHORTENED: Final = 4
 """Tool results that one cascade has a model shorten; the others are trimmed."""
 
@@ -84,6 +87,8 @@ class CompactionSteps:
         self.call = call
         self.usable = max(call.room.usable, 1)
         self.lines: list[Line] = []
+        self.beside: int | None = None
+        """Tokens that come into the head beside a summary; None where it need not gain anything."""
         settings = live.settings.context
         self.marks: Marks = budget.marks(call.room, settings, live.settings.zones)
         self.plan = CascadePlan(
@@ -235,6 +240,8 @@ class CompactionSteps:
         chosen = [unit for unit in units if unit.turn in turns]
         if not chosen:
             return Effect(held=False, why="there is nothing but the newest exchanges")
+        if not self._gains(chosen, self._summaries_that_stay(), ""):
+            return Effect(held=False, why=NOTHING_TO_GAIN)
         return await self._replace("conversation_compaction", chosen, 0)
 
     async def _delegate(self, _excess: int) -> Effect:
@@ -263,6 +270,8 @@ class CompactionSteps:
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
             outcome = self._as_stand_in(outcome, leaving)
         self.live.catch_up()
+        if not self._gains(leaving, staying, outcome.text):
+            return Effect(held=False, why=NOTHING_TO_GAIN, strategy=name, calls=outcome.calls)
         before = self.live.measure(self.call).total
         gone = tuple(
             departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
@@ -280,6 +289,32 @@ class CompactionSteps:
             calls=outcome.calls,
             fidelity=_kept_share(originals, entry.text),
         )
+
+    def _gains(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> bool:
+        """Whether the prompt gets shorter by a summary in place of exchanges, where it must.
+
+        Before and after are held against each other as they will be shown.
+        """
+        if self.beside is None:
+            return True
+        measured, fold = self.live.measure(self.call), self.live.fold
+        gone = {
+            line.seq
+            for unit in leaving
+            if unit.turn not in fold.state.pins
+            for line in unit.lines
+            if line.seq != unit.task
+        }
+        raw = sum(
+            piece.raw
+            for piece in measured.pieces
+            if piece.line is None or piece.line.seq not in gone
+        )
+        for seq, derived in zip(fold.derived_at, fold.derived, strict=True):
+            replaced = self.beside > 0 if seq == fold.state.handoff else seq not in staying
+            raw -= self.count(derived) + 1 if replaced else 0
+        raw += self.count(text) + _MARKER + self.beside
+        return round(raw * self.live.watch.factor(self.call.model)) < measured.total
 
     def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
         lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
@@ -435,12 +470,25 @@ class Modes:
             room.lines += await make_room(live, call)
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
-        """Compact now, whatever the mode and the marks say: the same chain, asked for by hand."""
+        """Compact now, whatever the mode and the marks say: the same chain, asked for by hand.
+
+        Unlike under pressure, a window that would not get smaller stays as it is.
+        """
         room = CompactionSteps(live, call, self.means.summarizer)
         room.lines += repair(live, call.turn)
+        room.beside = 0
+        outside = self._outside(room)
+        if hand_over := outside.get("handoff"):
+
+            async def weighed(excess: int) -> Effect:
+                effect = await hand_over(excess)
+                room.beside = effect.adds
+                return effect
+
+            outside["handoff"] = weighed
         absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         self.last_chain = await run_auto_compact(
-            {**absent, **self._outside(room), **room.steps()},
+            {**absent, **outside, **room.steps()},
             room.fullness,
             room.usable,
             room.plan,

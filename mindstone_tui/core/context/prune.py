@@ -21,7 +21,7 @@ from mindstone_tui.core.context.exchanges import (
     protect,
     rank_results,
 )
-from mindstone_tui.core.context.fold import single, turn_ranges
+from mindstone_tui.core.context.fold import single
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
@@ -112,6 +112,14 @@ def gaps(shown: Collection[int]) -> tuple[Span, ...]:
     return single(missing)
 
 
+def _turn_ranges(spans: Iterable[Span]) -> str:
+    """Runs as people write them: `2–35, 40`."""
+    return ", ".join(
+        str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
+        for span in spans
+    )
+
+
 def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
     """One line for the model: how much is out of its window, and how to get it."""
     if not outside.exchanges:
@@ -125,7 +133,7 @@ def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]
     if missing := gaps(shown):
         more = " and others" if len(missing) > _GAPS_SAID else ""
         parts.append(
-            f"Missing between what is shown: turns {turn_ranges(missing[:_GAPS_SAID])}{more}."
+            f"Missing between what is shown: turns {_turn_ranges(missing[:_GAPS_SAID])}{more}."
         )
     if "recall" in tools:
         parts.append("Search them with the recall tool; read_entry shows one by its id.")
@@ -227,9 +235,12 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += note_spike(live, call, tempo)
     lines += trim_over_share(live, call)
     lines += trim_results(live, call, marks)
-    lines += await _prune_if_due(live, call, marks, tempo)
+    pruned, held = await _prune_if_due(live, call, marks, tempo)
+    lines += pruned
     lines += await _emergency(live, call, marks)
     lines += cut_oversized(live, call, marks)
+    if held and (total := live.measure(call).total) > marks.ceiling:
+        lines += _blocked(live, call, "protected", held, total)
     refuse_if_over(live, call)
     return lines
 
@@ -365,12 +376,17 @@ def _trimmed(
     return [live.record(entry, call.turn)]
 
 
-async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+async def _prune_if_due(
+    live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
+) -> tuple[list[Line], list[int]]:
     """Prune when a mark asks for it; once more if the new measure still does.
 
-    After a prune nothing is anchored any more, so the estimate may be higher than it was.
+    After a prune nothing is anchored any more, so the estimate may be higher than it was. With the
+    lines come the turns whose protection kept the window above its ceiling; other steps may yet
+    bring it down.
     """
     lines: list[Line] = []
+    held: list[int] = []
     for _ in range(_ROUNDS):
         measured = live.measure(call)
         due = _due(live, call, marks, tempo)
@@ -384,10 +400,9 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
         lines += pruned.lines
         if not pruned.left:
             if not pruned.unproven and due.trigger == "ceiling":
-                waiting = [unit.turn for unit in units if unit.protected]
-                lines += _blocked(live, call, "protected", waiting, measured.total)
+                held = [unit.turn for unit in units if unit.protected]
             break
-    return lines
+    return lines, held
 
 
 class Due(msgspec.Struct, frozen=True):

@@ -99,8 +99,9 @@ _BOOKKEEPING: Final = (
 
 def _share_level(event: ev.ShareCrossed) -> str:
     """How full the share is, in words; results may take more than theirs before they act."""
-    over = event.after == "soft" and event.tokens > event.limit
-    return _SHARE_LEVELS["hard" if over else event.after]
+    if event.tokens <= event.limit:
+        return _SHARE_LEVELS[event.after]
+    return "fewer, still over their share" if event.after == "free" else _SHARE_LEVELS["hard"]
 
 
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
@@ -109,7 +110,27 @@ def is_bookkeeping(event: ev.AnyEvent) -> bool:
     return calm or isinstance(event, _BOOKKEEPING)
 
 
-def brief(event: ev.AnyEvent) -> str:
+def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
+    """Pieces of bookkeeping, each in a few words; of what only stands somewhere, where it stands.
+
+    A window that went yellow, red and yellow again is yellow now.
+    """
+    told: dict[tuple[object, ...], str] = {}
+    for event in events:
+        words = _brief(event)
+        match event:
+            case ev.ZoneChanged():
+                topic: tuple[object, ...] = (type(event),)
+            case ev.ShareCrossed(component=component):
+                topic = (type(event), component)
+            case _:
+                topic = (words,)
+        told.pop(topic, None)
+        told[topic] = words
+    return list(told.values())
+
+
+def _brief(event: ev.AnyEvent) -> str:
     """A piece of bookkeeping in two or three words, to stand beside others."""
     match event:
         case ev.ResultsTrimmed(results=results):
@@ -340,7 +361,7 @@ def _of_window(event: WindowEvent) -> EventLine:
             )
         case ev.ShareCrossed(component=component, after=after, tokens=used, limit=limit):
             name = component.replace("_", " ").capitalize()
-            fits = after == "free"
+            fits = after == "free" and used <= limit
             return EventLine(
                 sign="✓" if fits else "▪",
                 text=f"{name} {'back ' if fits else ''}{_share_level(event)} · "

@@ -7,7 +7,6 @@ what came back within the budget.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
 
@@ -23,32 +22,14 @@ from mindstone_tui.core.context.extract import (
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.health.probe_questions import question_about, question_of_request
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Statement, content_words, is_small_talk, prose, read
-from mindstone_tui.core.statements.cue import VERB
+from mindstone_tui.core.statements import StatementKind, is_small_talk, prose
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
 PROBES: Final = 20
 TOP: Final = 6
-_PARTS: Final = pattern_of(
-    r"[,;:.!?()…]+(?=\s|\Z)|\s[–—-]+\s"
-    r"|\b(?:must|should(?:n't)?|shall|is(?:n't)?|are(?:n't)?|was|were|do(?:es)?(?:n't)?|did|has"
-    r"|have"
-    r"|had|can(?:'t|not)?|could|will|won't|would|needs?|never|always|only|which|when|while|if"
-    r"|so|because|since|but|instead|and then|unless|until|please|make sure|ensure|remember"
-    r"|keep in mind|from now on|(?:you|we|they|i)(?:'(?:m|ll|ve|d|re))?|(?:it|there|that)(?:'s)?"
-    r"|let's|not|no|actually"
-    r"|decided|decide|prefer|want|also|really|now|still|just|to be|be)\b",
-    re.IGNORECASE,
-)
-"""Between these stands what a sentence is about."""
-_PHRASE_WORDS: Final = 7
-_PLAIN_VERB: Final = pattern_of(
-    r"(?:to |use |using |go with |going with |stick with |on |for |in |at |of |by |with |the |an? "
-    r"|my |our |your )+",
-    re.IGNORECASE,
-)
 _NAME: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
 _DISTINCT: Final = pattern_of(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
@@ -68,49 +49,19 @@ _SPOKEN: Final = 4
 """Words of a sentence in which a name is talked about."""
 _NAMES_SHARE: Final = 3
 """One question in so many may be after a name, where there is anything else to ask."""
-_NOTHING_BY_ITSELF: Final = frozenset(
-    [
-        "very",
-        "important",
-        "sure",
-        "necessary",
-        "possible",
-        "correct",
-        "right",
-        "wrong",
-        "locally",
-        "confident",
-        "much",
-        "good",
-        "bad",
-        "how",
-        "what",
-        "why",
-        "quick",
-        "quickly",
-        "fine",
-        "better",
-        "best",
-        "ready",
-        "next",
-        "again",
-        "yet",
-        "now",
-        "done",
-    ]
-)
-_ENDS_OPEN: Final = pattern_of(
-    r"(?: (?:yet|now|again|anymore|please|too|well|anyway|for|to|in))+\Z"
-)
-_DOUBLED: Final = frozenset(
-    ["cut", "get", "put", "run", "set", "stop", "commit", "drop", "skip", "plan", "log", "ship"]
-)
-_ORDER: Final = pattern_of(VERB)
-_TYPED: Final = pattern_of(r">>|&&|\||\$|=|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z")
 _MENTIONED: Final = 2
 """Turns in which a model must have used a name before it is asked for."""
 
 ProbeKind = Literal["rule", "correction", "decision", "open", "state", "path", "identifier"]
+_KINDS: Final[dict[StatementKind, ProbeKind]] = {
+    "rule": "rule",
+    "preference": "rule",
+    "memory": "rule",
+    "correction": "correction",
+    "decision": "decision",
+    "question": "open",
+    "commitment": "open",
+}
 
 
 class FidelityProbe(Part):
@@ -190,57 +141,17 @@ def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
 def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
     """What stands, asked for by what it is about."""
     for one in settled_in(talk).standing:
-        about = phrase(one.words)
-        if not about:
-            continue
-        kind, question = _question(one, about)
-        yield FidelityProbe(
-            kind=kind, query=question, expected=one.words, seq=one.line, turn=one.turn
-        )
-
-
-def _question(one: Statement, about: str) -> tuple[ProbeKind, str]:
-    match one.kind:
-        case "decision" if one.reason:
-            return "decision", f"Why did we choose {about}?"
-        case "decision":
-            return "decision", f"What did we decide about {_as_a_thing(about)}?"
-        case "correction":
-            return "correction", f"What is right about {about}?"
-        case "question":
-            return "open", f"What is still open about {about}?"
-        case "commitment" if _ORDER.fullmatch(about.partition(" ")[0].lower()):
-            return "open", f"Is this still to be done: {about}?"
-        case "commitment":
-            return "open", f"What is still to be done about {about}?"
-        case "memory":
-            return "rule", f"What should be remembered about {about}?"
-    return "rule", f"What is the rule about {_as_a_thing(about)}?"
-
-
-def _as_a_thing(about: str) -> str:
-    """An order as what it is about: "write code" as "writing code"."""
-    verb, _, rest = about.partition(" ")
-    if not rest or not _ORDER.fullmatch(verb.lower()):
-        return about
-    stem = verb[:-1] if verb.endswith("e") and not verb.endswith("ee") else verb
-    doubled = stem[-1] if verb.lower() in _DOUBLED else ""
-    return f"{stem}{doubled}ing {rest}"
-
-
-def phrase(words: str) -> str:
-    """What a sentence is about, in its own words, as somebody would name it in a question."""
-    said = read(words).core or words
-    for part in _PARTS.split(said.replace("`", "")):
-        bare = part.strip(" \"'*`-")
-        begun = _PLAIN_VERB.match(bare)
-        about = bare[begun.end() :] if begun and begun.end() < len(bare) else bare
-        said_of = [word for word in about.split() if "://" not in word and "@" not in word]
-        chosen = _ENDS_OPEN.sub("", " ".join(said_of[:_PHRASE_WORDS]))
-        telling = content_words(chosen.lower())
-        if any(len(word) > 3 and word not in _NOTHING_BY_ITSELF for word in telling):
-            return chosen
-    return ""
+        if one.kind == "commitment" and one.speaker != "user":
+            continue  # a model says what it does next all the time
+        question = question_about(one)
+        if question:
+            yield FidelityProbe(
+                kind=_KINDS[one.kind],
+                query=question,
+                expected=one.words,
+                seq=one.line,
+                turn=one.turn,
+            )
 
 
 def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
@@ -261,20 +172,14 @@ def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
         done = outcomes_in(one.words)
         if request is not None and done and not done[-1].endswith("…"):
             asked = next((each.text for each in prose(request.text)), "")
-            if (about := phrase(asked)) and _is_a_matter(about):
+            if question := question_of_request(asked):
                 yield FidelityProbe(
                     kind="state",
-                    query=f"What was done about this: {about}?",
+                    query=question,
                     expected=done[-1],
                     seq=one.seq,
                     turn=one.turn,
                 )
-
-
-def _is_a_matter(about: str) -> bool:
-    """Whether somebody would know what is meant: two telling words, and no command."""
-    telling = [one for one in content_words(about.lower()) if one not in _NOTHING_BY_ITSELF]
-    return len(telling) > 1 and not _TYPED.search(about)
 
 
 def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
@@ -291,8 +196,8 @@ def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
                 used.setdefault(_AT_HOME.sub("", name), []).append(one)
     alike: set[str] = set()
     for name, where in used.items():
-        pattern = _DIGITS.sub("#", name)
-        if pattern in alike or not _is_known(where):
+        pattern = _DIGITS.sub("#", name.rpartition("/")[2])
+        if pattern in alike or not _is_known(name, where):
             continue
         alike.add(pattern)  # of mod-16.zip, mod-28.zip and so on, one is enough
         short = name if name.count("/") <= 1 else "/".join(name.rsplit("/", 2)[1:])
@@ -305,10 +210,11 @@ def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
         )
 
 
-def _is_known(where: Sequence[SourceMessage]) -> bool:
-    """Whether the person used a name, or it came up again in a later turn."""
-    by_person = any(one.speaker == "user" for one in where)
-    return by_person or len({one.turn for one in where}) >= _MENTIONED
+def _is_known(name: str, where: Sequence[SourceMessage]) -> bool:
+    """Whether the person used a name; a file is known, too, that came up again in a later turn."""
+    if any(one.speaker == "user" for one in where):
+        return True
+    return ("/" in name or "." in name) and len({one.turn for one in where}) >= _MENTIONED
 
 
 def _talked_about(text: str) -> Iterator[tuple[str, str]]:

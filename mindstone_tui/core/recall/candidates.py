@@ -44,9 +44,13 @@ BACKGROUND: Final = 48
 USUAL_COSINE: Final = 0.1
 USUAL_CLOSENESS: Final = 0.2
 USUAL_OTHER: Final = 0.15
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
 ASKS_ITSELF: Final = 0.5
 """The share of its nearness across languages that a question keeps: all of them are alike."""
-"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+USUAL_CROWDING: Final = 0.1
+"""How near a passage that says something is to the others of its history."""
+CROWDED: Final = 1.0
+"""How much of what it is nearer than that is taken off its nearness across languages."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
 UNRELATED: Final = 0.35
@@ -375,10 +379,16 @@ class Gatherer:
         if look.across is not None:
             missing = [row for row, _, _ in found if row not in signals.other]
             signals.other |= look.across.vectors.cosines(look.across.asked, missing)
+            crowded = look.across.vectors.crowding(
+                len(look.across.asked), [row for row, _, _ in found if row in signals.other]
+            )
+            known = CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
             for row, _, passage in found:
                 if row in signals.other:
+                    nearer = crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING
                     kept = ASKS_ITSELF if only_asks(passage.text) else 1.0
-                    signals.other[row] = (signals.other[row] - look.ordinary) * kept
+                    near = signals.other[row] - look.ordinary - known * nearer
+                    signals.other[row] = near * kept
 
     def _closeness(self, look: _Look, found: Sequence[_Read]) -> dict[int, float]:
         """By row, how close it comes beyond what is usual; word by word it is kept in the look."""

@@ -203,7 +203,10 @@ def render(hit: Hit, session: str = "", *, whole: bool = False) -> str:
 def _speaker(passage: Passage) -> str:
     if passage.seq < 0 or not passage.about:
         return passage.speaker
-    return f"{passage.speaker} ({one_line(passage.about, _LONGEST_ABOUT)})"
+    about = passage.about
+    while about.startswith(f"{passage.speaker} "):  # a call is known by its tool's name, too
+        about = about[len(passage.speaker) + 1 :]
+    return f"{passage.speaker} ({one_line(about, _LONGEST_ABOUT)})"
 
 
 def inject(text: str, choice: Choice, vacancy: Vacancy, nonce: str) -> RecallInjected | None:

@@ -7,6 +7,7 @@ person that the question is about. Everything here is pure.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -40,7 +41,14 @@ TOGETHER_SHARE: Final = 0.45
 ALONE: Final = 0.575
 """Evidence from which one hit is enough, whatever stands beside it."""
 OTHER_FLOOR: Final = 0.58
-"""The same where question or hit is not English."""
+"""The same where question or hit is not English and history is long:"""
+LONG: Final = 150
+"""from so many passages on."""
+SHORTER: Final = 0.127
+"""The share of that floor that is taken off each time history is shorter by a factor of e: the
+best of few passages is seldom good by chance."""
+LOWEST: Final = 0.5
+"""The share of it that always stays."""
 WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
@@ -206,16 +214,15 @@ def judge(
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
     others = {item.passage.id for item in gathered.candidates if item.other is not None}
     missing = NEVER_MENTIONED if gathered.unknown else 0.0
-    fitting = {
-        hit.passage.id: persons.share(hit.passage) * (_strength(hit) - missing)
-        for hit in hits[:LOOKED_AT]
-        if persons.fits(hit.passage)
-    }
-    strength = max(
-        _in_floors([value for key, value in fitting.items() if key not in others], vectors=vectors),
-        *(value / OTHER_FLOOR for key, value in fitting.items() if key in others),
-        0.0,
-    )
+    ours: list[float] = []
+    theirs = [0.0]
+    for hit in (hit for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)):
+        value = persons.share(hit.passage) * (_strength(hit) - missing)
+        if hit.passage.id in others:
+            theirs.append(value / other_floor(gathered.passages))
+        else:
+            ours.append(value * (ASKED_THE_MODEL if _asks_the_model(hit.passage) else 1.0))
+    strength = max(_in_floors(ours, vectors=vectors), *theirs)
     strength *= gathered.asked / (gathered.asked + DOUBT)
     if gathered.matched is not None:
         unmet = gathered.matched.missing(hit.passage.id for hit in hits[:LOOKED_AT])
@@ -225,6 +232,12 @@ def judge(
     named = ", ".join(gathered.unknown)
     reason = f"History never mentions {named}." if named else NOTHING_CLOSE
     return Judgement(strength=max(strength, 0.0), reason=reason)
+
+
+def other_floor(passages: int) -> float:
+    """What evidence across languages must reach in a history of so many passages."""
+    shorter = math.log(LONG / max(min(passages, LONG), 1))
+    return OTHER_FLOOR * max(LOWEST, 1 - SHORTER * shorter)
 
 
 def silence(message: str, hits: Sequence[Hit], judged: Judgement) -> str:
@@ -275,6 +288,10 @@ def _applies(text: str, wanted: Collection[str]) -> bool:
 def evidence(hit: Hit) -> float:
     """What speaks for a hit in its own text."""
     return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
+
+
+def _asks_the_model(passage: Passage) -> bool:
+    return passage.speaker == "user" and only_asks(passage.text)
 
 
 def _in_floors(strengths: Sequence[float], *, vectors: bool) -> float:
@@ -336,8 +353,6 @@ class _Persons:
 
     def share(self, passage: Passage) -> float:
         """How much of a passage's evidence counts for the person who asks."""
-        if passage.speaker == "user" and only_asks(passage.text):
-            return ASKED_THE_MODEL
         return OF_THE_MODEL if self._of_oneself and passage.role == "assistant" else 1.0
 
     def about_others(self, candidates: Sequence[Candidate], weights: Weights) -> bool:

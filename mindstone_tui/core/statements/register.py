@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.clause import read
 from mindstone_tui.core.statements.content import topic
 from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
@@ -32,6 +33,7 @@ RECENT: Final = 8
 """Messages in which the sentence is looked for that a correction is about."""
 _READ: Final = 20_000
 """Characters of one message that are searched for it."""
+_PASTED_BEHIND: Final = pattern_of(r"(?:\.{2,}|…) *(?:~|\.{0,2}/)\S+\Z")
 SHARING: Final = 200
 """Newest statements with a word in common that a new one is compared with.
 
@@ -217,7 +219,8 @@ class _Standing:
 
 
 def _as_said(one: Statement) -> tuple[str, ...]:
-    return (one.kind, *one.words.casefold().split())
+    """What makes two statements one; a message sent again with a path pasted behind it is one."""
+    return (one.kind, *_PASTED_BEHIND.sub("", one.words.casefold()).rstrip(" .…!").split())
 
 
 def _words_of(one: Statement) -> set[str]:

@@ -12,13 +12,14 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.events.narrate import aside, brief, describe, is_bookkeeping, turn_cost
+from mindstone_tui.core.events.narrate import aside, describe, in_brief, is_bookkeeping, turn_cost
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.text import as_written, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import ExchangeEvents
 from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.markdown import GrowsQuietly, Prose
+from mindstone_tui.tui.widgets.growth import GrowsQuietly
+from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
 from mindstone_tui.tui.widgets.tool_call import ToolCall
 
@@ -96,8 +97,7 @@ class Bookkeeping(Fold):
         return _drawn(describe(self.events[0]))
 
     def title(self) -> Content:
-        words = list(dict.fromkeys(brief(event) for event in self.events))
-        return show.line(" · ".join(words), 300, "$muted")
+        return show.line(" · ".join(in_brief(self.events)), 300, "$muted")
 
     def body(self) -> Iterator[Widget]:
         lines = [_drawn(describe(event)) for event in self.events if len(self.events) > 1]

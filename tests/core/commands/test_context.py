@@ -164,6 +164,28 @@ async def test_compacting_says_the_prompts_own_numbers(home: Path, tmp_path: Pat
         assert stage.all(events.ContextReported)[-1].report.prompt.tokens == after
 
 
+@pytest.mark.parametrize("words", [1, 40, 120, 400])
+async def test_compacting_never_makes_the_window_larger(
+    home: Path, tmp_path: Path, words: int
+) -> None:
+    settle(home, keep_recent_tokens=100)
+    replies = [{"text": "It is written down now. " * words}] * 30
+    async with on_stage(home, model=script(tmp_path, *replies), context_window=64_000) as stage:
+        for number in range(6):
+            await stage.say(f"Never drop rule_{number} in src/part_{number}.py, please.")
+        before = stage.session.services.context.report().prompt.tokens
+        ended, said = await stage.run("/compact")
+        after = stage.session.services.context.report().prompt.tokens
+        assert ended.ok, said
+        if after == before:
+            assert said.startswith("Nothing to gain: "), said
+            assert f"stays as it is, {before:,} tokens" in said
+        else:
+            assert after < before
+            assert f"the prompt has {after:,} tokens, before {before:,}." in said
+        assert (after == before) == (words < 100)
+
+
 async def test_a_session_is_named_by_its_first_request_or_by_a_person(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("What are zones?")

@@ -265,6 +265,9 @@ def test_a_running_turn_that_does_not_fit_loses_its_oldest_results_first(home: P
     assert 4 <= len(whole) < 16
     assert whole == list(range(16 - len(whole), 16))
     assert all("found new" in text for text in shown[: 16 - len(whole)])
+    shortened = [plan for plan in plans if "tool_results_trimmed" in kinds(plan)]
+    assert shortened
+    assert not any("context_prune_blocked" in kinds(plan) for plan in shortened)
 
 
 def test_a_trim_frees_so_much_that_the_next_is_far_away(home: Path) -> None:

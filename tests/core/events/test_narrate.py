@@ -16,11 +16,13 @@ from mindstone_tui.cli.history import _print
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
+from mindstone_tui.core.entries.base import ShareLevel, Zone
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import (
     aside,
     describe,
     describe_line,
+    in_brief,
     is_bookkeeping,
     turn_names,
 )
@@ -79,6 +81,40 @@ def test_a_sensitive_memory_says_so_where_it_is_proposed() -> None:
     line = describe(health)
     assert line is not None
     assert line.text == "New memory proposed: memory/x.md (holds something about health)"
+
+
+@pytest.mark.parametrize(
+    ("after", "used", "text", "sign"),
+    [
+        ("free", 1_400, "Tool results back within their share · 1.4k of 1.5k tokens", "✓"),
+        ("free", 5_000, "Tool results fewer, still over their share · 5.0k of 1.5k tokens", "▪"),
+        ("soft", 1_400, "Tool results near their share · 1.4k of 1.5k tokens", "▪"),
+        ("soft", 6_600, "Tool results over their share · 6.6k of 1.5k tokens", "▪"),
+    ],
+)
+def test_a_share_is_called_within_only_where_it_is(
+    after: ShareLevel, used: int, text: str, sign: str
+) -> None:
+    told = describe(
+        ev.ShareCrossed(
+            turn=1, component="tool_results", before="hard", after=after, tokens=used, limit=1_500
+        )
+    )
+    assert (told.text, told.sign) == (text, sign)
+
+
+def test_bookkeeping_in_brief_says_where_the_window_stands_now() -> None:
+    zones: tuple[tuple[Zone, Zone], ...] = (
+        ("green", "yellow"),
+        ("yellow", "red"),
+        ("red", "green"),
+    )
+    moved = [ev.ZoneChanged(turn=1, before=a, after=b, utilization=0.5) for a, b in zones]
+    saved = ev.CheckpointSaved(turn=1, version=1, path="c")
+    assert in_brief([*moved[:2], saved, moved[2]]) == [
+        "checkpoint 1 saved",
+        "the window is green now",
+    ]
 
 
 def test_an_entry_of_a_later_version_and_a_damaged_line_have_words() -> None:

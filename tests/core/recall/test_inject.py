@@ -101,9 +101,9 @@ def test_a_correction_and_what_it_corrects_are_marked() -> None:
 
 
 def test_the_call_of_a_tool_is_shown_in_a_few_words() -> None:
-    result = said("ok", 4, role="tool", speaker="shell", about="shell " + "x" * 300)
+    result = said("ok", 4, role="tool", speaker="shell", about="shell shell " + "x" * 300)
     heading = render(Hit(passage=result, score=1.0, parts={}, text="ok"), "agent:default:main")
-    assert heading.startswith("[#4 · 1 January 2026 · shell (shell xxx")
+    assert heading.startswith("[#4 · 1 January 2026 · shell (xxx")
     assert len(heading) < 90
 
 

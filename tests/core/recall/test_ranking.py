@@ -316,6 +316,17 @@ def test_what_repeats_an_earlier_hit_goes_further_down() -> None:
     assert seqs(rank(read_question("ledger backup"), items, count=3)) == [9, 4, 1]
 
 
+def test_of_what_one_said_twice_the_last_keeps_the_place() -> None:
+    text = "The nightly backup of the ledger runs at two in the morning."
+    items = [
+        candidate(text, 1, words=1.2),
+        candidate(text, 9, words=1.1),
+        candidate(text, 12, words=1.0, role="assistant", speaker="assistant"),
+        candidate("The ledger backup takes an hour.", 4, words=0.8),
+    ]
+    assert seqs(rank(read_question("ledger backup"), items, count=4)) == [9, 4, 1, 12]
+
+
 def test_pins_and_kinds_weigh_in() -> None:
     items = [
         candidate("tabs please", 1, words=0.8, kind="journal"),

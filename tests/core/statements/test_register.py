@@ -215,3 +215,11 @@ def test_a_register_survives_being_written_down(said: list[Utterance]) -> None:
 def test_a_register_is_read_by_kind() -> None:
     register = settle(told("Never push to main.", "I prefer short answers.", "Let's use SQLite."))
     assert [one.kind for one in register.of("decision", "rule")] == ["rule", "decision"]
+
+
+def test_a_message_sent_again_with_a_path_behind_it_says_nothing_new() -> None:
+    said = "We're not using any plugins.. this is the phase in which we only look around.."
+    register = settled(said, f"{said}~/.agent-skills")
+    assert [one.words for one in register.standing] == [said]
+    both = ("Never touch the files in ~/a.", "Never touch the files in ~/b.")
+    assert [one.words for one in settled(*both).standing] == list(both)
