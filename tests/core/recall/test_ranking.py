@@ -141,15 +141,16 @@ def test_what_the_named_person_said_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "label"),
+    ("question", "role", "speaker"),
     [
-        ("Which user roles are there?", {"role": "user", "speaker": "user"}),
-        ("What does the assistant role do?", {"role": "assistant", "speaker": "assistant"}),
-        ("Which task is open?", {"role": "system", "speaker": "task"}),
+        ("Which user roles are there?", "user", "user"),
+        ("What does the assistant role do?", "assistant", "assistant"),
+        ("Which task is open?", "system", "task"),
     ],
 )
-def test_a_word_that_labels_a_speaker_names_nobody(question: str, label: dict[str, str]) -> None:
-    hits = rank(read_question(question), [candidate("teal", 1, **label)], count=1)
+def test_a_word_that_labels_a_speaker_names_nobody(question: str, role: str, speaker: str) -> None:
+    items = [candidate("teal", 1, role=role, speaker=speaker)]
+    hits = rank(read_question(question), items, count=1)
     assert "speaker" not in hits[0].parts
 
 
