@@ -99,6 +99,8 @@ def restates(
     correcting sentence that the older one must have, where that is more than usual."""
     if ours.isdisjoint(theirs) or ours == theirs:
         return False
+    if not (_VALUE.search(old.text) or has_news(new.text)):  # Most messages: no closer look.
+        return False
     if not _values(_GIVEN_UP, new.text).isdisjoint(theirs):
         return True
     only_ours, only_theirs = ours - theirs, theirs - ours
