@@ -126,7 +126,6 @@ class Printed(Static):
 class ExchangeView(Vertical, GrowsQuietly):
     """A question, what it set off, and the answer."""
 
-    BLANK = True  # nothing but its children is to be seen of it
     DEFAULT_CSS = """
     ExchangeView { width: 1fr; height: auto; }
     """
