@@ -202,11 +202,13 @@ class HomeSetup:
         new = NewKey(provider=provider, secret=secret, model=model, base_url=base_url)
         return await add_key(self._home, os.environ, new)
 
-    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+    async def fetch(
+        self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
+    ) -> str:
         """Download a model; returns its name."""
         from mindstone_tui.core.session.downloads import fetch_model
 
-        await fetch_model(self._home, os.environ, name, progress)
+        await fetch_model(self._home, os.environ, name, progress, tell)
         return name
 
     async def sample(self) -> str:

@@ -170,7 +170,7 @@ def _fetch(home: Places, full: str) -> None:
     )
     hint(f"Downloading {full}, {megabytes(size)}. Ctrl-C stops; the next try continues.")
     with Progress("download", size, in_bytes=True) as bar:
-        path = asyncio.run(fetch_model(home, os.environ, full, bar.at))
+        path = asyncio.run(fetch_model(home, os.environ, full, bar.at, bar.remark))
     say(f"{full} is ready: {path}")
     hint(f"To let it answer by default: mindstone config set models.default {full}")
 

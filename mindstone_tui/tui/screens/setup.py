@@ -145,9 +145,9 @@ class FetchScreen(ModalScreen[str]):
     @work(exclusive=True, group="fetch")
     async def _fetch(self) -> None:
         self._fetching = True
-        self._say("Downloading… Esc stops; the next try continues.")
+        self._say(f"Downloading… {_STOPS}")
         try:
-            name = await self._setup.fetch(self._model.name, self._progress)
+            name = await self._setup.fetch(self._model.name, self._progress, self._tell)
         except MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Enter tries again.", "$error")
         else:
@@ -158,10 +158,14 @@ class FetchScreen(ModalScreen[str]):
     def _progress(self, done: int, total: int) -> None:
         self.query_one(ProgressBar).update(progress=done, total=total)
 
+    def _tell(self, sentence: str) -> None:
+        self._say(f"{sentence} {_STOPS}")
+
     def _say(self, text: str, style: str = "$muted") -> None:
         self.query_one("#note", Static).update(show.text(text, style))
 
 
+_STOPS: Final = "Esc stops; the next try continues."
 _ABOUT: Final = (
     "It runs here, without a network and for nothing, and "
     "needs about {memory} of memory. It {note}. Its hash is checked before it is used."

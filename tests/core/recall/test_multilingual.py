@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.recall.index import InMemoryIndex
 from mindstone_tui.core.recall.multilingual import (
     FILES,
     MultilingualModel,
     carried_files,
     open_multilingual,
 )
-from tests.bench.bench_languages import corpus, history, hit_at_1
+from mindstone_tui.core.recall.store import IndexMark
+from tests.bench.bench_languages import corpus, history, hit_at_1, spoken
+from tests.core.recall.talk import said
 from tests.core.recall.test_language_vectors import EnglishModel
 
 installed = pytest.mark.skipif(
@@ -55,6 +58,19 @@ def test_a_question_finds_its_answer_in_its_own_language_and_in_another(
     german = history(facts["de"], EnglishModel(model), between=1)
     assert hit_at_1(german, facts["de"]) >= 0.8
     assert hit_at_1(german, facts["ja"][:10]) >= 0.7
+
+
+@installed
+def test_the_one_note_there_is_comes_back_for_a_question_in_another_language(
+    model: MultilingualModel,
+) -> None:
+    note = "The dentist moved my appointment to Thursday at half past nine."
+    index = InMemoryIndex(EnglishModel(model))
+    index.add([said(note, source_id="dentist")], IndexMark(1, ""))
+    assert spoken(index, "Wann werden meine Zähne untersucht?") == ["dentist"]
+    assert spoken(index, "Quand dois-je faire examiner mes dents ?") == ["dentist"]
+    assert spoken(index, "Wie heißt unser Vermieter?") == []
+    assert spoken(index, "Danke, das hilft mir sehr!") == []
 
 
 @installed

@@ -22,11 +22,14 @@ from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
     ASKS_NOTHING,
+    LOWEST,
     NAMES_NOTHING,
     NOTHING_CLOSE,
     NOTHING_THERE,
     OF_THE_MODEL,
+    OTHER_FLOOR,
     intent_of,
+    other_floor,
     silence,
     specifics,
     worth_injecting,
@@ -227,6 +230,13 @@ def test_an_instruction_gets_something_only_for_what_it_names(tmp_path: Path) ->
     assert (
         reason(index.search("Restart the staging host db7.example which listens on 8443.", 5)) == ""
     )
+
+
+def test_the_shorter_history_is_the_less_other_languages_have_to_prove() -> None:
+    floors = [other_floor(passages) for passages in (0, 1, 4, 20, 100, 150, 10_000)]
+    assert floors == sorted(floors)
+    assert floors[0] == LOWEST * OTHER_FLOOR
+    assert floors[-2] == floors[-1] == OTHER_FLOOR
 
 
 def test_an_empty_history_says_so(tmp_path: Path) -> None:

@@ -288,7 +288,9 @@ def recalled(
 ) -> Iterator[tuple[Planted, tuple[RecalledPassage, ...] | None]]:
     """What each question about something planted was given; None where it was still in view."""
     lines = read(places)
-    given = {line.turn: line.entry for line in lines if isinstance(line.entry, RecallInjected)}
+    with History(places) as history:
+        whole = [history.whole(line) for line in lines if isinstance(line.entry, RecallInjected)]
+    given = {line.turn: line.entry for line in whole if isinstance(line.entry, RecallInjected)}
     for number, turn in enumerate(story.turns, start=1):
         if turn.asks is not None:
             plan = next(line for line in lines if line.turn == number and _is_request(line))
