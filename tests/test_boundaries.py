@@ -56,7 +56,7 @@ def test_the_lowest_layer_loads_nothing_heavy() -> None:
 def test_the_app_is_drawn_before_recall_and_its_libraries_are_loaded() -> None:
     loaded = _loaded_by(
         """
-import asyncio
+import asyncio, sys
 from pathlib import Path
 from mindstone_tui.cli.app_host import host_for
 from mindstone_tui.core.config.settings import Settings
@@ -71,6 +71,8 @@ async def draw():
     around = host_for(home, Settings(), "agent:default:main", Path("nowhere"))
     async with MindstoneApp(never, around).run_test() as pilot:
         await pilot.pause()
+        waits = {"mindstone_tui.core.events", "mindstone_tui.core.transcript"} & sys.modules.keys()
+        assert not waits, waits
 
 asyncio.run(draw())
 """

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, overload
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.filters import SessionFilter
-from mindstone_tui.core.session.profile import facts_of, list_described, whose_and_where
-from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.colours import palette_of
-from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import (
     AppHost,
     Browse,
@@ -30,6 +26,7 @@ from mindstone_tui.tui.host import (
 if TYPE_CHECKING:
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.session.downloads import Download
+    from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.session.model_list import Availability
 
 
@@ -106,6 +103,8 @@ class HomeLibrary:
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
         """Every session that is meant, newest first."""
+        from mindstone_tui.core.session.profile import facts_of, list_described
+
         await asyncio.to_thread(self._fetch_news)
         found = await asyncio.to_thread(list_described, self._home, wanted)
         return [
@@ -122,6 +121,7 @@ class HomeLibrary:
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
+        from mindstone_tui.core.session.profile import whose_and_where
         from mindstone_tui.core.session.search import search_everywhere
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
@@ -153,6 +153,9 @@ class HomeLibrary:
 
     def browse(self, key: str) -> Browse:
         """One session's history."""
+        from mindstone_tui.core.transcript import History
+        from mindstone_tui.tui.history import HistoryBrowse
+
         self._fetch_news(key)
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
 
@@ -242,6 +245,7 @@ def _choice(model: Download) -> DownloadChoice:
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
     from mindstone_tui.core.replay.playback import Replay, playable
+    from mindstone_tui.core.transcript import History
 
     history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
     # A long session takes a moment to be looked through.

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindstone_tui.api import connect
-from mindstone_tui.cli.options import ProfileOption, SessionOption, places, session_key
-from mindstone_tui.cli.run import FolderOption, ModelOption, WindowOption, working_folder
+from mindstone_tui.cli.options import (
+    FolderOption,
+    ModelOption,
+    ProfileOption,
+    SessionOption,
+    WindowOption,
+    places,
+    session_key,
+    working_folder,
+)
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.events import Conversation
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.tui.host import AppHost, OpenConversation
 
 
@@ -107,6 +114,8 @@ def chat(
         )
 
     async def open_conversation(name: str) -> Conversation:
+        from mindstone_tui.api import connect  # the first picture does not wait for it
+
         return await connect(
             name or str(key),
             channel="cli" if plain else "tui",

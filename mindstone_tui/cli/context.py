@@ -9,13 +9,14 @@ import typer
 
 from mindstone_tui.cli.options import (
     JsonOption,
+    ModelOption,
     ProfileOption,
     SessionOption,
+    WindowOption,
     places,
     session_to_read,
 )
 from mindstone_tui.cli.output import say, say_json
-from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
 from mindstone_tui.core.session.read_only import Look, look_at

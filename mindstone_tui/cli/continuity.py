@@ -12,9 +12,15 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.api import connect
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_to_read
+from mindstone_tui.cli.options import (
+    JsonOption,
+    ModelOption,
+    SessionOption,
+    WindowOption,
+    places,
+    session_to_read,
+)
 from mindstone_tui.cli.output import complain, hint, say, say_json
-from mindstone_tui.cli.run import ModelOption, WindowOption
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.patterns import pattern_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -32,6 +33,23 @@ SessionOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", metavar="NAME", help="Model to use for this command.")
+]
+WindowOption = Annotated[
+    int,
+    typer.Option(
+        "--context-window",
+        metavar="TOKENS",
+        min=0,
+        help="The model's context window; 0 uses the known size.",
+    ),
+]
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Folder for the tools; the current one by default."),
+]
 
 ProgramOption = Annotated[
     str,
@@ -77,6 +95,14 @@ FileFilterOption = Annotated[
 def places() -> Places:
     """Where this user's files live."""
     return Places.resolve(os.environ)
+
+
+def working_folder(named: Path | None) -> Path:
+    """The folder the tools work in."""
+    folder = (named or Path.cwd()).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
+    return folder
 
 
 def session_key(option: str) -> SessionKey:

@@ -11,7 +11,15 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli.options import JsonOption, ProfileOption, SessionOption
+from mindstone_tui.cli.options import (
+    FolderOption,
+    JsonOption,
+    ModelOption,
+    ProfileOption,
+    SessionOption,
+    WindowOption,
+    working_folder,
+)
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
@@ -21,23 +29,6 @@ from mindstone_tui.core.signals import on_ending
 
 Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
-ModelOption = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="Model to use for this command.")
-]
-WindowOption = Annotated[
-    int,
-    typer.Option(
-        "--context-window",
-        metavar="TOKENS",
-        min=0,
-        help="The model's context window; 0 uses the known size.",
-    ),
-]
-
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Folder for the tools; the current one by default."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -97,14 +88,6 @@ def run(
         follow=False,
     )
     raise typer.Exit(asyncio.run(_take(opening, text, image or [], timeout, show)))
-
-
-def working_folder(named: Path | None) -> Path:
-    """The folder the tools work in."""
-    folder = (named or Path.cwd()).expanduser().absolute()
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
-    return folder
 
 
 def _prompt(argument: str) -> str:

@@ -51,8 +51,9 @@ _UNSEEN_RUN = pattern_of(rf"[{_UNSEEN}]+")
 
 def for_terminal(text: str) -> str:
     """The text as a terminal may show it: no control byte but line feed and tab, nothing hidden."""
-    pattern = _FOREIGN_ASCII if text.isascii() else _FOREIGN
-    return pattern.sub(_tame, text)
+    if text.isascii():
+        return text if text.isprintable() else _FOREIGN_ASCII.sub(_tame, text)
+    return _FOREIGN.sub(_tame, text)
 
 
 def one_line(text: str, limit: int = 120) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on, work
 from textual.app import App, SystemCommand
@@ -23,7 +23,6 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.events import Conversation, MemoryProposed
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
@@ -39,19 +38,27 @@ from mindstone_tui.tui.screens.messages import (
     TurnFinished,
     WindowMeasured,
 )
-from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
+    from textual.types import CSSPathType
+
+    from mindstone_tui.core.events import Conversation, MemoryProposed
     from mindstone_tui.tui.navigation import Navigator
     from mindstone_tui.tui.screens.replay import OpenReplay
+    from mindstone_tui.tui.widgets.markdown import Prose
+
+
+_HERE: Final = Path(__file__).parent
+_FIRST: Final = _HERE / "chat.tcss"
+_REST: Final = _HERE / "mindstone.tcss"
 
 
 class MindstoneApp(App[int]):
     """MindStone in a terminal."""
 
     TITLE = "MindStone"
-    CSS_PATH = Path(__file__).parent / "mindstone.tcss"
+    CSS_PATH: ClassVar[CSSPathType | None] = _FIRST
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
     ]
@@ -60,12 +67,14 @@ class MindstoneApp(App[int]):
         self.host = host
         super().__init__()
         self._limit_colours()
-        self.chat = ChatScreen(open_conversation, host)
+        self._open_conversation = open_conversation
+        self.chat = ChatScreen(self._open_styled, host)
         self._left = ""
         """The session that was on the screen when the app was left."""
         self.proposals: list[MemoryProposed] = []
         """Proposed memories waiting for a decision."""
-        found, wanted = self.list_themes(), host.settings.theme
+        wanted = host.settings.theme
+        found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
         self._theme_refused = "" if usable else themes.refusal(wanted, found)
         self.theme = wanted if usable else "basalt"
@@ -85,11 +94,26 @@ class MindstoneApp(App[int]):
         """Opens the other screens; loaded on first use, so that the first paint is quick."""
         from mindstone_tui.tui.navigation import Navigator
 
+        self._read_styles()
         return Navigator(self)
+
+    def _read_styles(self) -> None:
+        """Read the styles that the first paint did not wait for: nothing in it has any of them."""
+        if not self.stylesheet.has_source(str(_REST)):
+            self.stylesheet.read(_REST)
+            self.stylesheet.parse()
+            for screen in self.screen_stack[1:]:  # somebody was quicker
+                self.stylesheet.update(screen)
+
+    async def _open_styled(self, key: str) -> Conversation:
+        self._read_styles()
+        return await self._open_conversation(key)
 
     def list_themes(self) -> themes.Listed:
         """Read the theme files again."""
-        found = themes.find(themes.shipped(), self.host.user_themes)
+        return self._offer(themes.find(themes.shipped(), self.host.user_themes))
+
+    def _offer(self, found: themes.Listed) -> themes.Listed:
         for theme in found.themes.values():
             self.register_theme(theme)
         return found
@@ -232,12 +256,12 @@ class MindstoneApp(App[int]):
         if text := self.screen.get_selected_text():
             self.copied(text)
 
-    @on(Prose.CodeClicked)
-    def _copy_code(self, event: Prose.CodeClicked) -> None:
+    # Named as Textual looks for them: no answer is there to be clicked at first.
+
+    def on_prose_code_clicked(self, event: Prose.CodeClicked) -> None:
         self.copied(event.code)
 
-    @on(Prose.LinkClicked)
-    def _copy_address(self, event: Prose.LinkClicked) -> None:
+    def on_prose_link_clicked(self, event: Prose.LinkClicked) -> None:
         # Opening an address that a model wrote is a person's own step.
         self.copied(event.href)
 
@@ -297,6 +321,8 @@ async def _no_conversation(_key: str) -> Conversation:
 
 class ReplayApp(MindstoneApp):
     """Shows one recording; leaving it quits the app."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = [_FIRST, _REST]
 
     def __init__(self, open_replay: OpenReplay, host: AppHost) -> None:
         # Playing a recording needs libraries that a live chat must not wait for.

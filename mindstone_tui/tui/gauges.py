@@ -6,14 +6,17 @@ The zone is always written as a word; colour only repeats it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.window import Component
-from mindstone_tui.core.events import ContextReport
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.entries.window import Component
+    from mindstone_tui.core.events import ContextReport
 
 NAMES = {
     "system_prompt": "system",

@@ -10,24 +10,24 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.config.settings import TuiSettings
-from mindstone_tui.core.events import Conversation
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.colours import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.transcript.reader import Damaged
 
 
-OpenConversation = Callable[[str], Awaitable[Conversation]]
+OpenConversation: TypeAlias = "Callable[[str], Awaitable[Conversation]]"
 """Open a session by its key; an empty key is the one the program was started on."""
 
 

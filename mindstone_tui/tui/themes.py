@@ -6,6 +6,7 @@ read again each time the list is shown, so an edited file counts at once.
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -83,6 +84,19 @@ def find(*folders: Path | None) -> Listed:
         else:
             listed.themes[theme.name] = theme
     return listed
+
+
+def find_named(name: str, shipped: Path, own: Path | None) -> Listed:
+    """A theme by its name, with as little reading as that takes; all themes if there is none.
+
+    The user's files are all read, because any of them may bear the name; ours are named as their
+    files are.
+    """
+    listed = find(own)
+    if name not in listed.themes and name.isidentifier():
+        with contextlib.suppress(ThemeProblem):
+            listed.themes[name] = load(shipped / f"{name}.toml")
+    return listed if name in listed.themes else find(shipped, own)
 
 
 def refusal(name: str, found: Listed) -> str:

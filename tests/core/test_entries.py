@@ -28,6 +28,7 @@ from mindstone_tui.core.entries import (
 )
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.line import GENESIS, RESERVED, encode_body, hash_matches, seal
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from tests.core.specimens import GOLDEN, specimens
@@ -52,7 +53,10 @@ def _line(body: bytes, **more: object) -> bytes:
 def test_a_specimen_of_each_kind_is_read_back_equal(kind: str) -> None:
     entry = specimens()[kind]
     line = decode_line(_line(encode_body(entry)))
-    assert line.entry == entry
+    read = line.entry
+    if isinstance(read, PromptPlanned) and isinstance(entry, PromptPlanned):
+        read = read.completed(entry)  # it leaves to another plan what is the same there
+    assert read == entry
     assert line.kind == kind
     assert hash_matches(line.raw, line.hash)
 

@@ -9,6 +9,7 @@ import pytest
 from rich.segment import Segment
 from textual.color import Color
 
+from mindstone_tui.core import events as ev
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.colours import Palette, palette_of
@@ -16,7 +17,7 @@ from mindstone_tui.tui.host import AppHost
 from mindstone_tui.tui.screens.choose import ChooseScreen
 from tests.tui.scenes import WISH
 from tests.tui.shelf import Shelf
-from tests.tui.staged import around, reported, said, settle, staged, until
+from tests.tui.staged import Staged, around, ready, reported, said, settle, staged, until
 
 SHIPPED = themes.find(themes.shipped())
 
@@ -62,6 +63,17 @@ def test_the_zones_of_the_colour_blind_theme_differ_in_lightness() -> None:
     ]
     assert light == sorted(light, reverse=True)
     assert light[0] - light[-1] > 0.2
+
+
+def test_a_theme_by_its_name_is_the_one_that_a_look_at_all_of_them_finds(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("name = 'chalk'\nprimary = '#ff8800'")
+    (tmp_path / "moss.toml").write_text("primary = 'blurple'")
+    for own in (None, tmp_path):
+        everything = themes.find(themes.shipped(), own)
+        for name in (*everything.themes, "moss", "../basalt", "no such theme", ""):
+            found = themes.find_named(name, themes.shipped(), own)
+            assert found.themes.get(name) == everything.themes.get(name)
+            assert themes.refusal(name, found) == themes.refusal(name, everything)
 
 
 def test_one_colour_is_enough_for_a_theme() -> None:
@@ -255,3 +267,31 @@ def test_a_style_sheet_is_parsed_once_under_each_theme() -> None:
     red.reparse()
     assert red.rules[0] is again.rules[0]
     assert again.rules[0].styles.color == Color.parse("red")
+
+
+@pytest.mark.parametrize("palette", ["full", "none"])
+async def test_nothing_in_the_first_picture_waits_for_the_rest_of_the_styles(
+    palette: Palette,
+) -> None:
+    given = msgspec.structs.replace(around(), palette=palette)
+    seen: list[dict[str, object]] = []
+
+    def styles() -> dict[str, object]:
+        return {
+            f"{node!r} {part}": dict(each.get_rules())
+            for node in app.screen.walk_children(with_self=True)
+            for part, each in {"": node.styles.base, **node._component_styles}.items()
+        }
+
+    async def open_conversation(key: str) -> ev.Conversation:
+        seen.append(styles())
+        app.stylesheet.update(app.screen)
+        seen.append(styles())
+        return Staged([ready()])
+
+    app = MindstoneApp(open_conversation, given)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(seen) == 2)
+    first, whole = seen
+    assert len(first) > 20
+    assert first == whole

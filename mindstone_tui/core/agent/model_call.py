@@ -15,10 +15,10 @@ from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.window_view import Target
 from mindstone_tui.core.entries import Entry, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
+    AnswerUsage,
     AssistantMessage,
     AssistantPartial,
     ModelFailed,
-    UsageReported,
 )
 from mindstone_tui.core.errors import ProviderError
 from mindstone_tui.core.providers.base import (
@@ -82,19 +82,11 @@ class ModelCall:
             raise
         self._count()
 
-    def answer(self) -> tuple[AssistantMessage, UsageReported]:
-        """The whole answer and what it took, which belong together on disk."""
+    def answer(self) -> tuple[AssistantMessage, AnswerUsage]:
+        """The whole answer with what it took, which is also there by itself."""
         usage, by = self._usage()
-        message = AssistantMessage(
-            text=self._gathering.text,
-            model=self._model,
-            calls=self._gathering.calls,
-            thinking=self._gathering.thinking,
-            finish=self.finished.reason,
-        )
-        report = UsageReported(
+        report = AnswerUsage(
             call=self._call,
-            model=self._model,
             usage=usage,
             by=by,
             served=self.finished.model if self.finished.model != self._model else "",
@@ -102,6 +94,14 @@ class ModelCall:
             first_token=round(self._first, 3),
             retries=self._retries,
             position=self._context.position,
+        )
+        message = AssistantMessage(
+            text=self._gathering.text,
+            model=self._model,
+            calls=self._gathering.calls,
+            thinking=self._gathering.thinking,
+            finish=self.finished.reason,
+            reported=report,
         )
         return message, report
 

@@ -115,7 +115,7 @@ async def _use(
 
 
 def _understood(context: TurnContext, turn: int, call: ToolCall) -> _Call | events.AnyEvent:
-    """The call, recorded, or its result where it cannot be run at all."""
+    """The call, or its result where it cannot be run at all."""
     tool = context.offer.find(call.name)
     if tool is None:
         known = ", ".join(sorted(context.tools)) or "none"
@@ -133,17 +133,6 @@ def _understood(context: TurnContext, turn: int, call: ToolCall) -> _Call | even
         why = error.sentence
         failed = ToolResult(text=why, status="error", finding=one_line(f"{subject}: {why}", 160))
         return _returned(context, turn, call, failed, shown=subject)
-    context.window.record(
-        ToolCalled(
-            call=call.id,
-            name=tool.name,
-            shown=approval.shown,
-            digest=approval.digest,
-            risk=tool.risk,
-            understood=approval.understood,
-        ),
-        turn,
-    )
     return _Call(tool, approval, where)
 
 
@@ -157,14 +146,26 @@ async def _permit(
 ) -> AsyncIterator[events.AnyEvent]:
     """Ask loop detection, the rules, hooks and a person, in this order; what holds is recorded.
 
-    `permitted` gets the call as it may be run, or nothing.
+    The call itself is recorded first. `permitted` gets it as it may be run, or nothing.
     """
     tool, approval = wanted.tool, wanted.approval
-    if tool.risk != "client" and (circle := watch.why_not(call)) is not None:
+    circle = watch.why_not(call) if tool.risk != "client" else None
+    decision = context.permissions.decide(tool, approval)
+    only_looks = (
+        circle is None
+        and (decision.verdict, decision.by) == ("allow", "read-only tool")
+        and not context.hooks.wanted("PreToolUse", tool.name)
+    )
+    called = _called(call, wanted, approved=decision.by if only_looks else "")
+    context.window.record(called, turn)
+    if only_looks:
+        confined = context.permissions.confine(decision, wanted.where)
+        permitted.append(msgspec.structs.replace(wanted, where=confined))
+        return
+    if circle is not None:
         why = f"Not run again: {circle}."
         yield _refused(context, turn, call, "loop detection", why, approval.shown)
         return
-    decision = context.permissions.decide(tool, approval)
     if decision.verdict == "refuse":
         yield _refused(context, turn, call, "policy", decision.reason, approval.shown)
         return
@@ -263,6 +264,19 @@ async def question_about(
 def _written(question: events.ToolAsked) -> ToolAsked:
     asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
     return ToolAsked(**asked)
+
+
+def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:
+    tool, approval = wanted.tool, wanted.approval
+    return ToolCalled(
+        call=call.id,
+        name=tool.name,
+        shown=approval.shown,
+        digest=approval.digest,
+        risk=tool.risk,
+        understood=approval.understood,
+        approved=approved,
+    )
 
 
 def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:

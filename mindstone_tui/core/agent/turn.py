@@ -130,6 +130,8 @@ class _Turn:
         self._tools = 0
         self._spent = Usage()
         self._tail: tuple[int, ...] = ()
+        self._asked_at: int | None = None
+        """The line of the message."""
         self._watch = LoopWatch()
         self._asking: ModelCall | None = None
         self._asked: tuple[ToolCall, ...] = ()
@@ -150,6 +152,7 @@ class _Turn:
         begun = [TurnStarted(origin=origin), said, *beside]
         asked = context.window.record_all(begun, turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
+        self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
         for notice in await context.services.make_ready():
             yield notice
@@ -266,8 +269,11 @@ class _Turn:
             found = await find(text, self._target)
             if found is None:
                 continue
-            line = self._context.window.record(found, self._turn)
-            self._tail = (*self._tail, line.seq)
+            if isinstance(found, RecallInjected):
+                found = msgspec.structs.replace(found, asked=self._asked_at)
+            seq = self._context.window.record(found, self._turn).seq
+            line = self._context.window.fold.recalled(seq)
+            self._tail = (*self._tail, seq)
             for event in announcements(line):
                 yield event
             if isinstance(line.entry, RecallInjected):
@@ -339,7 +345,7 @@ class _Turn:
         """Write the answer down, and what it took."""
         context, turn = self._context, self._turn
         message, report = asking.answer()
-        said, reported = context.window.record_all([message, report], turn)
+        said = context.window.record(message, turn)
         self._spent = added(self._spent, report.usage)
         self._last_answer = message.text
         self._sampled = context.services.sampling()
@@ -353,9 +359,9 @@ class _Turn:
         )
         if remark := asking.remark():
             yield events.Noticed(message=remark, level="warning")
-        context.window.note_usage(reported)  # a prompt that was cut is told of by the turn's health
+        context.window.note_usage(said)  # a prompt that was cut is told of by the turn's health
         yield events.UsageReported(
-            turn=turn, call=report.call, model=report.model, usage=report.usage
+            turn=turn, call=report.call, model=message.model, usage=report.usage
         )
 
     def _answered(self) -> frozenset[str]:

@@ -186,7 +186,8 @@ def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, R
     for recall in recalls:
         if isinstance(recall.entry, RecallInjected):
             for passage in recall.entry.passages:
-                if passage.session == recall.session and passage.turn in found:
+                own = passage.of is not None or passage.session == recall.session
+                if own and passage.turn in found:
                     _refer(found, passage.turn, recall.turn)
     return found
 

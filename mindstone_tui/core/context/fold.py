@@ -41,6 +41,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
+from mindstone_tui.core.entries.quotes import quoting
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     InstructionsChanged,
@@ -72,6 +73,9 @@ _SINGLE_REFERENCES: Final = (
     "handoff",
     "plan",
 )
+
+_PASSING: Final = (RecallInjected, MemoryDigested, HookRun)
+"""What stands at the end of one turn's prompts."""
 
 
 class PromptHead:
@@ -248,14 +252,6 @@ def single(seqs: Iterable[int]) -> tuple[Span, ...]:
     return merged(Span(seq, seq) for seq in seqs)
 
 
-def turn_ranges(spans: Iterable[Span]) -> str:
-    """Runs as people write them: `2–35, 40`."""
-    return ", ".join(
-        str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
-        for span in spans
-    )
-
-
 ReadLines = Callable[[int, int], Iterable[Line]]
 """Lines `first` to `last`, both included, with their texts whole."""
 
@@ -405,8 +401,19 @@ class Fold(PromptHead):
 
     def tail_text(self, tail: Iterable[int]) -> str:
         """What was recalled and remembered for this turn, as one block."""
-        blocks = (self._recall(seq).text for seq in tail)
-        return "\n\n".join(block for block in blocks if block)
+        found = (self.recalled(seq).entry for seq in tail)
+        return "\n\n".join(one.text for one in found if isinstance(one, _PASSING) and one.text)
+
+    def recalled(self, seq: int) -> Line:
+        """What was recalled and remembered, as the model sees it; raises `DamagedTranscript`."""
+        line = self.recalls.get(seq) or self._line(seq)
+        # Only blocks that are sent are put together: most in a window are in no request any more.
+        line = line and quoting(line, self._line)
+        if line is None or not isinstance(line.entry, _PASSING) or line.entry.leans:
+            raise missing(seq)
+        if seq in self.recalls:
+            self.recalls[seq] = line
+        return line
 
     def spans_of_turns(self, turns: Iterable[int]) -> tuple[Span, ...]:
         """Where the lines of some turns stand, as far as they are in the window."""
@@ -423,7 +430,9 @@ class Fold(PromptHead):
 
     def _less(self, gone: tuple[Span, ...]) -> WindowState:
         """The state without some lines; turns that have no message left go altogether."""
-        turns = {self.turn} | {line.turn for seq, line in self.lines.items() if not _in(seq, gone)}
+        turns = {self.turn} | {
+            line.turn for seq, line in self.lines.items() if not holds(gone, seq)
+        }
         held = merged(span for turn in turns for span in self._turns.get(turn, ()))
         spans = without(held, gone) if gone else held
         state = self._state
@@ -436,7 +445,7 @@ class Fold(PromptHead):
         )
 
     def _keeps(self, seq: int, gone: tuple[Span, ...]) -> bool:
-        return seq in self.lines and not _in(seq, gone)
+        return seq in self.lines and not holds(gone, seq)
 
     def _place(self, line: Line, model: str, turn: int) -> Placed:
         by = self._state.trimmed.get(line.seq, self._state.cut.get(line.seq))
@@ -462,11 +471,8 @@ class Fold(PromptHead):
             case _:
                 return None
 
-    def _recall(self, seq: int) -> RecallInjected | MemoryDigested | HookRun:
-        line = self.recalls.get(seq) or next(iter(self._read(seq, seq)), None)
-        if line is None or not isinstance(line.entry, RecallInjected | MemoryDigested | HookRun):
-            raise missing(seq)
-        return line.entry
+    def _line(self, seq: int) -> Line | None:
+        return self.lines.get(seq) or next(iter(self._read(seq, seq)), None)
 
     def _rebase(self, state: WindowState) -> None:
         """Keep what a state holds, fetch what it brings back, forget the rest."""
@@ -475,8 +481,8 @@ class Fold(PromptHead):
         self._turns = {
             turn: kept for turn, spans in self._turns.items() if (kept := within(spans, allowed))
         }
-        self.lines = {s: line for s, line in self.lines.items() if _in(s, allowed)}
-        self.recalls = {s: line for s, line in self.recalls.items() if _in(s, allowed)}
+        self.lines = {s: line for s, line in self.lines.items() if holds(allowed, s)}
+        self.recalls = {s: line for s, line in self.recalls.items() if holds(allowed, s)}
         known = merged(span for spans in self._turns.values() for span in spans)
         for span in without(state.spans, known):
             for line in self._read(span.first, span.last):
@@ -486,8 +492,7 @@ class Fold(PromptHead):
         self._references = {seq: self._reference(seq) for seq in references_of(state)}
 
     def _reference(self, seq: int) -> Line:
-        known = self._references.get(seq) or self.lines.get(seq)
-        line = known or next(iter(self._read(seq, seq)), None)
+        line = self._references.get(seq) or self._line(seq)
         if line is None:
             raise missing(seq)
         return line
@@ -499,7 +504,7 @@ class Fold(PromptHead):
         if said(line) is not None:
             self.lines[line.seq] = line
             self._pairing = None
-        elif isinstance(line.entry, RecallInjected | MemoryDigested | HookRun):
+        elif isinstance(line.entry, _PASSING):
             self.recalls[line.seq] = line
 
     def _take(self, line: Line) -> None:
@@ -593,7 +598,3 @@ class Fold(PromptHead):
                 for turn, spans in self._turns.items()
                 if (kept := without(spans, removed))
             }
-
-
-def _in(seq: int, spans: tuple[Span, ...]) -> bool:
-    return any(seq in span for span in spans)

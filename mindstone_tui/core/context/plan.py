@@ -191,7 +191,6 @@ def _plan(
     fold = live.fold
     sent = keys_of(fold, call.model, call.turn)
     shares = budget.components(measured, call.room, live.settings.budget)
-    limits = live.watch.limits_plan(shares)
     entry = PromptPlanned(
         call=number,
         model=call.model,
@@ -206,9 +205,8 @@ def _plan(
             tokens=measured.total,
             label=measured.label,
             utilization=round(measured.total / call.room.usable, 4),
-            components=shares if limits is None else (),
+            components=shares,
             used=tuple(share.tokens for share in shares),
-            limits=limits,
         ),
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
@@ -220,7 +218,7 @@ def _plan(
         sampling=_recorded(sampling, live.transcript.clean) if sampling != AS_ALWAYS else None,
         carried=_carried(live, call),
     )
-    line = live.record(entry, call.turn)
+    line = live.record(live.watch.in_short(entry), call.turn)
     live.sent = sent
     return line
 
@@ -237,7 +235,7 @@ def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
 
 def _carried(live: LiveWindow, call: Call) -> Carried:
     watch = live.watch
-    base, growth = watch.continued(live.growth(call))
+    base, growth = watch.continued(live.growth(call), call.turn)
     return msgspec.structs.replace(watch.carried, base=base, growth=growth, anchor=watch.anchor)
 
 

@@ -21,7 +21,7 @@ from mindstone_tui.core.context.exchanges import (
     protect,
     rank_results,
 )
-from mindstone_tui.core.context.fold import single, turn_ranges
+from mindstone_tui.core.context.fold import single
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
@@ -112,6 +112,14 @@ def gaps(shown: Collection[int]) -> tuple[Span, ...]:
     return single(missing)
 
 
+def _turn_ranges(spans: Iterable[Span]) -> str:
+    """Runs as people write them: `2–35, 40`."""
+    return ", ".join(
+        str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
+        for span in spans
+    )
+
+
 def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
     """One line for the model: how much is out of its window, and how to get it."""
     if not outside.exchanges:
@@ -125,7 +133,7 @@ def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]
     if missing := gaps(shown):
         more = " and others" if len(missing) > _GAPS_SAID else ""
         parts.append(
-            f"Missing between what is shown: turns {turn_ranges(missing[:_GAPS_SAID])}{more}."
+            f"Missing between what is shown: turns {_turn_ranges(missing[:_GAPS_SAID])}{more}."
         )
     if "recall" in tools:
         parts.append("Search them with the recall tool; read_entry shows one by its id.")

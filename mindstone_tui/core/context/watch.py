@@ -12,7 +12,12 @@ from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolReturned, UsageReported
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    UsageReported,
+    usage_in,
+)
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import (
     Anchor,
@@ -23,6 +28,28 @@ from mindstone_tui.core.entries.window import (
     PromptPlanned,
 )
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
+
+_CONTINUED: Final = 8
+"""Turns that a plan adds to the growth of an earlier one, and plans on the way back to one that
+lists all of them."""
+_MOST_HOPS: Final = 2 * _CONTINUED
+
+
+class ListedGrowth(msgspec.Struct, frozen=True):
+    """All growth that a plan stands for, and over how many others it was put together."""
+
+    turn: int
+    seq: int
+    growth: tuple[Growth, ...]
+    hops: int
+
+
+def _continuing(before: ListedGrowth | None, own: tuple[Growth, ...]) -> tuple[Growth, ...]:
+    """The growth of an earlier plan, and from the first turn of `own` on that instead."""
+    if before is None:
+        return own
+    kept = [each for each in before.growth if not own or each.turn < own[0].turn]
+    return (*kept, *own)[-KEPT_TURNS:]
 
 
 class UsageNote(msgspec.Struct, frozen=True):
@@ -44,10 +71,12 @@ class Watch:
         self.carried = Carried()
         self.anchor: Anchor | None = None
         self._plan: Line | None = None
-        self._listed: tuple[int, tuple[Growth, ...]] | None = None
-        """The newest plan that lists the growth of every turn, and what it lists."""
-        self._limits: tuple[int, tuple[Component, ...]] | None = None
-        """The newest plan that lists the limits of every share, and what it lists."""
+        self._continued: ListedGrowth | None = None
+        """What the next plan continues, unless a new turn begins with it."""
+        self._newest: ListedGrowth | None = None
+        """The same for the newest plan."""
+        self._full: tuple[int, PromptPlanned] | None = None
+        """The newest plan that says everything itself, and which line it is."""
 
     def start(self, plan: Line | None, after: Iterable[Line]) -> None:
         """Go on from the newest plan and the lines that follow it."""
@@ -64,11 +93,11 @@ class Watch:
                 if plan.carried is not None:
                     self.carried = self._with_growth(line, plan.carried)
                     self.anchor = plan.carried.anchor
-                if plan.measure is not None and plan.measure.components:
-                    self._limits = (line.seq, plan.measure.components)
-            case UsageReported() as report:
-                self._spend(report.usage.cost)
-                self._anchor(line, report)
+                self._know_full(line.seq, plan)
+            case UsageReported() | AssistantMessage() as entry:
+                if (report := usage_in(entry)) is not None:
+                    self._spend(report.usage.cost)
+                    self._anchor(line, report)
             case DelegationEnded(tokens=tokens, cost=cost) if tokens:
                 self._spend(cost, delegated=cost or 0.0)
             case ContextWindowPruned():
@@ -78,48 +107,71 @@ class Watch:
             case TaskStarted() | TaskDone():
                 self._start_anew(line.turn + 1)
 
-    # Growth and limits hardly change from plan to plan: a plan says what is new and names the one
-    # that has the rest.
+    # Most of a plan is as in the one before: it says what is new and names the one with the rest.
 
     def _with_growth(self, line: Line, carried: Carried) -> Carried:
-        """What a plan carries, with the turns that it leaves to an earlier one."""
-        if carried.base is None:
-            self._listed = (line.seq, carried.growth)
-            return carried
-        if self._listed is None or self._listed[0] != carried.base:
-            self._listed = (carried.base, self._growth_listed_by(carried.base))
-        own = carried.growth
-        before = [turn for turn in self._listed[1] if not own or turn.turn < own[0].turn]
-        return msgspec.structs.replace(carried, base=None, growth=(*before, *own)[-KEPT_TURNS:])
+        """What a plan carries, with the turns that it leaves to earlier ones."""
+        before = self._listed_by(carried.base)
+        hops = before.hops + 1 if before is not None else 0
+        listed = _continuing(before, carried.growth)
+        self._newest = ListedGrowth(line.turn, line.seq, listed, hops)
+        self._continued = before or self._newest
+        return msgspec.structs.replace(carried, base=None, growth=listed)
 
-    def _growth_listed_by(self, seq: int) -> tuple[Growth, ...]:
-        for line in self._read(seq, seq):
-            if isinstance(line.entry, PromptPlanned) and line.entry.carried is not None:
-                return line.entry.carried.growth
-        return ()
+    def _listed_by(self, seq: int | None, most: int = _MOST_HOPS) -> ListedGrowth | None:
+        """All growth that a plan stands for; None if it cannot be known."""
+        for known in (self._newest, self._continued):
+            if known is not None and known.seq == seq:
+                return known
+        for line in self._read(seq, seq) if seq is not None and most > 0 else ():
+            if isinstance(line.entry, PromptPlanned) and (carried := line.entry.carried):
+                before = self._listed_by(carried.base, most - 1)
+                hops = before.hops + 1 if before is not None else 0
+                listed = _continuing(before, carried.growth)
+                return ListedGrowth(line.turn, line.seq, listed, hops)
+        return None
 
-    def continued(self, growth: tuple[Growth, ...]) -> tuple[int | None, tuple[Growth, ...]]:
-        """The plan that lists most of this growth, and what it does not list."""
-        if self._listed is not None and self._listed[1]:
-            seq, listed = self._listed
-            newest = listed[-1].turn
-            own = tuple(turn for turn in growth if turn.turn >= newest)
-            known = {turn.turn: turn for turn in listed}
-            same = all(known.get(turn.turn) == turn for turn in growth if turn.turn < newest)
+    def continued(
+        self, growth: tuple[Growth, ...], turn: int
+    ) -> tuple[int | None, tuple[Growth, ...]]:
+        """The plan that lists most of this growth, and what it does not list.
+
+        Within a turn all plans continue the same one, so that no way back is longer than a few
+        turns, however many requests they had.
+        """
+        if self._newest is not None and self._newest.turn < turn:
+            self._continued = self._newest
+        if (known := self._continued) is not None and known.growth and known.hops < _CONTINUED:
+            newest = known.growth[-1].turn
+            own = tuple(each for each in growth if each.turn >= newest)
+            listed = {each.turn: each for each in known.growth}
+            same = all(listed.get(each.turn) == each for each in growth if each.turn < newest)
             if same and 0 < len(own) <= _CONTINUED and len(own) < len(growth):
-                return seq, own
+                return known.seq, own
         return None, growth
 
-    def limits_plan(self, shares: Sequence[Component]) -> int | None:
-        """The plan that lists shares with these very limits; None when none is known."""
-        if self._limits is None:
-            return None
-        seq, listed = self._limits
-        return seq if [_limit(one) for one in listed] == [_limit(one) for one in shares] else None
+    def _know_full(self, seq: int, plan: PromptPlanned) -> None:
+        if plan.measure is not None and plan.measure.components:
+            self._full = (seq, plan)
+        elif plan.like is not None and (self._full is None or self._full[0] != plan.like):
+            found = [line.entry for line in self._read(plan.like, plan.like)]
+            full = [entry for entry in found if isinstance(entry, PromptPlanned)]
+            self._full = (plan.like, full[0]) if full else None
+
+    def in_short(self, plan: PromptPlanned) -> PromptPlanned:
+        """The plan, without what an earlier one says with the very same words."""
+        if self._full is None or plan.measure is None or not plan.is_like(self._full[1]):
+            return plan
+        seq, full = self._full
+        listed = full.measure.components if full.measure is not None else ()
+        if [_limit(one) for one in listed] != [_limit(one) for one in plan.measure.components]:
+            return plan
+        measure = msgspec.structs.replace(plan.measure, components=(), limits=seq)
+        return msgspec.structs.replace(plan, measure=measure, like=seq)
 
     def _start_anew(self, turn: int) -> None:
         """Forget how fast the window filled before a turn: another task has another tempo."""
-        self._listed = None
+        self._continued = self._newest = None
         self.carried = msgspec.structs.replace(
             self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
         )
@@ -136,8 +188,8 @@ class Watch:
 
     def learn(self, line: Line) -> UsageNote:
         """Compare a report with what was planned, and learn from it."""
-        report, plan = line.entry, self._planned
-        if not isinstance(report, UsageReported) or plan is None or not self._answers(line, report):
+        report, plan = usage_in(line.entry), self._planned
+        if report is None or plan is None or not self._answers(line, report):
             return UsageNote()
         reported = report.usage.prompt or 0
         estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
@@ -208,10 +260,6 @@ class Watch:
             if turn >= oldest:
                 known[turn] = _larger(known.get(turn), now)
         return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
-
-
-_CONTINUED: Final = 8
-"""Turns that a plan adds to the growth of an earlier one before it lists all of them again."""
 
 
 def _limit(share: Component) -> tuple[str, int, int, int]:

@@ -40,6 +40,7 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.reader import readable, with_blobs
 
 Ensure = Callable[[Sequence[ExchangeLines]], Mapping[int, Receipt]]
 OffLoop = Callable[[Ensure, Sequence[ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
@@ -93,14 +94,14 @@ class LiveWindow(View):
     def missed(self) -> list[Line]:
         """The lines of others that were taken in since somebody last asked for them."""
         missed, self._missed = self._missed, []
-        return missed
+        return [self.history.whole(line) for line in missed]
 
     def take(self, line: Line) -> None:
         """Take in one line, and before it any that were missed; once is enough."""
         if line.seq > self.fold.head + 1:
             self.catch_up()
         if line.seq > self.fold.head:
-            self.fold.add(self.history.whole(line))
+            self.fold.add(with_blobs(line, self.history.places))
             self.watch.observe(line)
 
     def record(self, entry: Entry, turn: int | None = None) -> Line:
@@ -120,7 +121,8 @@ class LiveWindow(View):
             self.save()
         channel = self.transcript.channel
         lines = self.transcript.append_all(
-            [Draft(entry=entry, turn=turn, channel=channel) for entry in entries]
+            [Draft(entry=entry, turn=turn, channel=channel) for entry in entries],
+            lambda seq: readable(self.history, seq),
         )
         self._meet_replacement()
         for line in lines:

@@ -50,6 +50,7 @@ from mindstone_tui.core.tokens import (
     counter_for,
 )
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import readable, with_blobs
 
 _LOOKED_AHEAD: Final = 64
 """Lines behind the newest plan that are searched for its usage when a session is opened."""
@@ -94,12 +95,19 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reader(history: History) -> ReadLines:
-    """Lines of a history with their texts whole; damaged ones are passed over."""
+    """Lines of a history with their texts; damaged ones are passed over.
+
+    What a recalled block quotes is left to whoever needs it: hardly a block of a window is sent.
+    """
 
     def read(first: int, last: int) -> Sequence[Line]:
         if last < first:
             return ()
-        return [history.whole(item) for item in history.read(first, last) if isinstance(item, Line)]
+        if first == last:
+            line = readable(history, first)
+            return [] if line is None else [line]
+        found = history.read(first, last)
+        return [with_blobs(item, history.places) for item in found if isinstance(item, Line)]
 
     return read
 
@@ -110,7 +118,7 @@ def open_fold(history: History) -> Fold:
     fold = Fold(read)
     for item in history.back():
         if isinstance(item, Line) and state_of(item) is not None:
-            fold = Fold.from_state(history.whole(item), read)
+            fold = Fold.from_state(with_blobs(item, history.places), read)
             break
     follow(fold, history)
     return fold
@@ -121,7 +129,7 @@ def follow(fold: Fold, history: History) -> list[Line]:
     new = []
     for item in history.read(fold.head + 1):
         if isinstance(item, Line):
-            line = history.whole(item)
+            line = with_blobs(item, history.places)
             fold.add(line)
             new.append(line)
     return new
@@ -134,7 +142,7 @@ def fold_at(history: History, plan_line: Line) -> Fold:
     read = reader(history)
     fold = Fold(read)
     if plan.at >= 0:
-        fold = Fold.from_state(history.whole(history.line(plan.at)), read)
+        fold = Fold.from_state(with_blobs(history.line(plan.at), history.places), read)
     for line in read(fold.head + 1, plan.through):
         fold.add(line)
     return fold

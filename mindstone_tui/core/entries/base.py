@@ -52,6 +52,11 @@ class Entry(
         """The name by which the transcript knows this entry."""
         return str(self.__struct_config__.tag)
 
+    @property
+    def leans(self) -> bool:
+        """Whether other lines are needed to know all of it."""
+        return False
+
     def as_written(self) -> Any:
         """What the line holds of it: the same, said once where the entry itself says it twice."""
         return self

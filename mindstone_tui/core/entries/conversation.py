@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mindstone_tui.core.entries.base import Entry, Image, Part, Role, ToolCall, Usage
 from mindstone_tui.core.entries.line import Message
 
@@ -79,6 +81,19 @@ class Thinking(Part):
     redacted: str = ""
 
 
+class AnswerUsage(Part):
+    """What the provider counted and charged for an answer; see `UsageReported` for the fields."""
+
+    call: int
+    usage: Usage
+    by: str = "provider"
+    served: str = ""
+    elapsed: float = 0.0
+    first_token: float = 0.0
+    retries: int = 0
+    position: int = 0
+
+
 class AssistantMessage(Entry):
     """One complete answer of a model: text, and the tool calls it wants."""
 
@@ -92,6 +107,8 @@ class AssistantMessage(Entry):
     finish: str = "stop"
     name: str = ""
     source_id: str = ""
+    reported: AnswerUsage | None = None
+    """What it took. Imported answers have none, older ones a `usage_reported` behind them."""
 
 
 class AssistantPartial(Entry):
@@ -121,6 +138,8 @@ class ToolCalled(Entry):
     source_id: str = ""
     understood: tuple[str, ...] = ()
     """Which arguments came by other names, such as "text as content"."""
+    approved: str = ""
+    """`read-only tool` where that was permission enough; else a `tool_approved` follows."""
 
 
 class AskedPart(Part, omit_defaults=False):
@@ -179,7 +198,10 @@ class ToolAnswered(Entry):
 
 
 class ToolApproved(Entry):
-    """Permission was given, by whom and by which rule."""
+    """Permission was given, by whom and by which rule.
+
+    A tool that only reads needs none: its `tool_called` says so, unless a rule or a hook had a say.
+    """
 
     call: str
     digest: str
@@ -225,7 +247,10 @@ class ToolReturned(Entry):
 
 
 class UsageReported(Entry):
-    """What the provider counted and charged for one request."""
+    """What the provider counted and charged for one request beside the conversation.
+
+    An answer of the conversation carries its own; before that had a place, this followed it, too.
+    """
 
     call: int
     model: str
@@ -241,6 +266,22 @@ class UsageReported(Entry):
     """Replies taken so far, where the model is a script."""
     purpose: str = ""
     """Empty for the conversation; else what the side call was for."""
+
+
+def usage_in(entry: object) -> UsageReported | None:
+    """What a request took, whichever way it was written down; None for everything else."""
+    if isinstance(entry, UsageReported):
+        return entry
+    if not isinstance(entry, AssistantMessage) or entry.reported is None:
+        return None
+    return UsageReported(model=entry.model, **msgspec.structs.asdict(entry.reported))
+
+
+def without_usage(entry: Entry) -> Entry:
+    """The same entry for another session, which did not pay for it."""
+    if isinstance(entry, AssistantMessage) and entry.reported is not None:
+        return msgspec.structs.replace(entry, reported=None)
+    return entry
 
 
 class SideRequestSent(Entry):

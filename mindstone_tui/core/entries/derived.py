@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -15,20 +16,25 @@ Importance = Literal["critical", "high", "normal"]
 class RecalledPassage(Part):
     """One passage that was brought back, with the way to its source."""
 
-    session: str
-    entry: str
     seq: int
     turn: int
-    ts: str
-    speaker: str
     score: float
     tokens: int
+    session: str = ""
+    entry: str = ""
+    ts: str = ""
+    speaker: str = ""
     text: str = ""
     parts: dict[str, float] = {}
     supersedes: tuple[int, ...] = ()
     superseded_by: int | None = None
     at: tuple[int, int] | None = None
     """In a line: where the block has the text, and how long it is. In memory the text is here."""
+    of: int | None = None
+    """In a line: where the text of line `seq` has it. It stands there only, with whatever else is
+    missing here; see `quotes`."""
+    but: tuple[tuple[int, str], ...] = ()
+    """In a line: signs of the text that the block shows in another form, by their place in it."""
 
 
 class RecallInjected(Entry):
@@ -36,11 +42,11 @@ class RecallInjected(Entry):
 
     carries_text: ClassVar[bool] = True
 
-    query: str
     passages: tuple[RecalledPassage, ...]
     text: str
-    """The exact block the model sees, with its delimiters."""
+    """The exact block the model sees, with its delimiters; in a line, without what it points to."""
     tokens: int
+    query: str = ""
     share: int = 0
     """The room that was reserved for it."""
     nonce: str = ""
@@ -48,28 +54,96 @@ class RecallInjected(Entry):
     elapsed: float = 0.0
     left_out: int = 0
     """Passages that were good enough and stayed out, because memory's share was full."""
+    asked: int | None = None
+    """In a line: the message whose text is the query, which is then left out."""
+    parts: dict[str, float | tuple[float, ...]] = {}
+    """In a line: the parts of each passage's score, by their names; one number holds for all."""
+    digest: str = ""
+    """In a line that points: SHA-256 of the whole block."""
+
+    @property
+    def leans(self) -> bool:
+        """Whether it points to words that were not put back yet."""
+        return bool(self.digest) or (self.asked is not None and not self.query)
 
     def __post_init__(self) -> None:
-        if any(passage.at for passage in self.passages):
-            told = tuple(_quoted(passage, self.text) for passage in self.passages)
+        # Only what was just read from a line has anything to be put in its place.
+        if self.parts or any(each.at and not each.text for each in self.passages):
+            holes = [each.at for each in self.passages if each.at and each.of is not None]
+            told = tuple(
+                _told(passage, number, self, holes) for number, passage in enumerate(self.passages)
+            )
             msgspec.structs.force_setattr(self, "passages", told)
+            msgspec.structs.force_setattr(self, "parts", {})
 
     def as_written(self) -> Any:
-        """The block whole, and of each passage only where it stands in the block."""
+        """The block once, without what stands in other lines, and of each passage what is new."""
         fields = msgspec.to_builtins(self)
+        if self.leans:
+            return fields
+        holes = [each.at for each in self.passages if each.at and each.of is not None]
         for written, passage in zip(fields["passages"], self.passages, strict=True):
-            at = self.text.find(passage.text) if passage.text else -1
-            if at >= 0:
+            written.pop("parts", None)
+            if passage.of is not None:
+                for name in ("session", "entry", "ts", "speaker", "text"):
+                    written.pop(name, None)
+            elif (at := _outside(self.text, passage.text, holes)) >= 0:
                 del written["text"]
                 written["at"] = (at, len(passage.text))
+        if columns := _columns([each.parts for each in self.passages]):
+            fields["parts"] = columns
+        if holes:
+            fields["text"] = _without(self.text, holes)
+            fields["digest"] = hashlib.sha256(self.text.encode()).hexdigest()
+        if self.asked is not None:
+            fields.pop("query", None)
         return fields
 
 
-def _quoted(passage: RecalledPassage, block: str) -> RecalledPassage:
-    if passage.at is None:
-        return passage
-    start, length = passage.at
-    return msgspec.structs.replace(passage, text=block[start : start + length], at=None)
+Hole = tuple[int, int]
+"""Where a block has words that stand in another line, and how many characters they are."""
+
+
+def _told(
+    passage: RecalledPassage, number: int, block: RecallInjected, holes: list[Hole]
+) -> RecalledPassage:
+    """A passage of a line with what the line says of it elsewhere."""
+    parts = {
+        name: value
+        for name, column in block.parts.items()
+        if (value := column[number] if isinstance(column, tuple) else column)
+    }
+    changes: dict[str, Any] = {"parts": parts} if parts else {}
+    if passage.at and passage.of is None and not passage.text:
+        start, length = passage.at
+        start -= sum(width for hole, width in holes if hole < start)
+        changes |= {"text": block.text[start : start + length], "at": None}
+    return msgspec.structs.replace(passage, **changes) if changes else passage
+
+
+def _columns(parts: list[dict[str, float]]) -> dict[str, float | list[float]]:
+    """The same numbers by their names, each name once."""
+    columns: dict[str, float | list[float]] = {}
+    for name in dict.fromkeys(name for each in parts for name in each):
+        column = [each.get(name, 0) for each in parts]
+        columns[name] = column[0] if len(set(column)) == 1 else column
+    return columns
+
+
+def _outside(block: str, text: str, holes: list[Hole]) -> int:
+    """Where the block has a text that will be in the line; -1 if nowhere."""
+    at = block.find(text) if text else -1
+    end = at + len(text)
+    return -1 if any(start < end and at < start + width for start, width in holes) else at
+
+
+def _without(block: str, holes: list[Hole]) -> str:
+    """The block with the holes cut out of it."""
+    kept, at = [], 0
+    for start, width in holes:
+        kept.append(block[at:start])
+        at = start + width
+    return "".join((*kept, block[at:]))
 
 
 class MemoryDigested(Entry):
@@ -95,10 +169,13 @@ class RecallDropped(Entry):
 
 
 class RecallUsed(Entry):
-    """Which recalled passages the answer leaned on; feeds ranking and health."""
+    """Which recalled passages the answer leaned on; there is none where it leaned on none."""
 
-    used: tuple[str, ...]
-    unused: tuple[str, ...]
+    used: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Only in older lines; by now, all others that this turn recalled."""
+    of: int = 0
+    """How many this turn recalled."""
 
 
 class StandingInstructionOffered(Entry):

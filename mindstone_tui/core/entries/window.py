@@ -6,7 +6,7 @@ reads back to the newest one and no further.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -121,7 +121,7 @@ class Measure(Part):
 
     tokens: int
     label: Label
-    utilization: float
+    utilization: float = 0.0
     """Against the usable room: 1.0 is full."""
     components: tuple[Component, ...] = ()
     """Every share with its limits, where they changed or a session was opened again."""
@@ -151,11 +151,11 @@ class Anchor(Part):
     plan: int
     at: int
     """The window change that request was folded from; another one since makes this stale."""
-    model: str
     raw: int
     """Our own count of it."""
     estimated: int
     reported: int
+    model: str = ""
     cached: int | None = None
 
 
@@ -166,7 +166,8 @@ class Carried(Part):
     growth: tuple[Growth, ...] = ()
     """The last turns, oldest first."""
     base: int | None = None
-    """The plan whose growth this one continues: `growth` has the turns from its newest one on."""
+    """The plan whose growth this one continues: `growth` has the turns from its newest one on. It
+    may continue another one itself."""
     spent: float = 0.0
     """Dollars so far, as far as known."""
     cost_unknown: bool = False
@@ -187,12 +188,12 @@ class PromptPlanned(Entry):
 
     call: int
     """The how-manieth model call of its turn, from 1."""
-    model: str
     at: int
     """The window change it was folded from; -1 when the session never had one."""
     through: int
     """The last sequence number that belongs to the request."""
     spans: tuple[Span, ...]
+    model: str = ""
     tail: tuple[int, ...] = ()
     """`recall_injected` entries that stand at the end of the prompt, for this turn only."""
     window: int = 0
@@ -216,6 +217,64 @@ class PromptPlanned(Entry):
     sampling: Sampling | None = None
     """What the program that asked wanted of the answer; None when nothing."""
     carried: Carried | None = None
+    like: int | None = None
+    """An earlier plan with the same model, window, reserve, limits and kinds of attachments: a line
+    leaves them to it. That one has them all itself."""
+
+    @property
+    def leans(self) -> bool:
+        """Whether it still has to be completed from the plan that it is like."""
+        return self.like is not None and not self.model
+
+    def is_like(self, other: PromptPlanned) -> bool:
+        """Whether everything that a line may leave to another plan is the same there."""
+        return self.sampling is None and all(
+            getattr(self, name) == getattr(other, name) for name in _LEFT_TO_OTHERS
+        )
+
+    def as_written(self) -> Any:
+        """Without what the plan says that it is like, or what follows from the rest."""
+        if self.like is None or self.leans:
+            return self
+        fields = msgspec.to_builtins(self)
+        for name in _LEFT_TO_OTHERS:
+            fields.pop(name, None)
+        if self.measure is not None:
+            fields["measure"].pop("limits", None)
+            if self.measure.utilization == self._usual_utilization(self.measure):
+                fields["measure"].pop("utilization", None)
+        anchor = self.carried.anchor if self.carried is not None else None
+        if anchor is not None and anchor.model == self.model:
+            fields["carried"]["anchor"].pop("model", None)
+        return fields
+
+    def completed(self, other: PromptPlanned) -> PromptPlanned:
+        """What a line has of it, with what the plan has that it is like."""
+        replace = msgspec.structs.replace
+        same = {name: getattr(other, name) for name in _LEFT_TO_OTHERS}
+        plan = replace(self, **same)
+        if (measure := plan.measure) is not None:
+            share = measure.utilization or plan._usual_utilization(measure)
+            plan = replace(plan, measure=replace(measure, limits=self.like, utilization=share))
+        if (carried := plan.carried) is not None and carried.anchor and not carried.anchor.model:
+            anchor = replace(carried.anchor, model=plan.model)
+            plan = replace(plan, carried=replace(carried, anchor=anchor))
+        return plan
+
+    def _usual_utilization(self, measure: Measure) -> float:
+        """How full a window is that nothing but the reserve makes smaller."""
+        return round(measure.tokens / max(self.window - self.reserve, 1), 4)
+
+
+_LEFT_TO_OTHERS: Final = (
+    "model",
+    "window",
+    "window_label",
+    "reserve",
+    "max_tokens",
+    "images",
+    "sounds",
+)
 
 
 class ContextWindowPruned(Entry):
@@ -446,11 +505,11 @@ class HealthMeasured(Entry):
     """The six metrics after a turn; None where nothing could be measured."""
 
     utilization: float
-    eviction_rate: float
-    compression_ratio: float | None
-    burn_rate: float
-    fidelity: float | None
-    tool_bloat: float
+    eviction_rate: float = 0.0
+    compression_ratio: float | None = None
+    burn_rate: float = 0.0
+    fidelity: float | None = None
+    tool_bloat: float = 0.0
     index_lag: int = 0
     protected: float = 0.0
     window: int = 0

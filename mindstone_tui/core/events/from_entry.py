@@ -206,6 +206,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
                 ev.AnswerRecorded(
                     turn=turn, entry=line.id, text=text, calls=len(calls), finish=finish
                 ),
+                *_usage(turn, said),
             ]
         case conversation.AssistantPartial(text=text):
             return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]
@@ -215,11 +216,18 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
             return [tool_ended(line, entry)]
         case window.PromptPlanned(purpose="") as plan:
             return [model_called(turn, plan)]
-        case conversation.UsageReported(call=number, model=model, usage=usage):
-            return [ev.UsageReported(turn=turn, call=number, model=model, usage=usage)]
+        case conversation.UsageReported() as report:
+            return _usage(turn, report)
         case conversation.TurnEnded() as end:
             return [ev.TurnEnded(turn=turn, **asdict(end))]
     return []
+
+
+def _usage(turn: int, entry: Entry) -> list[ev.AnyEvent]:
+    report = conversation.usage_in(entry)
+    if report is None:
+        return []
+    return [ev.UsageReported(turn=turn, call=report.call, model=report.model, usage=report.usage)]
 
 
 def _of_session(line: Line) -> list[ev.AnyEvent]:

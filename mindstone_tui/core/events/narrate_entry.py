@@ -120,8 +120,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
         case derived.RecallDropped(entry=source, from_session=session):
             return f"Recalled passage dropped: {source}", session
-        case derived.RecallUsed(used=used, unused=unused):
-            total = plural(len(used) + len(unused), "recalled passage")
+        case derived.RecallUsed(used=used, unused=unused, of=of):
+            total = plural(of or len(used) + len(unused), "recalled passage")
             return f"The answer used {len(used)} of {total}", ""
         case derived.HandoffReplayed():
             return "Handoff loaded", ""

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.conversation import ToolCalled, UsageReported
+from mindstone_tui.core.entries.conversation import ToolCalled, usage_in
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
@@ -220,10 +220,13 @@ def cut_by_provider(lines: Iterable[Line]) -> tuple[int, int] | None:
         match line.entry:
             case PromptPlanned(call=call, purpose="", measure=Measure(tokens=tokens)):
                 sent[call] = tokens
-            case UsageReported(call=call, purpose="", by="provider", usage=usage) if call in sent:
-                counted = usage.prompt or 0
-                if counted and sent[call] >= CUT_LEAST and counted < CUT_SHARE * sent[call]:
-                    return sent[call], counted
+            case entry:
+                report = usage_in(entry)
+                if report is None or report.purpose or report.by != "provider":
+                    continue
+                planned, counted = sent.get(report.call, 0), report.usage.prompt or 0
+                if counted and planned >= CUT_LEAST and counted < CUT_SHARE * planned:
+                    return planned, counted
     return None
 
 

@@ -47,6 +47,7 @@ from mindstone_tui.core.recall.store import (
     unavailable,
 )
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import with_blobs
 
 T = TypeVar("T")
 
@@ -572,7 +573,7 @@ def reading(history: History) -> ReadFrom:
     def read(first: int) -> Iterator[Line]:
         for line in history.read(first):
             if isinstance(line, Line):
-                yield history.whole(line)
+                yield with_blobs(line, history.places)
 
     return read
 

@@ -10,9 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from mindstone_tui.core.disk import read_blob
-from mindstone_tui.core.entries import Blob, Draft, Line
-from mindstone_tui.core.entries.conversation import SessionOpened
+from mindstone_tui.core.entries import Blob, Draft, Line, Unknown
+from mindstone_tui.core.entries.conversation import SessionOpened, without_usage
 from mindstone_tui.core.entries.line import GENESIS
+from mindstone_tui.core.entries.quotes import LineOf
 from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import Damaged, Head, History, Transcript
@@ -122,8 +123,8 @@ class InMemoryTranscript(Transcript):
         """There is no file that anybody could replace."""
         return Replacements()
 
-    def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
-        """Take entries in, in order."""
+    def append_all(self, drafts: Sequence[Draft], past: LineOf | None = None) -> list[Line]:
+        """Take entries in, in order; each keeps all its words."""
         return [self._put(draft) for draft in drafts]
 
     def copy(self, line: Line) -> Line:
@@ -137,7 +138,7 @@ class InMemoryTranscript(Transcript):
             turn=line.turn,
             role=line.role,
             channel=line.channel,
-            entry=line.entry,
+            entry=line.entry if isinstance(line.entry, Unknown) else without_usage(line.entry),
             parent=line.parent,
             prev=before.hash,
             hash=line.hash,
@@ -151,7 +152,7 @@ class InMemoryTranscript(Transcript):
         """A reader of the same lines, which sees what is added later."""
         return SketchedHistory(self.places, self.lines)
 
-    def save(self) -> list[Line]:
+    def save(self, past: LineOf | None = None) -> list[Line]:
         """Nothing is ever unsaved."""
         return []
 

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import SideRequestSent
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.transcript import Damaged, History
+from mindstone_tui.core.transcript.reader import with_blobs
 
 
 class Mismatch(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ def requests_of(history: History) -> Iterator[SentRequest | Damaged]:
         if isinstance(item, Damaged):
             yield item
             continue
-        line = history.whole(item)
+        line = with_blobs(item, history.places)
         if isinstance(line.entry, PromptPlanned):
             yield _planned(history, fold, line, line.entry)
         elif isinstance(line.entry, SideRequestSent):

@@ -21,7 +21,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.disk import REAL, read_regular
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UsageReported
+from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
@@ -155,10 +155,10 @@ class Onlooker:
                 self.begin(line.turn)
             case TurnEnded():
                 self.running.clear()
-            case UsageReported(call=call, purpose=""):
-                self._drafts.settle(line.turn, call)
-            case _:
-                pass
+            case entry:
+                report = usage_in(entry)
+                if report is not None and not report.purpose:
+                    self._drafts.settle(line.turn, report.call)
 
     async def watch(self, may_tell: Callable[[], bool]) -> None:
         """Look again and again while a turn runs elsewhere, until this is cancelled."""

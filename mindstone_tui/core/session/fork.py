@@ -25,6 +25,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
     UserMessage,
+    without_usage,
 )
 from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
 from mindstone_tui.core.errors import NoSuchEntry
@@ -76,7 +77,7 @@ def fork_session(
                 _same_model(context, forked.channel),
                 *(
                     Draft(
-                        entry=line.entry,
+                        entry=without_usage(line.entry),
                         turn=line.turn,
                         channel=line.channel,
                         ts=line.ts,

@@ -22,8 +22,8 @@ from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
     TurnStarted,
-    UsageReported,
     UserMessage,
+    usage_in,
 )
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
@@ -364,14 +364,15 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case UsageReported(model=model, usage=usage):
-            day.used = {**day.used, model: added(day.used.get(model, Usage()), usage)}
         case InstructionsChanged(sections=sections):
             for section in sections:
                 if section.name == "environment" and (place := _PLACE.match(section.text)):
                     profile.folder = place[1]
         case _:
             pass
+    if (report := usage_in(entry)) is not None:
+        used = added(day.used.get(report.model, Usage()), report.usage)
+        day.used = {**day.used, report.model: used}
     if day == DayProfile():
         del profile.days[line.ts[:_DAY]]
 

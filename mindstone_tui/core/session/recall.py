@@ -318,7 +318,7 @@ class SessionRecall:
             echoes = _echoes(passage, question, answer)
             (used if echoes else unused).append(passage.entry)
         self.index.count_uses(used, unused)
-        return RecallUsed(used=tuple(used), unused=tuple(unused))
+        return RecallUsed(used=tuple(used), of=len(injected.passages))
 
     def close(self) -> None:
         """Give the files back; vectors that are missing are left to whoever comes next."""

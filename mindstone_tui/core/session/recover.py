@@ -17,11 +17,12 @@ from mindstone_tui.core.entries.conversation import (
     MessageWithdrawn,
     ModelFailed,
     ToolApproved,
+    ToolCalled,
     ToolReturned,
     TurnEnded,
     TurnStarted,
-    UsageReported,
     UserMessage,
+    usage_in,
 )
 from mindstone_tui.core.entries.derived import RecallDropped
 from mindstone_tui.core.providers.scripted import PREFIX
@@ -47,7 +48,7 @@ def close_open_turn(context: TurnContext, history: History) -> list[Line]:
     ):
         return []
     why = "The program stopped before this was finished."
-    begun = {line.entry.call for line in lines if isinstance(line.entry, ToolApproved)}
+    begun = {call for line in lines if (call := _permitted(line)) is not None}
     answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
     asked = [
         call
@@ -63,6 +64,16 @@ def close_open_turn(context: TurnContext, history: History) -> list[Line]:
     return context.window.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
 
 
+def _permitted(line: Line) -> str | None:
+    """The call that a line lets run; None for every other line."""
+    match line.entry:
+        case ToolApproved(call=call):
+            return call
+        case ToolCalled(call=call, approved=approved) if approved:
+            return call
+    return None
+
+
 def position_in(history: History, model: str) -> int:
     """How many replies of the conversation a session already took from a script."""
     return positions_in(history, model, until="").get("", 0)
@@ -75,9 +86,10 @@ def positions_in(history: History, model: str, until: str | None = None) -> dict
         return positions
     for item in history.back():
         entry = item.entry if isinstance(item, Line) else None
-        if isinstance(entry, UsageReported | ModelFailed) and entry.model == model:
-            positions.setdefault(entry.purpose, entry.position)
-            if entry.purpose == until:
+        asked = entry if isinstance(entry, ModelFailed) else usage_in(entry)
+        if asked is not None and asked.model == model:
+            positions.setdefault(asked.purpose, asked.position)
+            if asked.purpose == until:
                 break
     return positions
 

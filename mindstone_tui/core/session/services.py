@@ -293,18 +293,18 @@ class SessionServices:
         with contextlib.suppress(RecallError):
             await asyncio.to_thread(self.recall.keep_up)
         lines = self._history.turn(self.context.transcript.last_turn)
-        injected = next(
-            (line.entry for line in lines if isinstance(line.entry, RecallInjected)), None
-        )
+        recalled = next((line for line in lines if isinstance(line.entry, RecallInjected)), None)
+        injected = self._history.whole(recalled).entry if recalled is not None else None
         answer = "\n".join(
             line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)
         )
-        if injected is not None and answer:
+        if isinstance(injected, RecallInjected) and answer:
             with contextlib.suppress(RecallError):
                 used = await asyncio.to_thread(
                     self.recall.note_use, injected, injected.query, answer
                 )
-                self.context.window.record(used)
+                if used.used:
+                    self.context.window.record(used)
         self._note_memory_use(lines, answer)
         if self.plans.planning and (steps := steps_of(answer)):
             yield events.Noticed(message=offer_plan(len(steps)))
@@ -352,6 +352,9 @@ class SessionServices:
             written.append(saved)
         for event in announcements(*written):
             yield event
+        if self.health.cleared:
+            turn = self.context.transcript.last_turn
+            yield events.AlertsCleared(turn=turn, metrics=self.health.cleared)
 
     def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
         """Count the memories that the answer leaned on."""

@@ -25,7 +25,7 @@ DECISION: Final = (
     cue(
         "decision",
         "Let's go with SQLite.",
-        "bother let's lets worry",
+        "bother let let's lets worry",
         within=(
             _LETS + r"(?:try (?:to )?)?(?:go with|go for (?!it)|go back to|use|stick|stay"
             r"|keep (?!\w+in[g']|up\b|on\b|at it|in touch)|continue using|drop|skip|not\b"
@@ -37,6 +37,9 @@ DECISION: Final = (
             r"|this[.!]*\Z|together|up\b))",
             _LETS + r"(?!talk|discuss|see\b|look)\w+.{1,100}\b(?:instead|rather than|without"
             r"|for now)\b",
+            r"\blet'?s just (?!see|look|check|talk|say\b)\w",
+            _LETS + r"(?:do|try|take|start with) (?:priority|phase|number|option|item|#) ?\w",
+            r"\Alet use \w",
             r"\binstead\b.{1,60}" + _LETS + r"\w",
             _LETS + r"(?:remove|delete|get rid of|turn off|disable|stop using|kill)\b.{2,60}"
             r"\b(?:entirely|completely|altogether|for good)\b",
@@ -65,7 +68,7 @@ DECISION: Final = (
             r"| already| finally)? (?:decided|agreed|settled on|chosen|opted"
             r"|picked)\b(?! (?:with you|a lot|up\b))",
             r"\bchanged my mind\b[,;:.–—-]+ *\w+ \w+",
-            r"\bi choose (?:the|\w+)\b",
+            r"\bi (?:choose|chose|picked|opted for|went with) (?!to\b|it\b)(?:the|\w+)\b",
             r"\bthe (?:final )?decision is\b",
             r"\bdecided (?:to|on|that|against|path)\b",
             r"\bsettled on\b",
@@ -108,6 +111,7 @@ DECISION: Final = (
             r"\bbut uses? .{1,80}\binstead of\b",
             r"(?<!it )(?<!that )\b(?:should|better|going to) .{1,140}\b(?:instead of"
             r"|rather than)\b",
+            r"\bshould\b.{2,80}\binstead[.!]*\Z|\binstead\b.{2,60}\bshould\b",
             r"\b(?:i|we)(?:'d| would| should|'ll| will)? (?:also )?(?:love|like|want"
             r"|prefer|care more).{1,120}\b(?:instead|rather than)\b",
         ),
@@ -131,7 +135,7 @@ DECISION: Final = (
             r"|do not) (?:need (?:to be )?\w+ed\b|need listed|belong)\b",
             r"\bdon't think (?:i|we)(?:'ll| will) (?:ever )?(?:need|use|implement|want)\b",
             r"\bnot as part of\b",
-            r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?need\b",
+            r"\bdon't think (?:that )?.{0,80}\b(?:we|you|i) (?:really )?(?:need|care)\b",
             r"\b(?:we|i) (?:won't|will not|aren't|are not|'re not|'m not) (?:going to "
             r"|gonna )?(?:us|fetch|chang|touch|support|do\b|doing|build|ship|add|includ"
             r"|show|keep|implement|handl|mov|deploy|stor|send|collect|pursu|go with"
@@ -149,7 +153,7 @@ DECISION: Final = (
             r"\bwe(?:'re| are)(?: not|n't) (?:going to |gonna )?(?!rely|seeing|getting"
             r"|having|being|connect|receiv|find|sure|able|there|done|ready|talking"
             r"|looking|really|even|in\b|on\b|at\b|a\b|the\b|alone|able|allowed|happy"
-            r"|close)\w+(?:ing\b|e\b|\b(?<=going to \w))",
+            r"|close|using the (?:correct|right|same))\w+(?:ing\b|e\b|\b(?<=going to \w))",
             r"(?:\A|[,;:(] *|\b(?:we|i|and|so) )don't need to (?:keep|have|support|do|add"
             r"|include|handle|store|maintain|change|update)\b",
         ),
@@ -158,11 +162,15 @@ DECISION: Final = (
     cue(
         "decision",
         "There is no need for a second queue.",
-        "necessary need needed no required",
+        "necessary need needed no required wanted",
         within=(
-            r"\bno (?!idea|one|further|more|other)[\w ]{2,30} (?:needed|required"
+            r"(?<!that are )(?<!that is )\bno (?!idea|one|further|more|other)[\w ]{2,30}"
+            r" (?:needed|required"
             r"|necessary)\b",
             r"\bthere will be no\b(?! (?:problem|issue))",
+            r"\b(?:is|are|'s|'re)(?:n't| not)(?: really| even| at all)? (?:needed|necessary"
+            r"|wanted)\b"
+            r"(?! (?:to|by|for)\b)",
             r"(?<!sometimes there is )\bno need (?:for|to)\b(?! (?:worry|apologi|thank"
             r"|rush|panic|hurry|be\b|feel))",
         ),
@@ -173,7 +181,7 @@ DECISION: Final = (
         "The old importer is out of scope.",
         "abandoned discarded dropped out reject rejected ruled scope table",
         within=(
-            r"\b(?:is|are|gets?|has been|have been) (?:now )?(?:rejected|dropped"
+            r"\b(?:is|are|gets|has been|have been) (?:now )?(?:rejected|dropped"
             r"|abandoned|off the table|ruled out|out of (?:the question|scope))\b",
             r"\b(?:i|we)(?:'ve| have)? (?:reject|rejected|dropped|abandoned"
             r"|ruled out)\b(?! (?:your|it\b|them\b|my|that\b|this\b|the (?:kids|ball)))",
@@ -184,15 +192,15 @@ DECISION: Final = (
     cue(
         "decision",
         "Forget the admin page.",
-        "ditch drop forget scrap skip",
+        "abandon ditch drop forget ignore leave omit scrap skip",
         start=(r"(?:for|on|in) .{1,30}? (?:forget|drop|skip|ditch|scrap) \w",),
         clause=(
             r"(?:forget|drop|skip|ditch|scrap)(?: about)? (?!it\b|me\b|you\b|in\b|by\b"
             r"|off\b|a line|to\b|that i\b|and\b|files?\b|table)\w",
         ),
         within=(
-            r"\b(?:we|i) (?:can|could|should) (?:simply |just |safely )?(?:forget|drop"
-            r"|skip|ditch|scrap)\b",
+            r"\b(?:we|i|you) (?:can|could|should) (?:simply |just |safely )?(?:forget|drop"
+            r"|skip|ditch|scrap|abandon|omit|ignore|leave out)\b(?! me\b)",
         ),
         forbids=True,
         imperative=True,
@@ -203,7 +211,8 @@ DECISION: Final = (
         "alternative approach choice first former latter one option plan proposal second "
         "solution third variant",
         within=(
-            r"\b(?:option|approach|variant|alternative|choice|proposal"
+            r"\A(?!.*\b(?:might|could|would|doesn't|how)\b)(?!option \w{1,2}: ?\w+ \w+ \w+).*\b"
+            r"(?:option|approach|variant|alternative|choice|proposal"
             r"|solution) (?:#? ?\d{1,2}|[a-h])\b",
             r"\b(?:go with|use|using|take|pick|choose|do|like|want|\A) ?the (?:first"
             r"|second|third|last|former|latter) (?:option|approach|variant|alternative"
@@ -215,11 +224,11 @@ DECISION: Final = (
         "I'm fine with a monthly release.",
         "enough fine good ok okay works",
         clause=(
-            r"(?!(?:i|it|that|this|everything|all|you|we|he|she|they|things?|which|what"
+            r"(?!(?:i|if|it|that|this|everything|all|you|we|he|she|they|things?|which|what"
             r"|there|so|my|"
             + VERB
             + r")\b)[\w`\"'./-]+(?: [\w`\"'./-]+){0,6} (?:is|are) (?:fine|ok|okay"
-            r"|good enough|acceptable)\b",
+            r"|good enough|acceptable)\b(?! now\b)",
         ),
         within=(
             r"\b(?:is|are) (?:good )?enough for (?:now|us|me|the moment)\b",
@@ -241,7 +250,7 @@ DECISION: Final = (
             r"|'re going to| are going to| going to) (?:just |only |also |still "
             r"|by default |have to |now )*(?:(?!get\b|create|give|take|say|tell|talk"
             r"|start|try|check|read|open|turn|wait|review|discuss|list\b|watch|follow"
-            r"|finish)"
+            r"|finish|fix|test|document|execute|finali|investigate|continue)"
             + VERB
             + r"|go (?:with|without)|host|specify|focus on|rely|care|have (?:an?|only|two"
             r"|three|four|the|one))\b(?! (?:sure|it\b|fun|great|a (?:great|lot|plan"
@@ -250,7 +259,7 @@ DECISION: Final = (
             r"(?<!sure )(?<!if )(?<!what )(?<!that )(?<!how )\bwe(?:'re| are) (?:now "
             r"|only |still )?(?:using|going with|switching to|moving to|sticking with"
             r"|dropping|keeping|targeting|standardi[sz]ing on)\b(?!.{0,60}\b(?:right now"
-            r"|currently|at the moment|today)\b)",
+            r"|currently|at the moment|today|so let's)\b)",
             r"\bby default,? (?:the|it|this|we)\b.{1,60}\b(?:will|should|uses?)\b",
             r"\b(?:we're|we are) (?:ultimately going to\b|going to (?:start"
             r"|stop) \w+ing\b)",
@@ -277,7 +286,7 @@ DECISION: Final = (
     cue(
         "decision",
         "We only want the first page.",
-        "just like only single want",
+        "just like only should single want",
         within=(
             r"(?<!where )(?<!what )(?<!when )(?<!that )(?<!matter )\bwe (?:now |really "
             r"|still )?(?:only|just) (?:need (?!rename|to \w+)|care|test|use|support"
@@ -285,12 +294,18 @@ DECISION: Final = (
             r"\bi (?:still |really |just |do )?(?:want|would like|'d like"
             r"|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
             r"\bi (?:also )?want (?:also |to also |to )?(?:use|go back to)\b",
+            r"\bi (?:still |also )?(?:want|would like|'d like) to (?:maintain|keep|preserve|retain"
+            r"|avoid|limit|minimi[sz]e) (?!an eye|track|going|up\b|in touch|it simple)\w",
+            r"\bwe should (?:probably |just |all )?(?:use|keep|go with|stick|store|treat) "
+            r"(?!in mind|an eye|up\b)\w",
             r"\bi just want (?:it|this|that|the \w+) to (?!work|be\b|know|show|look|sit\b"
             r"|appear)\w",
-            r"\bwe want (?:minimal|simple|small) \w",
+            r"\b(?:we|i just|i only|i) want (?:an? |something )?(?:minimal|simple|small|basic|plain"
+            r"|single|separate|one (?!of|more|last|thing)|both|the same) ?\w",
             r"\bi like (?:the|this|your|that) (?:[\w-]+ ){0,3}(?:idea|approach|option"
             r"|solution|design|version)\b",
-            r"\b(?:we (?:just|only|do)|i only) want\b(?! to (?:know|say|see|ask|check"
+            r"\b(?:we (?:just|only|do)|i only|right now i just) want\b(?! to (?:know|say|see|ask"
+            r"|check"
             r"|thank|make sure|understand|be))",
             r"(?<!case )(?<!if )(?<!when )\bwe want (?:to (?:use|make use of|keep|stay"
             r"|go with|avoid|stick|align|limit|move)|a single|one|the same|only|the flag"
@@ -337,7 +352,8 @@ DECISION: Final = (
         "use",
         start=(
             r"use (?!this\b|that\b|it\b|the following|of\b"
-            r"|.{2,60} to (?:fix|find|check|debug|see|determine|get|reason|double|research"
+            r"|.{2,60} to (?:identify|locate|run|fetch|read|fix|find|check|debug|see|determine"
+            r"|get|reason|double|research"
             r"|search|look"
             r"|test|verify|review|analy[sz]e|explore|understand|figure|learn|make sure|visit"
             r"|update|create|complete|generate|develop)\b)"
@@ -345,7 +361,7 @@ DECISION: Final = (
             r"use (?:an?|binary|plain|only) \w",
             r"use (?!this\b|that\b|it\b|your\b|me\b|the (?:following|above|attached|mcp|browser"
             r"|terminal|"
-            r"tool|skill|command))(?:the |an? )?[\w.'`@-]+(?: [\w.'`@-]+){0,3} ?(?:(?:from|with"
+            r"tool|skill|command))(?:the |an? )?[\w.'`@-]+(?: [\w.'`@+&-]+){0,3} ?(?:(?:from|with"
             r"|in|of|via)"
             r" [^,;]{2,60})?(?<!available)(?<!needed)(?<!possible)[.!\"]*\Z",
             r"use (?:the (?:existing|same|new|old|latest)|more up to date|\w+ as (?:the"
@@ -417,7 +433,7 @@ CORRECTION: Final = (
             r" (?:is|are|should be|was) \S",
             r"\b(?:is|are|was|were|'s|'re) (?:all |totally |just |simply |plain "
             r"|a little |a bit |not quite |also )?(?:wrong|incorrect|false|imprecise"
-            r"|a mistake|mistaken|inaccurate|outdated|not (?:right|true|correct|it"
+            r"|a mistake|mistaken|inaccurate|outdated(?!, in)|not (?:right|true|correct|it"
             r"|accurate))(?: \([^)]{1,80}\))? ?[,;:.…–—-]+ *(?:just use|please use|use|it"
             r"|that|they|the|there|resume|tokens|we|i|you|\w+ (?:is|are|was|were|has|have"
             r"|uses?|never|listens?|runs?|should)\b)(?!.{0,40}\b(?:doesn't|does not"
@@ -439,7 +455,8 @@ CORRECTION: Final = (
         "The file lives in /etc, not in /opt.",
         "not",
         start=(
-            r"(?!(?:this will|make|ensure|use|let's|want|we want|i want|we should always"
+            r"(?!(?:this will|here(?:'s| is)|make|ensure|use|let's|want|we want|i want|we should"
+            r" always"
             r"|please)\b)(?!.*\b(?:issue|problem|bug) (?:is|seems)\b)"
             r".{0,80}\b(?:is|are|was|were|it's|that's|they're|needs?|uses?"
             r"|means?|called|listens? on|runs? on|lives? in|goes|comes|takes|should be"
@@ -467,7 +484,7 @@ CORRECTION: Final = (
             r"(?:it|that|those|these|they|(?:that|those|these) \w+)(?:'s| is|'re| are| was| were"
             r"| has"
             r"| have) already (?!\w+ing|done|been|there|have|has|had|working)\w",
-            r"(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue"
+            r"(?:this|that|it)(?:'s| is) not (?:an? |the |about |for )(?!problem|issue|option"
             r"|big|bad|good|great|surprise|lot|concern|bad|huge|must)\w",
             r"(?:we|there|it|you|they) (?:have|has|are|is|need"
             r"|needs) \w+(?: \w+){0,3}, not (?:one|two|three|four|\d+|the|a|an)\b",
@@ -507,7 +524,8 @@ CORRECTION: Final = (
             r"\bi wanted you to (?!know|be\b|see\b)\w",
             r"\bthere (?:is|are) .{1,40},? not [\"'`]",
             r"\bi meant(?: to say)? (?!that we|well|it\b|a lot|to hurt)[\w./`\"'@]",
-            r"\bi mean(?:t)? (?:the|in|on|as in)\b",
+            r"\bi meant? (?:the|in|on|as in|all|only|both|if|when|redo|use|to|for|with|without)\b",
+            r"\A(?!.*\bwhat i mean)\w[^,]* i meant?[.!]*\Z",
             r"\bi (?:already |just |clearly )?(?:said|told you|asked you|asked) to \w",
             r"\bi (?:said|told you|asked for|suggested|wanted)\b.{2,90}(?:\b(?:but you"
             r"|not|instead|you still|and you)\b|, only)",
@@ -526,7 +544,8 @@ CORRECTION: Final = (
         "misunderstanding misunderstood mixed mixing overlooked overlooking referring skipped "
         "talking",
         within=(
-            r"\byou (?:completely |still |also )?(?:forgot|missed|skipped|ignored|overlooked)"
+            r"(?<!means )\byou (?:completely |still |also )?(?:forgot|missed|skipped|ignored"
+            r"|overlooked)"
             r" (?!it\b|that\b|this\b|me\b)(?:\w+[ ,.]){3,}",
             r"(?:\A|, )i(?:'m| am| was) (?:referring to|talking about) (?!you)\w.{6,}",
             r"\bisn't just\b.{3,60}\bit'?s (?:for|also|about|a|the)\b",

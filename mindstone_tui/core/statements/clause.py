@@ -19,7 +19,7 @@ _PLACE: Final = pattern_of(
 )
 """Paths and mentions: long, and full of words that nobody said."""
 _ASIDE: Final = pattern_of(
-    r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must)\b)[^()]{1,120}\)"
+    r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must|leave|keep)\b)[^()]{1,120}\)"
 )
 """What stands in brackets on the way does not belong to the clause around it."""
 _CITED: Final = pattern_of(r"\"[^\"]{24,400}\"")
@@ -54,6 +54,10 @@ _PARTS: Final = pattern_of(
     r"|we)\b"
     r"|(?:what|how|why|where|which|is there|is it|are there|does) )"
 )
+_TOLD_FIRST: Final = pattern_of(
+    r"((?:don't|do not|never|always|only|let'?s not|i don't want|we don't need) .{3,160}), .{3,}"
+)
+"""An order, and a question behind its comma: "don't use puppeteer, will html do?"."""
 _JOINT: Final = pattern_of(
     r"[,;:(] *|\.{2,} *|… *|[–—-] +"
     r"|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) "
@@ -80,7 +84,7 @@ _BARE: Final = pattern_of(
     r"|(i)(m|ve)|(you|they|we)(re|ve)(?<!were)|(that|what|there|here)(s))\b"
 )
 _MISSPELT: Final = pattern_of(r"\bsh(?:ou|u)l?dl?n'?t\b")
-_SHORTHAND: Final = pattern_of(r"\b(?:u|ur|b/c|w/o?|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
+_SHORTHAND: Final = pattern_of(r"\b(?:u|ur|b/c|w/o?|wan't|doens't|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
 _ITS: Final = pattern_of(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
 _WRITTEN_OUT: Final = {
     "u": "you", "ur": "your", "coz": "because", "cuz": "because", "bcoz": "because",
@@ -88,7 +92,10 @@ _WRITTEN_OUT: Final = {
     "rn": "right now", "tho": "though", "ofc": "of course", "ofcourse": "of course",
     "ofcouse": "of course", "pls": "please", "plz": "please", "thx": "thanks", "lil": "little",
     "w/": "with", "w/o": "without", "idk": "i don't know",
-    "ony": "only", "nloy": "only", "odnt": "don't", "dnt": "don't", "donot": "don't",
+    "ony": "only", "onl": "only", "onlt": "only", "alway": "always", "ont": "don't",
+    "wan't": "want", "doenst": "doesn't", "dosent": "doesn't", "doesent": "doesn't",
+    "dosnt": "doesn't", "doens't": "doesn't", "donesnt": "doesn't", "nloy": "only",
+    "odnt": "don't", "dnt": "don't", "donot": "don't",
     "wil": "will", "tmrw": "tomorrow", "tmr": "tomorrow", "tomorow": "tomorrow",
     "tommorow": "tomorrow", "insteasd": "instead", "insted": "instead",
     "instaed": "instead", "isntead": "instead", "intead": "instead",
@@ -201,7 +208,10 @@ def _without_question(whole: str) -> str:
     if tag := _TAG_QUESTION.search(whole):
         return whole[: tag.start()]
     parts = list(_PARTS.finditer(whole))
-    return whole[: parts[-1].start()] if parts else ""
+    if parts:
+        return whole[: parts[-1].start()]
+    told = _TOLD_FIRST.match(_stripped(whole))
+    return told[1] if told else ""
 
 
 def _spelled_out(text: str, words: frozenset[str]) -> str:

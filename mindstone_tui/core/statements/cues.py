@@ -21,7 +21,8 @@ ORDER: Final = (MEMORY, CORRECTION, QUESTION, PREFERENCE, COMMITMENT, RULE, DECI
 """Which kind wins when several cues speak: the narrower before the wider."""
 
 _SUBJECT: Final = pattern_of(
-    r"\b(?:i|we|they|he|she|you)\b|\b(?:easy|hard|able|trying|want|used|going) to \w+"
+    r"(?<!can )(?<!could )(?<!would )(?<!will )\b(?:i|we|they|he|she|you)\b"
+    r"|\b(?:easy|hard|able|trying|want|used|going) to \w+"
 )
 _SUBJECT_BEFORE: Final = pattern_of(r"\b(?:i|we|they|he|she|you|to|it|who|that) \Z")
 _JOINED: Final = ("and ", "but ", "so ")

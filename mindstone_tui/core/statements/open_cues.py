@@ -97,7 +97,8 @@ COMMITMENT: Final = (
         ),
         within=(
             r"(?<!maybe )(?<!sure )(?<!if )(?<!think )(?<!hope )(?<!doubt )(?<!guess "
-            r")(?<!when )(?<!what )(?<!how )\bi(?:'ll| will|'m going to|'m gonna"
+            r")(?<!when )(?<!what )(?<!how )(?<!say the word and )\bi(?:'ll| will|'m going to|'m"
+            r" gonna"
             r"| am going to| plan to| promise to|'ll also| will also) (?!be (?!sure to)\b"
             r"|be sure to (?:keep|check|reach|let)|have (?!you)\b|have\b(?! you)|never\b|claw"
             r"|ever\b|also\b|say\b|admit\b|bet\b|guess\b|assume\b|think\b|take that\b"
@@ -171,7 +172,8 @@ COMMITMENT: Final = (
         start=(r"\W*to-?do\b ?[:\-–—]",),
         clause=(r"(?:please |can you |could you )?remind me (?:to|about|of|that)\b",),
         within=(
-            r"\bbefore (?:the|we|this|i|it)\b.{1,60}\b(?:we|i)(?:'ll| will"
+            r"(?<!once )(?<!ever )(?<!as )\bbefore (?:the|we|this|i|it)\b.{1,60}\b(?:we|i)(?:'ll|"
+            r" will"
             r"| still)? (?:need|have|must|want)\b(?! to (?:know|understand))(?! (?:an?"
             r"|some) questions?)"
             r"(?! some| questions)",

@@ -18,7 +18,8 @@ _NOT_RULED_OUT: Final = (
 )
 """What "no" says of the world, and not of what is allowed."""
 _NOT_TOLD: Final = (
-    r"(?!.*\b(?:was|were|is|are|been|available|found|provided|given|yet[.!]*\Z|left|at all"
+    r"(?!.*\b(?:was|were|is|are|been|returned|shown|detected|available|found|provided|given"
+    r"|yet[.!]*\Z|left|at all"
     r"|exists?|appears?|came)\b)"
 )
 """The same, told by what follows."""
@@ -34,7 +35,8 @@ _PLAINLY: Final = r"(?!.*\b(?:never|don't|do not|must|only|always)\b)"
 _ONCE: Final = (
     r"(?!.{0,90}\b(?:works?|working|wokrs|runs?|running|exists?|correct(?:ly)?|proper(?:ly)?"
     r"|present"
-    r"|fixed|done|adjusted|handled|covered|errors?|bugs?|permission|up to date|populated"
+    r"|fixed|done|deployed|committed|pushed|installed|updated|saved|adjusted|handled|covered"
+    r"|errors?|bugs?|permission|up to date|populated"
     r"|get to the bottom|in sync|dark"
     r"|bigger|smaller|visible|nice|good|clean|loads?|loading|displayed|shows? up|appears?)\b)"
 )
@@ -184,7 +186,7 @@ RULE: Final = (
     cue(
         "rule",
         "Don't touch the migrations folder.",
-        "avoid circumstances do don't hands means not refrain stick stop treat",
+        "avoid circumstances do don't hands means not refrain stay stick stop treat",
         start=(
             r"(?!for some reason)(?:for|when|if|in|on|with|during|after"
             r"|while)\b.{3,80}?(?<!we)(?<!i)(?<!they)(?<!you)(?<!it),? (?:please "
@@ -198,14 +200,20 @@ RULE: Final = (
             r"|even\b|really\b|hesitate|recall|wish\b|agree|bother|quit|miss|give|feel\b"
             r"|let (?:it|that|this|any|the)\b|be (?:sorry|afraid|shy|sad|scared|so|too)"
             r"|sweat|love|seem|actually|have\b|exist)\w",
-            r"stick to\b",
+            r"(?:stick to|stay (?:on|within|in|inside))\b",
             r"avoid (?!that\b|it\b|this\b)\w",
             r"(?:do|" + VERB + r")\b.{3,80}, not (?:on|in|to|from|via|by)\b",
         ),
         within=(
             r"(?<!\bi )(?<!we )(?<!you )(?<!they )(?<!that )(?<!which )(?<!who )(?<!it )(?<!s )"
             r"(?<!to )"
-            r"\bdon't (?:add|change|touch|modify|remove|delete|edit|break|create) (?!the same)\w",
+            r"\bdon't (?:add|assume|break|call|change|commit|copy|create|delete|deploy|duplicate"
+            r"|edit"
+            r"|force|generate|hardcode|hide|implement|import|include|install|introduce|invent|make"
+            r"|merge|mess|mix|mock|modify|move|overwrite|push|put|refactor|rely|remove|rename"
+            r"|replace"
+            r"|rewrite|send|skip|suggest|touch|use|waste|write) (?!the same|sense"
+            r"|it\b.{0,20}\bany)\w",
             r"\bhands off\b",
             r"\bdon't you (?:ever|dare)\b",
             r"\b(?:do not|don't) ever\b",
@@ -215,9 +223,6 @@ RULE: Final = (
             r"\bi (?:don't|do not) want you to\b",
             r"\b(?:don't|do not) want\b.{2,80}\bever again\b",
             r"\b(?:i|we)(?: want|'d like| would like) to avoid \w",
-            r"\b(?:but|and) (?:please )?(?:don't|do not) (?:touch|change|edit|modify"
-            r"|delete|remove|rename|add|use|break|commit|push|create|overwrite|move"
-            r"|write)\b",
         ),
         forbids=True,
         imperative=True,
@@ -238,10 +243,6 @@ RULE: Final = (
         start=(
             r"(?:those|they|these) should(?:n't| not) (?!have\b|be (?:there|here|hard"
             r"|happening))\w",
-            r"(?!(?:this|that|it|there|these|those|which|i|he|she"
-            r"|they)\b)[\w`\"'(][^,;?]{2,70}? should(?:n't| not) (?!have\b|be (?:there"
-            r"|happening|like|here|too|so|surprised|an issue|a problem)|need\b|matter\b"
-            r"|take long|affect)\w",
         ),
         within=(
             r"\b(?:it|this|that) should (?:not|never) be (?:used|changed|touched|modified"
@@ -253,6 +254,11 @@ RULE: Final = (
             r"|not permitted|forbidden|prohibited|off[- ]limits)\b(?! (?:in this context"
             r"|when the|by the|error))",
             r"\bthat should never\b",
+            r"(?<!\bit )(?<!\bthis )(?<!\bthat )(?<!there )(?<!\bi )(?<!\bhe )(?<!she )(?<!which )"
+            r"\bshould(?:n't| not) (?!have (?:been|to|had|done|gone|made|put|taken|\w+ed)\b|be"
+            r" (?:there|here|hard|happening|like|an issue"
+            r"|a problem|too|so|surprised)|need\b|matter|take long|affect|cause|be an?other"
+            r"|there\b)\w",
         ),
         forbids=True,
     ),
@@ -361,7 +367,7 @@ RULE: Final = (
         ),
         within=(
             r"(?:\A|[,;:(] *|\.{2,} *|\b(?:please|just|so|then|but|and) )only (?:ever "
-            r"|do |go ahead|" + VERB + r")\b(?! (?:by|to|from)\b)",
+            r"|do |go ahead|come back|look|" + VERB + r")\b(?! (?:by|to|from)\b)",
             r"(?:\A|, ?)(?:do|" + VERB + r") (?:.{2,60} )?only[.!]*\Z",
             r"\bonly (?:where|when|if) (?:necessary|needed|required)\b",
             r"(?:\A|, |\band )(?:suggest|" + VERB + r") only (?:\d|one|two|three|the|those"
@@ -369,7 +375,7 @@ RULE: Final = (
             r"\b(?:is|are|applies|apply) only (?:available|allowed|for|to|in|on|when|if)\b",
             r"\bonly appl(?:y|ies) to\b",
             r"\A(?:[a-z]{3,12}: )?(?:(?!(?:is|are|was|were|has|have|had|shows?|works?|i|i'm|we|it"
-            r"|it's|you|they|he|she|can|does|not|read|the)\b)[\w`+/&.'-]+,? ){1,5}only"
+            r"|it's|you|they|he|she|can|does|not|read|the)\b)[\w`+/&@.'-]+,? ){1,5}only"
             r"(?=[.!;]*\Z|; | [–—-] )",
             r"(?:\A|[;:–—-] +)only (?:one|a single|two) [\w`.-]+[.!]*\Z",
             r"\bi only want\b",
@@ -429,8 +435,8 @@ RULE: Final = (
             r"(?:preserve|retain|maintain (?!an?\b|it\b)) ?\w",
         ),
         within=(
-            r"\b(?:while|by) (?:still )?(?:keeping|preserving|maintaining|retaining)\b",
-            r"\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same"
+            r"(?:\b(?:while|by)|[,;]) (?:still )?(?:keeping|preserving|maintaining|retaining)\b",
+            r"(?<!can still )\b(?:remains?|stays?|keeps?|left|leave) (?:unchanged|as[- ]is|the same"
             r"|untouched|intact)\b",
         ),
         imperative=True,
@@ -463,7 +469,7 @@ RULE: Final = (
         "Ask me before you delete anything.",
         "after approval avoid avoiding before confirmation continuously first if need once "
         "permission "
-        "periodically regularly unless until when whenever without",
+        "periodically regularly should unless until when whenever without",
         start=(
             r"if any\b.{3,80}, (?:please )?" + VERB + r"\b",
             r"(?:once|after) you (?:fix|finish|change|make|add|complete|edit"
@@ -475,6 +481,10 @@ RULE: Final = (
             + VERB
             + r"\b",
             r"(?:periodically|regularly|continuously),? " + VERB + r"\b",
+            r"(?:when(?:ever)?|once|after) you\b[^,]{3,60}, (?:please |then |also )*"
+            + VERB
+            + r"\b",
+            r"if\b.{3,90}\bthen (?:just |please )?" + VERB + r"\b",
             r"(?:when(?:ever)?|if) (?:you|in doubt|unsure|something)\b.{0,50}, (?:ask"
             r"|check|stop|tell|don't|use|prefer|please|always|never|just ask)\b",
             r"before (?:you|any|taking|making|doing|marking|starting|writing"
@@ -502,6 +512,13 @@ RULE: Final = (
             + VERB
             + r"|\bplease)\b.{0,80}\bbefore (?:you )?(?:answer|respond|reply|proceed"
             r"|continu|start)\w*[.!]*\Z",
+            r"\bbefore (?:you |we )?(?:make|making|start|starting|write|writing|change|changing"
+            r"|commit"
+            r"|committing|push|implement|implementing|do|doing) (?:any|anything|code|the code"
+            r"|changes"
+            r"|code changes)\b",
+            r"\byou should (?:always |also |only )?(?:be (?:using|doing|running|asking|checking"
+            r"|delegating)|use|ask|run|first)\b(?!.*\?)(?! (?:be able|see))",
             r"\bi(?:'d)? need you to (?:first|be|confirm|always|never|verify|stay|stop)\b",
             r"\b(?:try (?:your best )?to avoid|avoiding using)\b",
         ),
@@ -513,7 +530,7 @@ RULE: Final = (
         start=(
             r"(?:at most|no more than|not more than) (?:one|two|three|four|five|ten)\b",
             r"(?:at most|no more than|at least|not more than|no longer than|maximum"
-            r"|max\.?) (?:of )?\d",
+            r"|max\.?) (?:of )?\d(?!.*\bcan be added\b)",
         ),
         within=(
             r"(?:\A"
@@ -521,7 +538,7 @@ RULE: Final = (
             + r"|\b(?:should|must|want|needs?|requires?))\b.{0,70}\b(?:at most|no more than"
             r"|at least|not more than|no longer than|fewer than|maximum of"
             r"|minimum of) (?:\d|one (?!of)|two|three|four|five|ten|a )",
-            r"\blimit (?:it|this|them|yourself) to \d",
+            r"\blimit (?:it|this|them|yourself) to \d|\bmax(?:imum)?(?: of)? \d",
             r"\b\d+(?:-\d+)? (?:lines?|words?|characters?|sentences?|pages?|bullets?"
             r"|minutes?|files?|paragraphs?|rows?) (?:max|maximum|at most|or (?:less"
             r"|fewer))\b",
@@ -541,7 +558,7 @@ RULE: Final = (
             r"| always)? (?:in|with|using|like|as)\b",
             r"be (?:concise|brief|terse|precise|short|honest|direct|consistent)\b",
             r"(?:write|format|name|prefix|store|document|validate|wrap|sign) (?:all|every"
-            r"|each|any)\b",
+            r"|each|any)\b(?! (?:that|this|of)\b)",
             r"(?:use|write|do|follow)\b.{1,50}\b(?:for (?:all|every|any|each|new)\b"
             r"|in (?:the imperative|all|every|any|each|new)\b|everywhere|throughout"
             r"|across (?:the|all|every))",

@@ -116,10 +116,11 @@ PREFERENCE: Final = (
             r"|them[.! ]*\Z)\w",
             r"\bi(?:'m| am) (?:a |not a |really a |not really a )?(?:big "
             r"|huge )?fan of (?!you|his|her)",
-            r"\bi (?:think i )?liked? (?:the )?[\w -]{2,30} (?:style|better)\b(?! (?:if|when|now))",
+            r"\bi (?:think i )?liked? (?:the )?[\w -]{2,30} (?:style|better)\b(?! (?:if|now))",
+            r"\bi (?:think i )?liked? it (?:much |way )?better\b",
             r"\bi'm more comfortable with\b",
             r"\b(?:it|that) (?:annoys|bugs|bothers|irritates) me\b",
-            r"\bdrives me (?:crazy|nuts|mad)\b",
+            r"(?<!\Athat )(?<!\Ait )(?<!\Athis )\bdrives me (?:crazy|nuts|mad)\b",
             r"\bi'm not (?:really |that |so )?(?:into|keen on|fond of)\b",
             r"\bi (?:really |do |strongly )?(?:dislike|detest|can't stand) (?!you|him"
             r"|her)\w",

@@ -20,6 +20,7 @@ from mindstone_tui.core.redaction import Blackened, blackened
 
 Clean = Callable[[str], str]
 Keep = Callable[[bytes], Blob]
+Point = Callable[[Entry], Entry]
 
 ENVELOPE_ROOM: Final = 8_192
 """Left free in a line for its envelope, a long session key included."""
@@ -35,10 +36,13 @@ class Body(msgspec.Struct, frozen=True):
     extra: bytes = b""
 
 
-def prepare(entry: Entry, clean: Clean, keep: Keep) -> Body:
-    """Make an entry's bytes; blobs that the line will name are on disk when this returns."""
+def prepare(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) -> Body:
+    """Make an entry's bytes; blobs that the line will name are on disk when this returns.
+
+    `point` may leave out what other lines of the session say; it sees the entry as it is written.
+    """
     if entry.carries_text:
-        return _prepare_text(entry, clean, keep)
+        return _prepare_text(entry, clean, keep, point)
     try:
         body = encode_body(entry)
     except UnicodeEncodeError:
@@ -47,7 +51,7 @@ def prepare(entry: Entry, clean: Clean, keep: Keep) -> Body:
     return Body(body) if len(body) <= MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
 
 
-def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
+def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) -> Body:
     fields = _with_visible_keys(msgspec.to_builtins(entry))
     changed = False
     altered: dict[str, Blob] = {}
@@ -61,7 +65,7 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep) -> Body:
             changed = True
     if changed:
         entry = msgspec.convert(fields, type(entry))
-    return _spill(entry, altered, keep)
+    return _spill(point(entry) if point is not None else entry, altered, keep)
 
 
 def _with_visible_keys(value: Any) -> Any:

@@ -30,7 +30,9 @@ from mindstone_tui.core.disk import (
 )
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry
+from mindstone_tui.core.entries.quotes import quoting
+from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import restore
 
@@ -271,6 +273,7 @@ class History:
         self._may_store_offsets = may_store_offsets
         self._fd = _open_to_read(places)
         self._offsets: Offsets | None = None
+        self._leaned_on: tuple[int, PromptPlanned] | None = None
 
     def __enter__(self) -> History:
         return self
@@ -294,7 +297,7 @@ class History:
         fd = _open_to_read(self.places)
         self.close()
         self._fd = fd
-        self._offsets = None
+        self._offsets = self._leaned_on = None
 
     def keep_copy(self, path: Path) -> None:
         """Copy the file as it was opened, even if it has lost its name since."""
@@ -325,12 +328,12 @@ class History:
     def read_from(self, offset: int) -> Iterator[Line | Damaged]:
         """Lines from a byte offset on."""
         for start, _, raw in self._pieces(offset):
-            yield read_line(raw, start)
+            yield self._item(raw, start)
 
     def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
         """Lines from a byte offset on, each with the offset at which it ends."""
         for start, end, raw in self._pieces(offset):
-            yield read_line(raw, start), end
+            yield self._item(raw, start), end
 
     def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Whole lines as bytes, each with its offset; one that is too long comes cut."""
@@ -345,14 +348,14 @@ class History:
         """Lines from the newest to the oldest; a torn end is not handed over."""
         for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
             if whole:
-                yield read_line(raw, start)
+                yield self._item(raw, start)
 
     def newest(self, kinds: Collection[str], within: int) -> Iterator[Line]:
         """Lines of some kinds among the newest `within`, newest first; no other is decoded."""
         wanted = {kind.encode() for kind in kinds}
         for start, _, raw, whole in islice(backwards(self._read, self.size, _CHUNK), within):
             if whole and named_kind(raw) in wanted:
-                line = read_line(raw, start)
+                line = self._item(raw, start)
                 if isinstance(line, Line):
                     yield self.whole(line)
 
@@ -423,19 +426,9 @@ class History:
         return self._offsets
 
     def whole(self, line: Line) -> Line:
-        """The same line with the texts that were moved to blobs put back."""
-        if not line.blobs or isinstance(line.entry, Unknown):
-            return line
-        fields: dict[str, Any] = msgspec.to_builtins(line.entry)
-        restore(
-            fields,
-            {
-                path: read_blob(self.places.blobs, blob.sha256).decode()
-                for path, blob in line.blobs.items()
-            },
-        )
-        entry: Entry = msgspec.convert(fields, type(line.entry))
-        return msgspec.structs.replace(line, entry=entry)
+        """The same line with everything put back that stands in blobs and in other lines."""
+        own = with_blobs(line, self.places)
+        return quoting(own, lambda seq: readable(self, seq))
 
     def blob(self, digest: str) -> bytes:
         """The bytes that a line keeps beside the transcript."""
@@ -475,8 +468,27 @@ class History:
         return self._parse(offsets.start(number), offsets.end(number))
 
     def _parse(self, start: int, end: int) -> Line | None:
-        item = read_line(self._read(min(end - start - 1, CUT), start), start)
+        item = self._item(self._read(min(end - start - 1, CUT), start), start)
         return item if isinstance(item, Line) else None
+
+    def _item(self, raw: bytes, start: int) -> Line | Damaged:
+        """One line; a plan with what it leaves to an earlier one, if that can be read."""
+        item = read_line(raw, start)
+        if not isinstance(item, Line) or not isinstance(item.entry, PromptPlanned):
+            return item
+        plan = item.entry
+        full = self._full_plan(plan.like) if plan.like is not None and plan.leans else None
+        return item if full is None else msgspec.structs.replace(item, entry=plan.completed(full))
+
+    def _full_plan(self, seq: int) -> PromptPlanned | None:
+        """A plan that others lean on; the last that was asked for is remembered."""
+        if self._leaned_on is None or self._leaned_on[0] != seq:
+            line = self._at(seq)
+            entry = line.entry if line is not None and line.seq == seq else None
+            if not isinstance(entry, PromptPlanned) or entry.like is not None:
+                return None
+            self._leaned_on = (seq, entry)
+        return self._leaned_on[1]
 
     def _pieces(self, offset: int) -> Iterator[tuple[int, int, bytes]]:
         for start, end, raw, whole in forwards(self._read, offset, self.size, _CHUNK):
@@ -485,6 +497,27 @@ class History:
 
     def _read(self, size: int, offset: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+
+def readable(history: History, seq: int) -> Line | None:
+    """The line with this number and its own text; None where either cannot be read."""
+    try:
+        return with_blobs(history.line(seq), history.places) if seq >= 0 else None
+    except (NoSuchEntry, PlaceError):
+        return None
+
+
+def with_blobs(line: Line, places: SessionPlaces) -> Line:
+    """The same line with the texts that were moved to blobs put back, and nothing else."""
+    if not line.blobs or isinstance(line.entry, Unknown):
+        return line
+    fields: dict[str, Any] = msgspec.to_builtins(line.entry)
+    restore(
+        fields,
+        {path: read_blob(places.blobs, blob.sha256).decode() for path, blob in line.blobs.items()},
+    )
+    entry: Entry = msgspec.convert(fields, type(line.entry))
+    return msgspec.structs.replace(line, entry=entry)
 
 
 def named_kind(raw: bytes) -> bytes:

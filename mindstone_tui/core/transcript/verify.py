@@ -8,7 +8,7 @@ head with an anchor kept elsewhere (handoffs and checkpoints carry one).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -19,14 +19,15 @@ from mindstone_tui.core.entries import Blob
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.transcript.reader import batches
+from mindstone_tui.core.transcript.reader import Read, batches
 
 _CHUNK: Final = 1 << 16
 _NAMES_A_BLOB: Final = b'"sha256":"'
 """In every line with `blobs`, `altered` or `images`; a text that contains it is merely parsed."""
 _TOOL: Final = b'"role":"tool"'
 """In every line that may have `full`."""
-_NEAR: Final = 100
+_NEAR: Final = 180
+"""Bytes before a line's role, apart from the name of its session."""
 _SEAL: Final = len(b',"hash":""}') + 64
 _ID: Final = 26
 _FULL: Final = b'"full":"'
@@ -106,7 +107,7 @@ def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
         walk = _Walk(places, anchor)
         with settled(fd):
             size = os.fstat(fd).st_size
-        walk.over(batches(lambda count, offset: os.pread(fd, count, offset), 0, size, _CHUNK))
+        walk.over(size, lambda count, offset: os.pread(fd, count, offset))
         return walk.verdict()
     finally:
         os.close(fd)
@@ -132,48 +133,64 @@ class _Walk:
         self._prev: tuple[str, ...] | None = (GENESIS,)
         """Hashes the next line may name; None after a line that cannot be read."""
 
-    def over(self, read: Iterable[tuple[int, int, list[bytes], bool]]) -> None:
+    def over(self, size: int, read: Read) -> None:
         """Check all lines, in order.
 
         A line that is just what must follow is not parsed, and nearly all are: its hash proves that
         it is what was written, so only number, session and link are looked at. Whatever differs in
         any way, or names a blob, is parsed, and then named for what it is.
         """
-        session, near = self._session_part, len(self._session_part) + _NEAR
-        anchored = self._anchored_at
-        seq, before, passed, number = -1, "", 0, 0
-        for offset, first_end, raws, whole in read:
-            for raw in raws:
-                end = first_end or offset + len(raw) + 1
-                first_end = 0
-                place = len(front := b'{"v":1,"seq":%d,"id":"' % seq) + _ID
+        quiet = False
+        """Nothing in the newest chunk can name a blob."""
+
+        def watched(count: int, offset: int) -> bytes:
+            nonlocal quiet
+            data = read(count, offset)
+            quiet = _TOOL not in data and _NAMES_A_BLOB not in data
+            return data
+
+        session, anchored = self._session_part, self._anchored_at
+        near = _NEAR + len(session)
+        seq, before, first, number = -1, "", -1, 0
+        for offset, end, raws, whole in batches(watched, 0, size, _CHUNK):
+            plain, known = False, 0  # of the first line, other chunks hold a part
+            for at, raw in enumerate(raws):
+                front = b'{"v":1,"seq":%d,"id":"' % seq
                 if (
-                    before
-                    and whole
-                    and raw.startswith(front)
-                    and raw.startswith(session, place)
+                    raw.startswith(front)
+                    and raw.startswith(session, len(front) + _ID)
                     and (digest := sha256(raw[:-_SEAL]).hexdigest())
                     and raw.endswith(f',"prev":"{before}","hash":"{digest}"}}'.encode())
-                    and _NAMES_A_BLOB not in raw
+                    and before
                     and seq != anchored
-                    and len(raw) <= MAX_LINE
-                    and not (raw.find(_TOOL, place, place + near) > 0 and _has_full(raw))
+                    and (
+                        plain
+                        or (
+                            whole
+                            and _NAMES_A_BLOB not in raw
+                            and len(raw) <= MAX_LINE
+                            and not (raw.find(_TOOL, len(front), near) > 0 and _has_full(raw))
+                        )
+                    )
                 ):
                     before = digest
                     seq += 1
-                    passed += 1
                 else:
-                    if passed:
-                        self._passed(passed, seq, before)
-                    self.take(number, offset, raw, whole, end - offset)
-                    passed = 0
-                    seq = -1 if self._next_seq is None else self._next_seq
+                    if seq > first:
+                        self._passed(seq - first, seq, before)
+                    if at > known:
+                        offset = end if known == 0 else offset
+                        offset += sum(map(len, raws[known or 1 : at])) + at - (known or 1)
+                        known = at
+                    length = len(raw) + 1 if at else end - offset
+                    self.take(number + at, offset, raw, whole, length)
+                    first = seq = -1 if self._next_seq is None else self._next_seq
                     links = self._prev if seq >= 0 and self._prev else ()
                     before = links[0] if len(links) == 1 else ""
-                number += 1
-                offset = end
-        if passed:
-            self._passed(passed, seq, before)
+                plain = quiet
+            number += len(raws)
+        if seq > first:
+            self._passed(seq - first, seq, before)
 
     def _passed(self, count: int, seq: int, digest: str) -> None:
         """So many lines were sound; the one with this hash is followed by number `seq`."""

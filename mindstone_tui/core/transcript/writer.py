@@ -32,6 +32,8 @@ from mindstone_tui.core.disk import (
 from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
+from mindstone_tui.core.entries.quotes import LineOf, pointing
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import (
     EntryNotSaved,
     HistoryAway,
@@ -64,6 +66,8 @@ class _Pending(msgspec.Struct):
 
     draft: Draft
     body: Body | None = None
+    points: bool = False
+    """Its bytes may lean on other lines of the file."""
 
 
 class Transcript:
@@ -146,10 +150,11 @@ class Transcript:
         draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
         return self.append_all([draft])[-1]
 
-    def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
+    def append_all(self, drafts: Sequence[Draft], past: LineOf | None = None) -> list[Line]:
         """Write several entries with as few writes and syncs as possible.
 
-        If this raises, what is not on disk is kept as unsaved; do not hand it in again.
+        Words that the `past` has already are not written again. If this raises, what is not on
+        disk is kept as unsaved; do not hand it in again.
         """
         self._unsaved.extend(
             _Pending(
@@ -157,17 +162,19 @@ class Transcript:
             )
             for draft in drafts
         )
-        lines = self.save()
+        lines = self.save(past)
         return lines[len(lines) - len(drafts) :]
 
-    def save(self) -> list[Line]:
+    def save(self, past: LineOf | None = None) -> list[Line]:
         """Write whatever is unsaved; raises `EntryNotSaved`, and then the rest still is."""
         if not self._unsaved:
             return []
-        self._prepare_unsaved()
+        self._prepare_unsaved(past)
         lines: list[Line] = []
         try:
             with self._ledger.locked() as news:
+                if news:  # what was pointed to may not be in this file
+                    self._prepare_anew()
                 self._record(news)
                 lines += self._kept_after_all()
                 while self._unsaved:
@@ -306,16 +313,31 @@ class Transcript:
             forked_from=self._forked_from,
         )
 
-    def _prepare_unsaved(self) -> None:
+    def _prepare_unsaved(self, past: LineOf | None) -> None:
         """Make the bytes of what is new; blobs are on disk before the lock is taken."""
+        session = str(self.places.key)
+        point = None if past is None else (lambda entry: pointing(entry, session, past))
         for pending in [pending for pending in self._unsaved if pending.body is None]:
+            pending.points = point is not None
             try:
-                pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob)
+                pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob, point)
             except TranscriptError as error:
                 if not isinstance(error, EntryNotSaved):
                     # It will never fit, and must not stand in the way of those after it.
                     self._unsaved.remove(pending)
                 raise
+
+    def _prepare_anew(self) -> None:
+        """Let entries that are not on disk yet say everything themselves."""
+        for pending in self._unsaved:
+            entry = pending.draft.entry
+            if isinstance(entry, PromptPlanned) and entry.like is not None:
+                entry = msgspec.structs.replace(entry, like=None)
+                pending.draft = msgspec.structs.replace(pending.draft, entry=entry)
+            elif not pending.points:
+                continue
+            pending.points = False
+            pending.body = prepare(entry, self._clean, self.keep_blob)
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
@@ -345,13 +367,17 @@ class Transcript:
     def _read_back(self, raw: bytes, pending: _Pending) -> Line:
         """The line as every reader will see it; one that none could read is never written."""
         try:
-            return decode_line(raw[:-1])
+            line = decode_line(raw[:-1])
         except Malformed as error:
             self._unsaved = [other for other in self._unsaved if other is not pending]
             raise TranscriptError(
                 f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
                 "This is a bug in the program; the entry was not written.",
             ) from error
+        if isinstance(line.entry, PromptPlanned) and line.entry.leans:
+            # What it leaves to an earlier plan is at hand: nobody has to look it up.
+            return msgspec.structs.replace(line, entry=pending.draft.entry)
+        return line
 
     def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from textual import events, on, work
@@ -17,7 +17,6 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker
 
-from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
@@ -35,9 +34,12 @@ from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.queue import Queued
-from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
-from mindstone_tui.tui.widgets.welcome import Welcome
+
+if TYPE_CHECKING:
+    from mindstone_tui.core import events as ev
+    from mindstone_tui.tui.widgets.recalled import Card
+    from mindstone_tui.tui.widgets.welcome import Welcome
 
 _DECIDES = ("approve", "approve!", "refuse", "edit")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -111,6 +113,10 @@ class ChatScreen(Screen[None]):
         of_height = self._get_breakpoint_classes(height, self.VERTICAL_BREAKPOINTS)
         return " ".join(sorted(of_width | of_height))
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Nothing is styled twice: at first, everything has just been."""
+        event.refresh_styles = self._following is not None
+
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="left"):
@@ -143,6 +149,8 @@ class ChatScreen(Screen[None]):
             await self.show(event)
 
     async def _show_problem(self, error: MindstoneError) -> None:
+        from mindstone_tui.core import events as ev
+
         await self.conversation.show(
             ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
         )
@@ -156,6 +164,8 @@ class ChatScreen(Screen[None]):
 
     async def show(self, event: ev.AnyEvent) -> None:
         """Draw one event everywhere it belongs."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
         match event:
             case ev.SessionReady():
                 await self._ready(event)
@@ -215,6 +225,8 @@ class ChatScreen(Screen[None]):
             said = [one.question for one in self.conversation.feed.exchanges if one.question]
             self.input_area.prompt.remember_older(said)
         elif not event.turns:
+            from mindstone_tui.tui.widgets.welcome import Welcome
+
             welcome = Welcome(event, self.host.setup)
             await self.conversation.place(welcome)
             self._look_for_models(welcome)
@@ -237,6 +249,8 @@ class ChatScreen(Screen[None]):
 
     def _wait_in_line(self, event: Prompt.Submitted) -> None:
         """Hold what was sent too early, in view, until the session is open."""
+        from mindstone_tui.core import events as ev
+
         entry = f"early {len(self._early)}"
         self._early[entry] = event
         self.status.doing = "will be sent when the session is open"
@@ -248,6 +262,8 @@ class ChatScreen(Screen[None]):
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
 
     def _send_early(self) -> None:
+        from mindstone_tui.core import events as ev
+
         early, self._early, self.status.doing = self._early, {}, self._doing
         for entry, event in early.items():
             self._show_queue(ev.MessageWithdrawn(entry=entry))
@@ -258,7 +274,7 @@ class ChatScreen(Screen[None]):
     def _begin(self, event: ev.TurnStarted) -> None:
         self.running = event.turn
         self._since = self.host.clock()
-        self.query(Welcome).remove()
+        self.query("#welcome").remove()
         self._mark_running(True)
         self._say_doing("sent")
         if self._ticking is None:
@@ -340,12 +356,14 @@ class ChatScreen(Screen[None]):
         self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
 
     def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
+        from mindstone_tui.core.events import ToolEnded, ToolStarted
+
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
-        if isinstance(event, ev.ToolStarted):
+        if isinstance(event, ToolStarted):
             self._at_work.add(event.call)
             self._say_doing(f"running {event.name}")
-        elif isinstance(event, ev.ToolEnded):
+        elif isinstance(event, ToolEnded):
             self._at_work.discard(event.call)
             if self.running and not self._at_work and not self._asked:
                 self._say_doing("sent")  # the result goes to the model, which may take its time
@@ -406,19 +424,28 @@ class ChatScreen(Screen[None]):
 
     def _withdraw(self, entry: str) -> None:
         if entry in self._early:
+            from mindstone_tui.core.events import MessageWithdrawn
+
             del self._early[entry]
-            self._show_queue(ev.MessageWithdrawn(entry=entry))
+            self._show_queue(MessageWithdrawn(entry=entry))
         elif self.talk is not None:
             self.talk.withdraw(entry)
 
-    @on(Card.Dropped)
-    def _drop(self, event: Card.Dropped) -> None:
+    # Named as Textual looks for them: the widgets that say this are not there at first.
+
+    def on_card_dropped(self, event: Card.Dropped) -> None:
         self.command(f"/recall drop {event.passage.entry} {event.passage.session}")
 
-    @on(Card.Opened)
-    def _open_source(self, event: Card.Opened) -> None:
+    def on_card_opened(self, event: Card.Opened) -> None:
         where = f"{event.passage.session} {event.passage.seq}"
         self.post_message(ScreenWanted("transcript", where))
+
+    def on_welcome_chosen(self, event: Welcome.Chosen) -> None:
+        if event.step.screen == "switch":
+            self.command(f"/model {event.step.argument}")
+            self.set_focus(self.input_area.prompt)
+        else:
+            self.action_want(event.step.screen, event.step.argument)
 
     @on(LeftLog.Wanted)
     def _left_wanted(self, event: LeftLog.Wanted) -> None:
@@ -428,14 +455,6 @@ class ChatScreen(Screen[None]):
             self.command(f"/restore turn {event.turn}")
             if event.deed == "pin":
                 self.command(f"/pin turn {event.turn}")
-
-    @on(Welcome.Chosen)
-    def _take_step(self, event: Welcome.Chosen) -> None:
-        if event.step.screen == "switch":
-            self.command(f"/model {event.step.argument}")
-            self.set_focus(self.input_area.prompt)
-        else:
-            self.action_want(event.step.screen, event.step.argument)
 
     @on(Prompt.Tabbed)
     def _tabbed(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.message import Message
 
-from mindstone_tui.core import events as ev
-from mindstone_tui.core.events import ContextReport
+if TYPE_CHECKING:
+    from mindstone_tui.core import events as ev
+    from mindstone_tui.core.events import ContextReport
 
 
 class ScreenWanted(Message):

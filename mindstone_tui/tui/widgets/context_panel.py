@@ -5,7 +5,7 @@ Its figures come from `ContextReport` alone; its lists from the events that anno
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,11 +18,13 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.events import ContextReport, GoneExchange
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
+
+if TYPE_CHECKING:
+    from mindstone_tui.core import events as ev
+    from mindstone_tui.core.events import ContextReport, GoneExchange
 
 
 class Gauges(Widget):
@@ -150,19 +152,24 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         yield Gauges()
-        yield Static("", id="alerts", markup=False)
-        yield Static("", id="left-title", markup=False)
-        yield LeftLog()
-        yield Static("", id="recall-hits", markup=False)
 
     def on_mount(self) -> None:
         self._alerts: list[ev.AlertRaised] = []
-        for name in ("#alerts", "#left-title", "#left-log", "#recall-hits"):
-            self.query_one(name).display = False
+
+    def _make_lists(self) -> None:
+        """Make the lists below the gauges, hidden; the first picture does not wait for them."""
+        if len(self.children) > 1:
+            return
+        titles = [Static(id=name, markup=False) for name in ("alerts", "left-title", "recall-hits")]
+        lists = (*titles[:2], LeftLog(), titles[2])
+        for each in lists:
+            each.display = False
+        self.mount(*lists)
 
     def watch_report(self, report: ContextReport | None) -> None:
         if report is None:
             return
+        self._make_lists()
         self.query_one(Gauges).report = report
         self.query_one(LeftLog).show(report.gone)
         outside, title = report.outside, self.query_one("#left-title", Static)
@@ -173,6 +180,9 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
     def show(self, event: ev.AnyEvent) -> None:
         """Keep the lists up to date."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
+        self._make_lists()
         match event:
             case ev.RecallInjected():
                 self._recalled(event)
@@ -180,6 +190,9 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 others = [one for one in self._alerts if one.metric != event.metric]
                 over = event.level == "info"
                 self._alerts = others if over else [event, *others][:5]
+                self._show_alerts()
+            case ev.AlertsCleared(metrics=metrics):
+                self._alerts = [one for one in self._alerts if one.metric not in metrics]
                 self._show_alerts()
 
     def _recalled(self, event: ev.RecallInjected) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import work
@@ -17,15 +18,15 @@ from textual.containers import VerticalScroll
 from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
-from mindstone_tui.core import events as ev
-from mindstone_tui.tui.from_entries import ExchangeEvents, Feed
 from mindstone_tui.tui.host import Browse
-from mindstone_tui.tui.widgets.exchange import ExchangeView
-from mindstone_tui.tui.widgets.markdown import GrowsQuietly
+from mindstone_tui.tui.widgets.growth import GrowsQuietly
 
 if TYPE_CHECKING:
+    from mindstone_tui.core import events as ev
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.transcript.reader import Damaged
+    from mindstone_tui.tui.from_entries import ExchangeEvents, Feed
+    from mindstone_tui.tui.widgets.exchange import ExchangeView
 
 PAGE: Final = 120
 """Lines of history that are read at once."""
@@ -48,7 +49,6 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
         super().__init__(id=id)
-        self.feed = Feed()
         self._views: dict[int, ExchangeView] = {}
         self._first = 0
         self._end = 0
@@ -59,6 +59,22 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._pages = 0
         self._held: tuple[ExchangeView, float] | None = None
 
+    # What is said is drawn with half of our modules; the first picture does not wait for them.
+
+    @cached_property
+    def feed(self) -> Feed:
+        """Everything that was read or heard so far."""
+        from mindstone_tui.tui.from_entries import Feed
+
+        return Feed()
+
+    def _view(self, exchange: ExchangeEvents) -> ExchangeView:
+        """A widget for an exchange, found under it from now on."""
+        from mindstone_tui.tui.widgets.exchange import ExchangeView
+
+        view = self._views[id(exchange)] = ExchangeView(exchange)
+        return view
+
     @property
     def mounted(self) -> tuple[int, int]:
         """Which exchanges have widgets: first, and one past the last."""
@@ -67,6 +83,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     @property
     def views(self) -> list[ExchangeView]:
         """The exchanges that have widgets, oldest first."""
+        from mindstone_tui.tui.widgets.exchange import ExchangeView
+
         return list(self.query(ExchangeView))
 
     def on_mount(self) -> None:
@@ -98,9 +116,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         await self.mount(widget, before=0)
 
     async def _mount_newest(self, exchange: ExchangeEvents) -> None:
-        view = self._views[id(exchange)] = ExchangeView(exchange)
         self._end += 1
-        await self.mount(view)
+        await self.mount(self._view(exchange))
         if self._end - self._first > MOST and self.is_vertical_scroll_end:
             await self._unmount(self._first, self._first + STEP)
             self._first += STEP
@@ -115,7 +132,9 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         while self._unread and len(older) < STEP:
             older = [*await self._read_page(), *older]
         if older and not older[-1].ended:
-            older[-1].add(ev.Noticed(message=_NO_END, level="warning"))
+            from mindstone_tui.core.events import Noticed
+
+            older[-1].add(Noticed(message=_NO_END, level="warning"))
         self.feed.prepend(older)
         self._first = self._end = len(older)
         await self._mount_above(STEP)
@@ -138,25 +157,21 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def _mount_above(self, count: int) -> None:
         first = max(0, self._first - count)
-        fresh = [ExchangeView(exchange) for exchange in self.feed.exchanges[first : self._first]]
+        fresh = [self._view(exchange) for exchange in self.feed.exchanges[first : self._first]]
         if not fresh:
             return
-        for view in fresh:
-            self._views[id(view.exchange)] = view
         self._first = first
         await self.mount_all(fresh, before=self._top())
 
     async def _mount_below(self, count: int) -> None:
         end = min(len(self.feed), self._end + count)
-        fresh = [ExchangeView(exchange) for exchange in self.feed.exchanges[self._end : end]]
-        for view in fresh:
-            self._views[id(view.exchange)] = view
+        fresh = [self._view(exchange) for exchange in self.feed.exchanges[self._end : end]]
         self._end = end
         await self.mount_all(fresh)
 
     def _top(self) -> int:
-        views = [at for at, child in enumerate(self.children) if isinstance(child, ExchangeView)]
-        return views[0] if views else len(self.children)
+        views = self.views
+        return self.children.index(views[0]) if views else len(self.children)
 
     async def _unmount(self, first: int, end: int) -> None:
         gone: list[Widget] = [
@@ -175,7 +190,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         near = self.size.height
         if new < old and new < near and self._more_above:
             self._go_up()
-        elif new > old and self._end < len(self.feed) and self.max_scroll_y - new < near:
+        elif new > old and self.max_scroll_y - new < near and self._more_below:
             self._go_down()
 
     def turn_page(self, direction: int) -> None:
@@ -210,6 +225,10 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     @property
     def _more_above(self) -> bool:
         return bool(self._first or self._unread or self._open_turn)
+
+    @property
+    def _more_below(self) -> bool:
+        return bool(self._views) and self._end < len(self.feed)
 
     @work(exclusive=True, group="fill")
     async def _fill(self) -> None:

@@ -18,7 +18,8 @@ from mindstone_tui.core.text import as_written, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import ExchangeEvents
 from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.markdown import GrowsQuietly, Prose
+from mindstone_tui.tui.widgets.growth import GrowsQuietly
+from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.recalled import Recalled
 from mindstone_tui.tui.widgets.tool_call import ToolCall
 

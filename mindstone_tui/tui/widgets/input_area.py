@@ -74,7 +74,6 @@ class InputArea(Vertical):
     """Keeps the list of completions in step with the prompt."""
 
     prompt = query_one(Prompt)
-    completions = query_one(Completions)
     waiting = query_one(Waiting)
 
     def __init__(self, commands: Sequence[CommandHelp], folder: Path, *, vim: bool) -> None:
@@ -87,9 +86,19 @@ class InputArea(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Waiting()
-        yield Completions()
-        yield Static("", id="completion-help", markup=False)
         yield Prompt(Pastes(self._folder), vim=self._vim)
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(lambda: self.completions)
+
+    @property
+    def completions(self) -> Completions:
+        """The list; made when it is first wanted, or else right after the first picture."""
+        for made in self.query(Completions):
+            return made
+        made = Completions()
+        self.mount(made, Static(id="completion-help", markup=False), before=self.prompt)
+        return made
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -112,8 +121,7 @@ class InputArea(Vertical):
         self.prompt.completing = anything
         self.prompt.set_class(line.startswith("!"), "-shell")
         if not anything:
-            self.completions.offer(None)
-            self.query_one("#completion-help").display = False
+            self._hide()
 
     @work(exclusive=True, group="files")
     async def _list_files(self) -> None:
@@ -179,5 +187,8 @@ class InputArea(Vertical):
     def close(self) -> None:
         """Hide the completions until something else is typed."""
         self.prompt.completing = False
+        self._hide()
+
+    def _hide(self) -> None:
         self.completions.offer(None)
         self.query_one("#completion-help").display = False

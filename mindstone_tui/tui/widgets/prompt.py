@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -11,10 +11,12 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import TextArea
 
-from mindstone_tui.core.events import Attachment
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.prompt.vim import Vim
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.events import Attachment
 
 
 class Prompt(TextArea):
@@ -93,6 +95,11 @@ class Prompt(TextArea):
         self.queued = False
         """Messages wait that could be taken back."""
 
+    def update_node_styles(self, animate: bool = True) -> None:
+        """Style it anew; not while it is still being made, which Textual would do as well."""
+        if self.is_attached:
+            super().update_node_styles(animate=animate)
+
     def remember(self, text: str) -> None:
         """Add a message to the history that the arrow keys walk through."""
         if text and (not self._said or self._said[-1] != text):
@@ -130,6 +137,8 @@ class Prompt(TextArea):
             return
         # A command or a shell line takes a path as it stands.
         found = [] if text[0] in "/!" else self._pastes.files_in(self.text)
+        from mindstone_tui.core.events import Attachment  # not for the first picture
+
         files = tuple(Attachment(path=path) for path in found)
         self.remember(self.text.strip())
         self.clear()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from mindstone_tui.core import events as ev
 from mindstone_tui.tui import show
+
+if TYPE_CHECKING:
+    from mindstone_tui.core import events as ev
 
 
 class Queued(Static):
@@ -47,6 +51,8 @@ class Waiting(Vertical):
 
     async def show(self, event: ev.AnyEvent) -> None:
         """Keep up with the queue."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
         match event:
             case ev.MessageQueued():
                 await self.mount(Queued(event))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import gauges, show
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.events import ContextReport
 
 
 class StatusLine(Widget):
@@ -35,7 +38,8 @@ class StatusLine(Widget):
 
     def _left(self, *, wide: bool, model: int = 20) -> Content:
         if self.report is None:
-            return Content.assemble(("● ", "$faint"), show.line(self.model or "opening…"))
+            told = show.line(self.model) if self.model else Content("opening…")
+            return Content.assemble(("● ", "$faint"), told)
         return gauges.status(self.report, wide=wide, model=40 if wide else model)
 
     def _layouts(self, room: int) -> Iterator[tuple[Content, str]]:

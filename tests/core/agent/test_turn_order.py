@@ -42,8 +42,7 @@ async def test_everything_is_on_disk_before_it_is_sent(home: Path) -> None:
     told = await heard(context, "What is it?")
     wanted = (
         "turn_started user_message instructions_changed tools_changed prompt_planned "
-        "assistant_message usage_reported tool_called tool_approved tool_returned prompt_planned "
-        "assistant_message usage_reported turn_ended"
+        "assistant_message tool_called tool_returned prompt_planned assistant_message turn_ended"
     )
     assert in_order(wanted.split(), kinds(context))
     assert [request.hash for request in provider.requests] == [
@@ -98,7 +97,7 @@ async def test_the_same_call_is_not_run_for_ever(home: Path) -> None:
     context = context_of(window_in(home), Replies(*rounds, saying("Enough.")), tool())
     await heard(context, "Look.")
     found = kinds(context)
-    assert (found.count("tool_called"), found.count("tool_approved")) == (4, 3)
+    assert (found.count("tool_called"), found.count("tool_returned")) == (4, 4)
     assert "tool_refused" in found
 
 

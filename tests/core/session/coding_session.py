@@ -106,8 +106,9 @@ class Story:
         return ScriptedTurn(planted.said, answer=answer)
 
     def _fact(self, number: int) -> ScriptedTurn:
-        at = len(self._facts)
-        place = f"{PLACES[at % len(PLACES)]} {MODULES[at * 5 % len(MODULES)]} cluster"
+        at = len(self._facts)  # No place is named twice: its second port would replace the first.
+        module = MODULES[(at * 5 + at // len(PLACES)) % len(MODULES)]
+        place = f"{PLACES[at % len(PLACES)]} {module} cluster"
         port = 20_000 + 37 * number
         fact = Planted(
             kind="fact",
@@ -288,7 +289,9 @@ def recalled(
 ) -> Iterator[tuple[Planted, tuple[RecalledPassage, ...] | None]]:
     """What each question about something planted was given; None where it was still in view."""
     lines = read(places)
-    given = {line.turn: line.entry for line in lines if isinstance(line.entry, RecallInjected)}
+    with History(places) as history:
+        whole = [history.whole(line) for line in lines if isinstance(line.entry, RecallInjected)]
+    given = {line.turn: line.entry for line in whole if isinstance(line.entry, RecallInjected)}
     for number, turn in enumerate(story.turns, start=1):
         if turn.asks is not None:
             plan = next(line for line in lines if line.turn == number and _is_request(line))

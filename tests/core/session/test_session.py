@@ -23,11 +23,16 @@ from tests.core.session.stage import Stage, calls, check_history, on_stage, scri
 SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
 
 
-def offer(stage: Stage, name: str, run: Callable[[Any, Any], Awaitable[ToolResult]]) -> None:
-    """Give the model one more tool, which only looks."""
+def offer(
+    stage: Stage,
+    name: str,
+    run: Callable[[Any, Any], Awaitable[ToolResult]],
+    like: str = "list",
+) -> None:
+    """Give the model one more tool, which only looks unless it is like one that does more."""
     services = stage.session.services
-    like = services.tools.all["list"]
-    services.context.tools[name] = msgspec.structs.replace(like, name=name, run=run)
+    model = services.tools.all[like]
+    services.context.tools[name] = msgspec.structs.replace(model, name=name, run=run)
 
 
 async def streaming(stage: Stage) -> None:
@@ -65,20 +70,29 @@ async def test_the_events_of_a_turn_come_in_order_and_it_ends_once(
     assert "the answer is 42" in result["content"]
 
 
+@pytest.mark.parametrize(
+    ("like", "expected"),
+    [
+        ("read", [("assistant_message", ""), ("tool_called", "read-only tool")]),
+        ("write", [("tool_called", ""), ("tool_approved", "")]),
+    ],
+)
 async def test_intent_and_approval_are_on_disk_before_a_tool_runs(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, like: str, expected: list[tuple[str, str]]
 ) -> None:
-    seen: list[list[str]] = []
+    seen: list[list[tuple[str, str]]] = []
 
     async def spy(arguments: object, context: object) -> ToolResult:
-        seen.append([line.kind for line in stage.lines()][-2:])
+        lines = stage.lines()[-2:]
+        seen.append([(line.kind, getattr(line.entry, "approved", "")) for line in lines])
         return ToolResult(text="done", finding="done")
 
-    model = script(tmp_path, calls(("spy", {})), {"text": "ok"})
-    async with on_stage(home, model=model) as stage:
-        offer(stage, "spy", spy)
+    given = {"path": "a.txt", "content": "a"} if like == "write" else {"path": "a.txt"}
+    model = script(tmp_path, calls(("spy", given)), {"text": "ok"})
+    async with on_stage(home, model=model, approve="auto-edit") as stage:
+        offer(stage, "spy", spy, like=like)
         await stage.say("look")
-    assert seen == [["tool_called", "tool_approved"]]
+    assert seen == [expected]
 
 
 async def test_a_message_during_a_turn_is_queued_on_disk_and_has_its_own_turn(

@@ -60,6 +60,7 @@ def test_a_group_of_cues_speaks_for_one_kind(group: tuple[Cue, ...]) -> None:
         ("Remember that the demo is on Thursday.", "memory"),
         ("I prefer short answers.", "preference"),
         ("Let's go with SQLite because it needs no server.", "decision"),
+        ("Let's go with SQLite because nobody has to run a server for it.", "decision"),
         ("No, the staging port is 5433.", "correction"),
         ("We still have to decide which queue to use.", "question"),
         ("I'll send you the schema tomorrow.", "commitment"),
@@ -228,3 +229,42 @@ def test_terse_orders_and_slips_of_the_pen_are_read_and_one_off_requests_are_not
     sentence: str, kind: str | None
 ) -> None:
     assert kind_of_sentence(sentence) == kind
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Can you take it out of git but don't delete the folder", "rule"),
+        ("Dont use the browser here, will plain pages do?", "rule"),
+        ("But we dont wan't to install a framework in that app.", "decision"),
+        ("Tide tables shouldn't have a limit of their own.", "rule"),
+        ("When you find a gap, take a screenshot of it.", "rule"),
+        ("If it is not in the log then just say so in one line.", "rule"),
+        ("Write three versions of each, keeping all answers in the same order.", "rule"),
+        ("Stay on this branch for the rest.", "rule"),
+        ("Propose a short plan before making any changes.", "rule"),
+        ("I mean all the readings of May", "correction"),
+        ("the old charts are not needed", "decision"),
+        ("we can abandon the second feed", "decision"),
+        ("I want a single row for each station", "decision"),
+        ("Let's just show the first gauge", "decision"),
+        ("I liked it better when it was centred.", "preference"),
+    ],
+)
+def test_orders_are_found_in_the_forms_that_people_give_them(sentence: str, kind: str) -> None:
+    assert kind_of_sentence(sentence) == kind
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "No rows returned",
+        "make sure this is deployed please",
+        "Use the test agent to identify failing tests and fix them.",
+        "That drives me crazy.",
+        "padding is fine now",
+        "[12] user: Let's use Redis instead of Kafka.",
+    ],
+)
+def test_what_is_over_at_once_and_what_others_said_settle_nothing(sentence: str) -> None:
+    assert kind_of_sentence(sentence) is None
