@@ -26,7 +26,7 @@ RUNAWAY_LEAST: Final = 4_000
 OVER_CEILING: Final = 0.02
 """Beyond the ceiling by this share of the room, planning could not make room."""
 CROWDED: Final = 0.85
-"""Fullness from which a large share of tool results is in the way of something."""
+"""Fullness, at the ceiling at the earliest, from which tool results are in the way of something."""
 QUIET: Final = 100
 """Turns for which an alert that was raised is not raised again, unless it is much worse."""
 MUCH_WORSE: Final = 1.5
@@ -218,7 +218,8 @@ def _fidelity(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator
 def _bloat(history: Sequence[Snapshot], settings: HealthSettings) -> Iterator[Alert]:
     most, turns = settings.tool_bloat / 100, settings.sustained_turns
     value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
-    crowded = all(one.measured.utilization >= CROWDED for one in history[-turns:])
+    mark = max(CROWDED, history[-1].ceiling)  # below the ceiling, planning makes room by itself
+    crowded = all(one.measured.utilization >= mark for one in history[-turns:])
     if value is not None and crowded:
         yield Alert(
             level="warning",

@@ -169,6 +169,8 @@ def test_each_metric_has_its_alert() -> None:
         assert metric_alerts(shortened) == {"compression_ratio": "warning"}
     full = {"prompt_tokens": 880, "tool_tokens": 300}
     assert metric_alerts([turn(n, **full) for n in three]) == {"tool_bloat": "warning"}
+    below = [turn(n, **full, ceiling=0.99) for n in three]
+    assert metric_alerts(below) == {}, "planning makes room by itself when it is time"
     assert metric_alerts([turn(n, tool_tokens=200) for n in three]) == {}, "there is room"
     assert metric_alerts([turn(n, fidelity=0.7) for n in three]) == {"fidelity": "warning"}
     assert metric_alerts([turn(0, fidelity=0.7), turn(1, fidelity=0.8)]) == {}
