@@ -82,6 +82,8 @@ class Health:
         self._past = past
         self._recall = recall
         self._clock = clock
+        self.cleared: tuple[str, ...] = ()
+        """What was wrong before the newest turn ended and is not any more, by metric."""
 
     @cached_property
     def monitor(self) -> Monitor:
@@ -115,6 +117,7 @@ class Health:
             ceiling=ceiling_percent(settings.context, self._context.target.label) / 100,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
+        self.cleared = checked.cleared
         raised = [alert.entry() for alert in (*checked.raised, *checked.over)]
         turn = self._context.transcript.last_turn
         written = (checked.snapshot.measured, *raised)

@@ -187,18 +187,10 @@ def titles(passages: Sequence[SourceMessage]) -> str:
 
 
 def verbatim(settled: Register, approvals: Sequence[str], text: str) -> str:
-    """What was settled and left open, word for word in sections, as far as a text lacks it."""
-    haystack = folded(text)
+    """What was settled and left open, word for word in sections, whatever the text says of it."""
+    del text
     sections = [
-        (
-            heading,
-            [
-                _line_of(one)
-                for one in settled.of(kind)
-                if kind not in ("question", "commitment") or not holds(haystack, folded(one.words))
-            ],
-        )
-        for kind, heading in _SETTLED.items()
+        (heading, [_line_of(one) for one in settled.of(kind)]) for kind, heading in _SETTLED.items()
     ]
     sections.append((_APPROVALS, [_one_line(said) for said in approvals]))
     blocks = [

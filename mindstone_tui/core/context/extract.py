@@ -37,6 +37,10 @@ from mindstone_tui.core.text import one_line, unfenced
 
 _CALL_SHOWN: Final = 400
 _APPROVAL_SHOWN: Final = 160
+_ONCE: Final = 3
+"""Permissions for a single call that are carried on, the newest ones."""
+_DECLINED: Final = "declined by the user"
+"""What stands where a person gave no reason."""
 LONGEST_SENTENCE: Final = 400
 """An item longer than this is cut there, with a sign."""
 
@@ -110,24 +114,33 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
 
 
 def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Permissions that outlive their call, what was refused, and what still waits for an answer."""
+    """What a person allowed, for good or the newest times for once, refused, or left unanswered."""
     asked: dict[str, str] = {}
     found: list[str] = []
+    once: list[str] = []
     for line in lines:
         match line.entry:
             case ToolCalled(call=call, name=name, shown=shown):
-                asked[call] = one_line(f"{name} {shown}", _APPROVAL_SHOWN)
+                asked[call] = _as_asked(name, shown)
             case ToolApproved(rule=rule, remember=remember, by=by) if rule and remember:
                 found.append(f"{rule} is allowed ({remember}, said by {by})")
-            case ToolRefused(call=call, by=by, why=why) if by == "person":
-                because = f": {one_line(why, _APPROVAL_SHOWN)}" if why else ""
-                found.append(f"{asked.get(call, call)} was refused by {by}{because}")
+            case ToolApproved(call=call, by="person"):
+                once.append(f"{asked.get(call, call)} was allowed once (turn {line.turn})")
+            case ToolRefused(call=call, by="person", why=why):
+                because = "" if why in ("", _DECLINED) else f": {one_line(why, _APPROVAL_SHOWN)}"
+                found.append(f"{asked.get(call, call)} was refused (turn {line.turn}){because}")
                 asked.pop(call, None)
             case ToolReturned(call=call):
                 asked.pop(call, None)
-    return tuple(
-        dict.fromkeys((*found, *(f"{call} is not answered yet" for call in asked.values())))
-    )
+    waits = (f"{call} is not answered yet" for call in asked.values())
+    return tuple(dict.fromkeys((*found, *once[-_ONCE:], *waits)))
+
+
+def _as_asked(name: str, shown: str) -> str:
+    """A call in one line; what its first line says in words is said again by the command itself."""
+    lines = [one for one in shown.splitlines() if one.strip()]
+    said = lines[-1] if len(lines) > 1 and lines[-1].strip() in lines[0] else shown
+    return one_line(f"{name} {said}", _APPROVAL_SHOWN)
 
 
 def as_text(passages: Iterable[SourceMessage]) -> str:
@@ -276,6 +289,10 @@ def holds(haystack: str, needle: str) -> bool:
     return False
 
 
+_TELLING_NUMBER: Final = 3
+"""Digits of a number that only a model said before anybody would miss it."""
+
+
 def _ranked_names(passages: Sequence[SourceMessage]) -> dict[str, tuple[str, ...]]:
     """Names by kind: what the user said and what came up often stands first."""
     weights: dict[str, Counter[str]] = {
@@ -287,7 +304,9 @@ def _ranked_names(passages: Sequence[SourceMessage]) -> dict[str, tuple[str, ...
     for passage in talk or passages:
         weight = {"user": 4, "assistant": 2, "tool": 1}[passage.speaker]
         for kind, name in names_in(passage.text):
-            weights[kind][name] += weight
+            counted = kind == "number" and len(name) < _TELLING_NUMBER and name.isdigit()
+            if not counted or passage.speaker == "user":
+                weights[kind][name] += weight
     return {kind: tuple(name for name, _ in found.most_common()) for kind, found in weights.items()}
 
 

@@ -18,6 +18,7 @@ from mindstone_tui.core.events.conversation import (
 )
 from mindstone_tui.core.events.types import (
     AlertRaised,
+    AlertsCleared,
     AnswerDrafted,
     AnswerRecorded,
     CheckpointSaved,
@@ -68,6 +69,7 @@ from mindstone_tui.core.events.types import (
 
 __all__ = [
     "AlertRaised",
+    "AlertsCleared",
     "Answer",
     "AnswerDrafted",
     "AnswerRecorded",

@@ -73,6 +73,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.TurnEnded(ending="done") | ev.RecallInjected() | ev.ContextReported():
             return None
+        case ev.AlertsCleared():
+            return None
         case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared() | ev.AnswerDrafted():
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
@@ -380,6 +382,9 @@ def _of_window(event: WindowEvent) -> EventLine:
                 detail=remedy,
                 tone="good" if good else _LEVELS[level],
             )
+        case ev.AlertsCleared(metrics=metrics):
+            named = ", ".join(metric.replace("_", " ") for metric in metrics)
+            return EventLine(sign="✓", text=f"No longer wrong: {named}", tone="good")
         case ev.ContextReported(report=report):
             room = f"{tokens(report.prompt.tokens)} of {tokens(report.usable)} tokens"
             return EventLine(text=f"Context window {percent(report.utilization)} full · {room}")

@@ -261,6 +261,13 @@ class AlertRaised(Event):
     remedy: str = ""
 
 
+class AlertsCleared(Event):
+    """What was raised and is not wrong any more, by metric."""
+
+    turn: int
+    metrics: tuple[str, ...]
+
+
 class ContextReported(Event):
     """The one accounting, after anything that changed it."""
 
@@ -278,6 +285,7 @@ WindowEvent = (
     | ShareCrossed
     | VelocitySpiked
     | AlertRaised
+    | AlertsCleared
     | ContextReported
 )
 

@@ -38,6 +38,7 @@ from mindstone_tui.core.statements import (
     Utterance,
     content_words,
     is_small_talk,
+    kind_of_sentence,
     prose,
     restate,
     shortened,
@@ -60,6 +61,7 @@ LOOKED_BACK: Final = 60
 """Lines before a checkpoint's head that say what a correction after it may be about."""
 _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
+_TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
 _COMMAND_LENGTH: Final = 160
 _COMMAND_LINE: Final = pattern_of(
     r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
@@ -390,6 +392,11 @@ def _sourced_statement(one: Settled) -> Sourced:
     )
 
 
+def _only_tells(said: str) -> bool:
+    """Whether somebody promises, wishes or leaves something open, and asks for nothing."""
+    return len(prose(said)) == 1 and kind_of_sentence(said) in _TELLS
+
+
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     said = text.strip()
     if is_small_talk(text):
@@ -400,8 +407,11 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
-    broad = len(content_words(said.lower())) >= _TOPIC_WORDS and not _COMMAND_LINE.fullmatch(said)
-    if not is_task and (broad or not state.goal or is_small_talk(state.goal)):
+    told = _only_tells(said)
+    words = len(content_words(said.lower()))
+    broad = words >= _TOPIC_WORDS and not told and not _COMMAND_LINE.fullmatch(said)
+    weak = is_small_talk(state.goal) or (not told and _only_tells(state.goal))
+    if not is_task and (broad or weak or not state.goal):
         state = msgspec.structs.replace(
             state,
             goal=shortened(said, TOPIC_LENGTH),

@@ -40,8 +40,10 @@ class Checked(Part):
     raised: tuple[Alert, ...]
     """What was not said before."""
     over: tuple[Alert, ...]
-    """What is no longer wrong."""
+    """What is no longer wrong and was bad enough for somebody to wait for it."""
     active: tuple[Alert, ...]
+    cleared: tuple[str, ...] = ()
+    """The metrics of all that is no longer wrong."""
 
 
 class Trend(Part, omit_defaults=False):
@@ -106,6 +108,9 @@ class Monitor:
             raised=raised,
             over=over(before, self._active),
             active=self._active,
+            cleared=tuple(
+                sorted({one.metric for one in before} - {one.metric for one in self._active})
+            ),
         )
 
     def trend(self) -> Trend | None:

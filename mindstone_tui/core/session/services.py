@@ -352,6 +352,9 @@ class SessionServices:
             written.append(saved)
         for event in announcements(*written):
             yield event
+        if self.health.cleared:
+            turn = self.context.transcript.last_turn
+            yield events.AlertsCleared(turn=turn, metrics=self.health.cleared)
 
     def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
         """Count the memories that the answer leaned on."""

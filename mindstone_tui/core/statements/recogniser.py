@@ -71,6 +71,8 @@ _MYSELF: Final = pattern_of(
     r"\b(?:i|i'm|i'll|i've|i'd|we|we're|we'll|let's|my|our|can you|could you)\b"
 )
 """After a line that a program printed, the next is its own unless somebody speaks in it."""
+_WHY: Final = pattern_of(r",? (?:because|since|'cause|so that|in order to)\b")
+_BEFORE_WHY: Final = 8
 _PROPOSES: Final = pattern_of(
     r"if (?:we|i|you|it)\b|what if|should we|seems? (?:like|we|to me|that)|it seems"
     r"|could we|would it"
@@ -258,7 +260,7 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
 def _of_person(clause: Clause, denied: bool) -> _Verdict:
     if clause.denies:
         return _after_no(clause)
-    cue = next(_fitting(clause), None)
+    cue = next(_fitting(_without_reason(clause)), None) or next(_fitting(clause), None)
     kind = cue.kind if cue is not None else None
     if kind == "decision" and _PROPOSES.match(clause.core):
         return None, None
@@ -270,6 +272,15 @@ def _of_person(clause: Clause, denied: bool) -> _Verdict:
     if kind is None and not clause.asks and clause.stressed:
         return "rule", None
     return kind, cue
+
+
+def _without_reason(clause: Clause) -> Clause:
+    """What is settled, without why: "… because nobody has to run it" is no rule about nobody."""
+    why = _WHY.search(clause.core, _BEFORE_WHY)
+    if why is None:
+        return clause
+    core = clause.core[: why.start()]
+    return msgspec.structs.replace(clause, core=core, starts=clause_starts(core))
 
 
 def _after_no(clause: Clause) -> _Verdict:

@@ -191,6 +191,9 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 over = event.level == "info"
                 self._alerts = others if over else [event, *others][:5]
                 self._show_alerts()
+            case ev.AlertsCleared(metrics=metrics):
+                self._alerts = [one for one in self._alerts if one.metric not in metrics]
+                self._show_alerts()
 
     def _recalled(self, event: ev.RecallInjected) -> None:
         lines = [Content.styled("Recalled for this turn", "bold $muted")]

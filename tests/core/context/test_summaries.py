@@ -16,6 +16,7 @@ from mindstone_tui.core.context.extract import (
     SURVIVORS,
     ExtractLimits,
     SourceMessage,
+    approvals_of,
     as_text,
     facts_of,
     folded,
@@ -33,6 +34,12 @@ from mindstone_tui.core.context.summaries import (
     strategy,
 )
 from mindstone_tui.core.entries import Line, Message, Span
+from mindstone_tui.core.entries.conversation import (
+    ToolApproved,
+    ToolCalled,
+    ToolRefused,
+    ToolReturned,
+)
 from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
@@ -42,7 +49,7 @@ from mindstone_tui.core.errors import (
     UnknownName,
 )
 from mindstone_tui.core.text import as_data
-from tests.builders import transcript_in, use_tool
+from tests.builders import line_of, transcript_in, use_tool
 from tests.core.context.fake_models import Saying, passage, words
 
 FILLER = "Thanks, that looks fine to me and I have nothing to add here. " * 40
@@ -106,6 +113,43 @@ async def test_rules_and_open_items_stand_word_for_word_whatever_the_model_wrote
         "Promised:\n- Still need to cover the 512 KB limit. (turn 2)",
     ):
         assert section in summary.text, summary.text
+
+
+async def test_promises_and_open_questions_have_their_section_whatever_the_text_names() -> None:
+    promised = passage(8, "user", "I'll send you the schema tomorrow.", turn=8)
+    open_ = passage(9, "user", "We still have to decide on a name.", turn=9)
+    outcome = await STRATEGIES["conversation_compaction"](
+        Material(passages=(*TALK, promised, open_)), summarizer()
+    )
+    assert isinstance(outcome, Summary)
+    promises = outcome.text.partition("Promised:\n")[2]
+    assert "- I'll send you the schema tomorrow. (turn 8)" in promises
+    assert "Open questions:\n- We still have to decide on a name. (turn 9)" in outcome.text
+
+
+async def test_small_numbers_that_only_a_model_said_are_not_demanded() -> None:
+    said = passage(8, "assistant", "Gauge 12 reads 36, gauge 15 reads 45 of 1,024 rows.", turn=8)
+    must = facts_of([passage(7, "user", "Keep 14 days of it.", turn=7), said], SURVIVORS)
+    assert {"14", "1,024"} <= set(must.numbers)
+    assert not {"12", "36", "15", "45"} & set(must.numbers)
+
+
+def test_approvals_say_what_was_allowed_refused_and_left_unanswered() -> None:
+    calls = [
+        ToolCalled(call=str(n), name="shell", digest="d", shown=f"run {said}\n{said}")
+        for n, said in enumerate(("touch a", "rm -rf data", "ls"))
+    ]
+    answers = [
+        ToolApproved(call="0", digest="d", by="person"),
+        ToolRefused(call="1", by="person", why="declined by the user"),
+    ]
+    lines = [line_of(entry, seq=n, turn=n + 1) for n, entry in enumerate((*calls, *answers))]
+    done = line_of(ToolReturned(call="0", name="shell", text=""), seq=9, turn=9)
+    assert approvals_of([*lines, done]) == (
+        "shell rm -rf data was refused (turn 5)",
+        "shell touch a was allowed once (turn 4)",
+        "shell ls is not answered yet",
+    )
 
 
 async def test_what_was_missed_is_asked_for_once_more() -> None:

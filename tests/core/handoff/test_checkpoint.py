@@ -531,6 +531,18 @@ def test_the_topic_is_the_newest_request_with_its_turn(home: Path) -> None:
     assert [one.text for one in state.next_steps] == ["Which palette do you mean?"]
 
 
+def test_a_promise_or_a_wish_is_no_topic(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "Port the theme selector to the new palette.", "Done.")
+    say(transcript, "I'll send you the schema of the gauges tomorrow.", "Fine.")
+    say(transcript, "I prefer metric units in every chart of the report.", "Fine.")
+    assert advance(fresh(SESSION), lines_of(transcript)).goal_turn == 1
+    other = transcript_in(home, "agent:default:other")
+    say(other, "We still have to decide which pilots get the beta.", "Fine.")
+    say(other, "Draw the chart.", "Here it is.")
+    assert advance(fresh(SESSION), lines_of(other)).goal == "Draw the chart."
+
+
 def test_the_real_rule_stays_among_everyday_sentences_and_a_choice_is_retired(home: Path) -> None:
     transcript = transcript_in(home)
     say(transcript, "Never push to main. Use Postgres.", "Fine.")

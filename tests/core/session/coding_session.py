@@ -106,8 +106,9 @@ class Story:
         return ScriptedTurn(planted.said, answer=answer)
 
     def _fact(self, number: int) -> ScriptedTurn:
-        at = len(self._facts)
-        place = f"{PLACES[at % len(PLACES)]} {MODULES[at * 5 % len(MODULES)]} cluster"
+        at = len(self._facts)  # No place is named twice: its second port would replace the first.
+        module = MODULES[(at * 5 + at // len(PLACES)) % len(MODULES)]
+        place = f"{PLACES[at % len(PLACES)]} {module} cluster"
         port = 20_000 + 37 * number
         fact = Planted(
             kind="fact",

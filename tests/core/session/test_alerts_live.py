@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mindstone_tui.core import events
 from mindstone_tui.core.entries.window import AlertRaised
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.corpora import FULL
@@ -50,7 +51,8 @@ def ordinary(rng: random.Random, folder: Path, turn: int) -> tuple[str, list[dic
         case 0:
             return asked, [calls(("read", {"path": name})), done]
         case 1:
-            looks = calls(("read", {"path": name}), ("grep", {"pattern": rng.choice(NOUNS)}))
+            words = {"pattern": rng.choice(NOUNS), "path": name}
+            looks = calls(("read", {"path": name}), ("grep", words))
             return asked, [looks, calls(("glob", {"pattern": "*.py"})), done]
         case 2:
             return asked, [calls(("read", {"path": f"missing_{turn}.py"})), done]
@@ -155,5 +157,7 @@ async def test_a_planted_fault_is_found_within_three_turns(
                 await stage.say(text)
             await stage.idle()
         found = {each.metric: each for each in raised(stage)}
+        cleared = {name for each in stage.all(events.AlertsCleared) for name in each.metrics}
     assert fault in found, sorted(found)
+    assert (fault in cleared) == (fault in ("burn_rate", "loop")), "over with the next turn"
     assert found[fault].remedy, "an alert says what to do"

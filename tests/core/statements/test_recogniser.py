@@ -60,6 +60,7 @@ def test_a_group_of_cues_speaks_for_one_kind(group: tuple[Cue, ...]) -> None:
         ("Remember that the demo is on Thursday.", "memory"),
         ("I prefer short answers.", "preference"),
         ("Let's go with SQLite because it needs no server.", "decision"),
+        ("Let's go with SQLite because nobody has to run a server for it.", "decision"),
         ("No, the staging port is 5433.", "correction"),
         ("We still have to decide which queue to use.", "question"),
         ("I'll send you the schema tomorrow.", "commitment"),
