@@ -247,6 +247,8 @@ def test_terse_orders_and_slips_of_the_pen_are_read_and_one_off_requests_are_not
         ("Propose a short plan before making any changes.", "rule"),
         ("I mean all the readings of May", "correction"),
         ("the old charts are not needed", "decision"),
+        ("A grid to snap to is nice but not necessary.", "decision"),
+        ("I'd like to use git for it", "decision"),
         ("we can abandon the second feed", "decision"),
         ("I want a single row for each station", "decision"),
         ("Let's just show the first gauge", "decision"),
