@@ -104,7 +104,7 @@ class _Process:
     def _started(self) -> subprocess.Popen[bytes]:
         self._end()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

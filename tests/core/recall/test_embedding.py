@@ -207,7 +207,7 @@ def test_searching_and_embedding_can_run_in_several_threads(tmp_path: Path) -> N
 
 
 def test_a_process_of_its_own_makes_the_same_vectors_and_is_started_again_when_it_ended(
-    model: EmbeddedModel,
+    model: EmbeddedModel, hostile_folder: Path
 ) -> None:
     apart = ModelApart()
     question = "Which port does the staging database listen on?"
@@ -222,6 +222,7 @@ def test_a_process_of_its_own_makes_the_same_vectors_and_is_started_again_when_i
     assert (apart.embed([question])[0] == here.vector).all()
     apart.interrupt()
     assert apart._process._child is None
+    assert not (hostile_folder / "ran").exists()
 
 
 def test_whoever_goes_away_does_not_wait_for_a_vector_and_spoils_no_passage(tmp_path: Path) -> None:
