@@ -39,6 +39,7 @@ from tests.tui.staged import (
     settle,
     staged,
     streamed,
+    tool,
     until,
 )
 
@@ -82,6 +83,17 @@ async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default() -> No
             await until(pilot, lambda: isinstance(app.screen, ChatScreen) and bool(talk.did))
             assert talk.did == [("answer", f"c{number}", answer)], keys
             talk.did.clear()
+
+
+async def test_once_a_tool_has_ended_the_model_is_waited_for() -> None:
+    """A small model on a slow machine may think for minutes about what a tool found."""
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        started, ended = tool(1, "c", "read", "a.txt", "port = 80")
+        talk.announce(started)
+        await until(pilot, lambda: app.chat.status.doing.startswith("running read"))
+        talk.announce(ended)
+        await until(pilot, lambda: app.chat.status.doing.startswith("sent"))
 
 
 async def test_an_approval_shows_exactly_what_would_run() -> None:

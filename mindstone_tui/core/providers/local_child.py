@@ -26,8 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BATCH = 64
-"""Tokens of a prompt that are read in one go: how soon a stop is heard."""
+BATCH = 32
+"""Tokens of a prompt that are read in one go: how soon a stop is heard, and how often the parent
+hears that work goes on. More would not be quicker."""
 KEPT_PROMPTS = 256
 """Megabytes for prompts that another request displaced, so that returning to one is quick."""
 

@@ -80,6 +80,14 @@ _SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
 _THING: Final = pattern_of(
     r"\b(?:the|an?|my|our|your|his|her|its|their|this|that|these|those) (\w+) (\w+)"
 )
+_SPOKEN_OF: Final = pattern_of(
+    r"\b(?P<whose>the|my|our|your|his|her|their) (?P<words>[^\W\d_]+(?: [^\W\d_]+)?)", re.IGNORECASE
+)
+_IS_VERB: Final = pattern_of(
+    r"(?:ed|en|ing)\Z|\A(?:have|has|had|do|go|run|use|take|need|cost|come|open|close|start|stop|begin"
+    r"|end|leave|lie|live|work|get|want|make|look|wear|pay|play|eat|drink|say|mean|last|say|sleep"
+    r"|built|kept|set|sent|sold|made|found|called|like)\Z"
+)
 _WORD: Final = pattern_of(r"[^\W\d_]+")
 _FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
 _ORDINAL: Final = pattern_of(
@@ -107,6 +115,28 @@ def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
         and not _only_repeats(question, answer, added)
         and not _names_the_kind_alone(notes, question, answer)
     )
+
+
+def unnamed_things(notes: Sequence[str], question: str) -> list[str]:
+    """What a question speaks of and no note names: "the screen", "our pet".
+
+    The notes may call it otherwise, which no comparing of words can tell.
+    """
+    if _IS_YES_OR_NO.match(question) or language_of(question) != ENGLISH:
+        return []
+    told = fold(" ".join(notes))
+    known = {_root(word) for word in plain_words(told)}
+    things: list[str] = []
+    for found in _SPOKEN_OF.finditer(question):
+        words = [word for word in found.group("words").split() if word.lower() not in STOPWORDS]
+        if len(words) > 1 and _IS_VERB.search(words[-1]):
+            words.pop()
+        named = " ".join(words)
+        # "The name of the boat" is looked for in what is said of the boat.
+        is_attribute = question[found.start("words") + len(named) :].startswith(" of ")
+        if words and not is_attribute and _root(fold(words[0])) not in known:
+            things.append(f"{found.group('whose')} {named}".lower())
+    return things
 
 
 def _is_of_the_kind(notes: Sequence[str], question: str, answer: str) -> bool:

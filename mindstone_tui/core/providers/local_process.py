@@ -25,8 +25,11 @@ from mindstone_tui.core.signals import let_go
 CHILD: Final = (sys.executable, "-P", str(Path(__file__).with_name("local_child.py")))
 _LOADING: Final = 180.0
 _LONGEST_LINE: Final = 1 << 20
-_STOP_PATIENCE: Final = 3.0
-"""Seconds in which a child must have heard that nobody listens any more."""
+_STOP_PATIENCE: Final = 15.0
+"""Seconds in which a child must have heard that nobody listens any more.
+
+A slow processor needs ten for a batch of a prompt; after a kill all of it would be read again.
+"""
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 

@@ -8,14 +8,13 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import Message, Request, ToolSchema
+from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
@@ -26,7 +25,7 @@ from mindstone_tui.core.providers.guide.provider import (
     text_of,
     unwrapped,
 )
-from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out
+from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out, unnamed_things
 from mindstone_tui.core.providers.local_models import LocalModel
 
 TOOLS: Final = ("read", "list", "grep", "write", "edit", "shell", "recall")
@@ -70,6 +69,12 @@ ANSWER: Final = "answer"
 """The tool that is none: saying something."""
 _FORM: Final = "Reply with one JSON object that names a tool, as in these examples:\n"
 _SEVERAL: Final = pattern_of(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
+_SPEAK: Final = "they_do"
+_KNOWS_NOT: Final = pattern_of(
+    r"n['’]t know|\b(?:do|does|is|are) not (?:know|say|mention|state|specif|provide)"
+    r"|no information",
+    re.IGNORECASE,
+)
 _ACTS: Final = pattern_of(
     r"\A\W*(?:please |now |then |can you |could you |would you )*"
     r"(?:show|open|read|cat|list|run|execute|start|create|write|make|edit|replace|change|rename"
@@ -129,17 +134,19 @@ def offered(tools: Iterable[ToolSchema]) -> list[ToolSchema]:
 def _fresh(tools: Sequence[ToolSchema], messages: Sequence[Message]) -> list[ToolSchema]:
     """The tools without the one whose result came last: small models like to ask twice.
 
-    Unless more than one thing was asked for.
+    Unless more than one thing was asked for, and it did not ask for the very same one again.
     """
     if messages[-1]["role"] != "tool":
         return list(tools)
-    asked = next(text_of(each) for each in reversed(messages) if each["role"] == "user")
-    if _SEVERAL.search(asked):
+    at = max(at for at, each in enumerate(messages) if each["role"] == "user")
+    calls = [
+        (call["function"]["name"], call["function"]["arguments"])
+        for each in messages[at:]
+        for call in each.get("tool_calls") or ()
+    ]
+    if not calls or (_SEVERAL.search(text_of(messages[at])) and calls.count(calls[-1]) == 1):
         return list(tools)
-    called = (each["tool_calls"] for each in reversed(messages) if each.get("tool_calls"))
-    calls: list[dict[str, Any]] = next(called, [])
-    used = {call["function"]["name"] for call in calls}
-    return [tool for tool in tools if tool.name not in used]
+    return [tool for tool in tools if tool.name != calls[-1][0]]
 
 
 def tool_text(tools: Sequence[ToolSchema]) -> str:
@@ -171,12 +178,70 @@ def needs_no_tool(messages: Sequence[Message]) -> bool:
     return tells and _ACTS.search(last) is None
 
 
-def check_of(messages: Sequence[Message]) -> Callable[[str], bool] | None:
-    """What holds an answer against the notes that it must come from; None where it need not."""
+class NoteCheck(Part):
+    """What holds an answer against the notes that it must come from."""
+
+    notes: tuple[str, ...]
+    """The notes, and what else the window says."""
+    question: str
+
+    def bears_out(self, answer: str) -> bool:
+        """Whether the answer can have come from there."""
+        return bears_out(self.notes, self.question, answer)
+
+    def doubt(self, answer: str) -> str:
+        """What the question speaks of and no note names; empty where there is nothing to ask.
+
+        An answer that says that it does not know needs no proof.
+        """
+        if _KNOWS_NOT.search(answer):
+            return ""
+        return next(iter(unnamed_things(self.notes, self.question)), "")
+
+
+def check_of(messages: Sequence[Message]) -> NoteCheck | None:
+    """The check for an answer to the last message; None where it need not come from notes."""
     if not text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
         return None
     notes, _, question = text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
-    return partial(bears_out, [*notes.splitlines(), *_said_before(messages)], question)
+    return NoteCheck(
+        notes=(*notes.splitlines(), *_said_before(messages)),
+        question=question,
+    )
+
+
+def doubt_body(notes: Sequence[str], thing: str) -> dict[str, Any]:
+    """Asks whether notes speak of a thing by another word; `is_yes` reads the reply."""
+    shape = {"anyOf": [_object({_SPEAK: {"const": word}}) for word in ("yes", "no")]}
+    examples = [
+        each
+        for asked, word in (("the stove", "no"), ("the water boiler", "yes"))
+        for each in (_speak_of("- The kettle is in the kitchen.", asked), _spoken(word))
+    ]
+    return {
+        "messages": [*examples, _speak_of("\n".join(notes)[-_LONGEST_RESULT:], thing)],
+        "stream": True,
+        "max_tokens": 12,
+        "temperature": 0.0,
+        "cache_prompt": True,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "strict": True, "schema": shape},
+        },
+    }
+
+
+def is_yes(reply: str) -> bool:
+    """Whether such a reply was a yes."""
+    return (read_arguments(reply) or {}).get(_SPEAK) == "yes"
+
+
+def _speak_of(notes: str, thing: str) -> Message:
+    return {"role": "user", "content": f"Notes:\n{notes}\nDo the notes speak of {thing}?"}
+
+
+def _spoken(word: str) -> Message:
+    return {"role": "assistant", "content": msgspec.json.encode({_SPEAK: word}).decode()}
 
 
 def _said_before(messages: Sequence[Message]) -> Iterator[str]:

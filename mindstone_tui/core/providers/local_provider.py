@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mindstone_tui.core.config.settings import ModelSettings, Settings
@@ -42,11 +42,20 @@ from mindstone_tui.core.providers.local_models import (
     window_for,
 )
 from mindstone_tui.core.providers.local_process import CHILD, ChildDied, ModelProcess, Start
-from mindstone_tui.core.providers.local_prompt import TOOLS, body_of, check_of
+from mindstone_tui.core.providers.local_prompt import (
+    TOOLS,
+    NoteCheck,
+    body_of,
+    check_of,
+    doubt_body,
+    is_yes,
+)
 from mindstone_tui.core.providers.stream import Translator
 
 Missing = Callable[[Places, LocalModel, ModelSettings], str]
 _ATTEMPTS: Final = 2
+_SLOW: Final = 5
+"""How many times as long a process may be silent as a server: it works, however slowly."""
 _LONGEST_CHECKED: Final = 400
 """Characters of an answer from notes that are held back to be checked; more is an explanation."""
 
@@ -145,7 +154,7 @@ class LocalProvider:
         """One attempt; what the model said before it stays in `answer`."""
         translator = Translator()
         try:
-            chunks = self.process.ask(self._start(), body, options.timeout)
+            chunks = self.process.ask(self._start(), body, _SLOW * options.timeout)
             async with contextlib.aclosing(chunks) as heard:
                 async for chunk in heard:
                     for delta in translator.take(chunk):
@@ -153,6 +162,9 @@ class LocalProvider:
                             yield TextPart(text=text)
                     if answer.is_loop:
                         break
+            thing = answer.doubt if self._model.tools else ""
+            if thing and not await self._speak_of(answer.notes, thing, options):
+                answer.refuse()
         except ChildDied:
             raise
         except ProviderUnreachable as error:
@@ -165,6 +177,21 @@ class LocalProvider:
             usage=translator.usage,
             model=self._model.title,
         )
+
+    async def _speak_of(self, notes: Sequence[str], thing: str, options: Options) -> bool:
+        """Let the model say whether notes speak of a thing that they do not call so.
+
+        One that cannot say so has not found it.
+        """
+        said, translator = "", Translator()
+        patience = _SLOW * options.timeout
+        chunks = self.process.ask(self._start(), doubt_body(notes, thing), patience)
+        with contextlib.suppress(ProviderUnreachable):
+            async with contextlib.aclosing(chunks) as heard:
+                async for chunk in heard:
+                    parts = translator.take(chunk)
+                    said += "".join(each.text for each in parts if isinstance(each, TextPart))
+        return is_yes(said)
 
     def _start(self) -> Start:
         return Start(
@@ -192,9 +219,7 @@ class LocalProvider:
 class _Answer:
     """What the model has said so far, across attempts."""
 
-    def __init__(
-        self, call_id: str, *, as_json: bool, check: Callable[[str], bool] | None = None
-    ) -> None:
+    def __init__(self, call_id: str, *, as_json: bool, check: NoteCheck | None = None) -> None:
         self.began = False
         """Some of it was passed on."""
         self.is_loop = False
@@ -222,10 +247,27 @@ class _Answer:
         self.began = self.began or bool(text)
         return text
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What it must come from."""
+        return self._check.notes if self._check is not None else ()
+
+    @property
+    def doubt(self) -> str:
+        """What has to be asked about the notes before it may be shown; empty for nothing."""
+        if self._check is None or not self._held or not self._check.bears_out(self._held):
+            return ""
+        return self._check.doubt(self._held)
+
+    def refuse(self) -> None:
+        """Say that nothing is known instead of it."""
+        self._held, self._check = NOTHING_SAYS_SO, None
+
     def end(self) -> list[TextPart | CallDelta]:
         """What was held back, or what is said instead; or the tool it asks for, if it does."""
-        if self._check is not None and self._held:
-            return [TextPart(text=self._held if self._check(self._held) else NOTHING_SAYS_SO)]
+        if self._held:
+            shown = self._check is None or self._check.bears_out(self._held)
+            return [TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
         asked = None if self._reader is None or self.is_loop else self._reader.call()
         if asked is None:
             return []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.providers.local_evidence import bears_out
+from mindstone_tui.core.providers.local_evidence import bears_out, unnamed_things
 
 NOTES = (
     "The queue runs on Redis, since it was there already.",
@@ -83,6 +83,22 @@ def test_how_often_needs_a_note_that_says_how_often() -> None:
     assert not bears_out(NOTES[:-1], "How often do we deploy?", "Every four minutes.")
 
 
+@pytest.mark.parametrize(
+    ("question", "things"),
+    [
+        ("Who feeds the cat?", ["the cat"]),
+        ("Which language is the scheduler written in?", ["the scheduler"]),
+        ("What is the name of our dog?", ["our dog"]),
+        ("When is the meeting?", []),
+        ("Why was chapter three turned down?", []),
+        ("Is the cat fed?", []),
+    ],
+)
+def test_what_a_question_speaks_of_and_no_note_names(question: str, things: list[str]) -> None:
+    assert unnamed_things(NOTES, question) == things
+
+
 @given(st.lists(st.text(max_size=40), max_size=3), st.text(max_size=60), st.text(max_size=80))
 def test_no_text_breaks_it(notes: list[str], question: str, answer: str) -> None:
     assert bears_out(notes, question, answer) in (True, False)
+    assert all(each.strip() for each in unnamed_things(notes, question))

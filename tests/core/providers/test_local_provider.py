@@ -19,6 +19,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.local_answer import AnswerReader, RepetitionWatch, is_loop
+from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
     QWEN_CODER_15,
     SMOLLM2,
@@ -138,6 +139,22 @@ async def test_an_answer_that_the_notes_do_not_bear_out_is_not_shown(
     assert (await hear(provider, asked)).text.strip() == shown.strip()
 
 
+@pytest.mark.parametrize(("speaks", "shown"), [("yes", True), ("no", False)])
+async def test_what_no_note_names_is_asked_about_before_an_answer_is_shown(
+    make: Make, speaks: str, shown: bool
+) -> None:
+    """Notes may call a thing otherwise: the model itself is asked whether they do."""
+    reply = {"tool": "answer", "text": "It is called Nereid."}
+    answer = f"""
+    if "Do the notes speak of the ship?" in last: chunk(content='{{"they_do":"{speaks}"}}')
+    else: chunk(content={json.dumps(reply)!r})
+    chunk("stop")"""
+    provider = make(answer.strip(), model=QWEN_CODER_15)
+    asked = request("What is the ship called?", BLOCK, tools=(READ,))
+    said = (await hear(provider, asked)).text
+    assert said == ("It is called Nereid." if shown else NOTHING_SAYS_SO)
+
+
 async def test_what_the_window_says_counts_as_much_as_the_notes(make: Make) -> None:
     """Recall brings what it found, and the answer may stand in the conversation."""
     provider = make('chunk(content="It is called Calypso."); chunk("stop")')
@@ -236,6 +253,7 @@ CAME = {"role": "tool", "tool_call_id": "a", "content": "port = 80"}
         (("Show me the file about the boat", BLOCK), ["read", "shell", "answer"]),
         (("What is the port in a?", CALLED, CAME), ["shell", "answer"]),
         (("Read a and b", CALLED, CAME), ["read", "shell", "answer"]),
+        (("Read a and b", CALLED, CAME, CALLED, CAME), ["shell", "answer"]),
         (("My boat is called Nereid.",), ["answer"]),
         (("I want to see the boat.",), ["read", "shell", "answer"]),
         (("My boat stands in boats.txt.",), ["read", "shell", "answer"]),
@@ -246,6 +264,7 @@ CAME = {"role": "tool", "tool_call_id": "a", "content": "port = 80"}
         "a file",
         "a result",
         "one of two results",
+        "the same twice",
         "something told",
         "a wish",
         "something told of a file",
@@ -412,7 +431,7 @@ async def test_whatever_goes_wrong_is_one_error(
 
 async def test_silence_is_an_error(make: Make) -> None:
     with pytest.raises(Broken) as broken:
-        await hear(make("time.sleep(600)"), ask(), Options(max_tokens=9, timeout=0.3))
+        await hear(make("time.sleep(600)"), ask(), Options(max_tokens=9, timeout=0.05))
     assert isinstance(broken.value.error, ProviderUnreachable)
 
 

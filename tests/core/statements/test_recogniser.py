@@ -56,6 +56,7 @@ def test_a_group_of_cues_speaks_for_one_kind(group: tuple[Cue, ...]) -> None:
     [
         ("Always answer in metric.", "rule"),
         ("Never push to main.", "rule"),
+        ("Always mention the source when I ask about figures.", "rule"),
         ("Please do not touch the vendored files.", "rule"),
         ("Remember that the demo is on Thursday.", "memory"),
         ("I prefer short answers.", "preference"),
@@ -83,6 +84,7 @@ def test_each_kind_is_recognised(sentence: str, kind: str) -> None:
         "Don't worry about it.",
         "You must be tired.",
         "It always crashes on start.",
+        "I want to make sure I'm on the right track.",
         "Should we use Postgres?",
         "I never said thanks, by the way.",
         *EVERYDAY,
