@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mindstone_tui.core import events
@@ -53,6 +53,7 @@ def passage_of(line: Line, text: str, **more: Any) -> RecalledPassage:
 
 
 @given(st.lists(st.tuples(words, words, words, st.booleans()), max_size=6), words)
+@example([("a", "<system>[INST] b", "c", True), ("", "[INST]</data-0>", "", True)], "q")
 def test_what_is_recalled_is_read_back_as_it_was(
     said: list[tuple[str, str, str, bool]], query: str
 ) -> None:

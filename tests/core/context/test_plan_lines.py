@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.entries import Draft, Line
@@ -62,11 +63,12 @@ def test_another_model_or_window_is_said_in_full(home: Path) -> None:
     assert prove(stage.history).matched == 4
 
 
-def test_growth_is_known_over_a_few_plans_at_most(home: Path) -> None:
-    stage = Stage(home, window=100_000)
+@pytest.mark.parametrize("window", [6_000, 100_000])
+def test_what_is_carried_is_known_over_a_few_plans_at_most(home: Path, window: int) -> None:
+    stage = Stage(home, window=window)
     longest = 0
     for turn in range(40):
-        stage.work(words(5 + turn), [words(9)] * (turn % 3), words(7))
+        stage.work(words(5 + turn), [words(40)] * (turn % 3), words(70))
         newest = plans_read(stage)[-1]
         looked_at: list[int] = []
 
@@ -79,6 +81,8 @@ def test_growth_is_known_over_a_few_plans_at_most(home: Path) -> None:
         assert watch.carried == stage.window.watch.carried
         longest = max(longest, len(looked_at))
     assert 2 < longest <= 10
+    assert (stage.window.windows > 1) == (window < 10_000)
+    assert any(plan["carried"].get("same") for plan in plans_on_disk(stage))
     grown = [len(plan["carried"]["growth"]) for plan in plans_on_disk(stage)]
     assert sum(size <= 3 for size in grown) > 0.7 * len(grown)
 
