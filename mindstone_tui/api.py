@@ -310,6 +310,7 @@ async def connect(
         follow=follow,
         guest=guest,
         servers=servers or {},
+        apart=channel == "tui",
     )
     return Conversation(await open_session(opening), here, opening)
 

@@ -104,3 +104,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, a project whose modules are called like ours; one that runs says so."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in ("apsw", "mindstone_tui", "msgspec", "numpy"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n1 / 0\n")
+    monkeypatch.chdir(folder)
+    return folder

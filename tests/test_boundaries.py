@@ -116,6 +116,18 @@ def test_every_module_says_what_it_promises() -> None:
     assert not silent
 
 
+def test_no_process_of_ours_takes_modules_from_the_folder_it_is_started_in() -> None:
+    starts = [
+        line.strip()
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "rebuild.py"  # for developers, in this project
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"sys\.executable,.*\"-m\"", line)
+    ]
+    assert starts
+    assert [line for line in starts if '"-P"' not in line] == []
+
+
 def test_the_lock_is_hashed_and_names_no_index() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     pins = re.findall(r"^[a-z0-9][\w.\-]*==", lock, re.MULTILINE)

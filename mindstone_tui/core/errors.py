@@ -172,6 +172,10 @@ class VectorsUnavailable(RecallError):
     """Meaning cannot be searched; words still can."""
 
 
+class VectorsInterrupted(VectorsUnavailable):
+    """Somebody who goes away did not wait for a vector; its text is as good as any."""
+
+
 class ProviderError(MindstoneError):
     """The model's side failed."""
 

@@ -411,7 +411,7 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
         raise already()
     ensure_folder(own.state)
     log = os.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    command = [sys.executable, "-m", "mindstone_tui", "serve", *arguments]
+    command = [sys.executable, "-P", "-m", "mindstone_tui", "serve", *arguments]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
         (os.POSIX_SPAWN_DUP2, log, 1),

@@ -48,7 +48,7 @@ ABLATION = {
     "words + meaning": Weights(closeness=0, **BARE),
     "fusion": Weights(**BARE),
     "all without neighbours": Weights(**NO_NEIGHBOURS),
-    "all without long ones": Weights(long_neighbour=0.0),
+    "all without long ones": Weights(before_long=0.0, after_long=0.0),
     "all without answers": Weights(answer=0.0),
     "all without sittings": Weights(sitting=0.0),
     "all without persons": Weights(**NO_PERSONS),

@@ -14,7 +14,7 @@ from textual.selection import Selection
 from textual.visual import RenderOptions
 
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
-from mindstone_tui.tui.markdown.layout import LONGEST_TABLE, fitted, table
+from mindstone_tui.tui.markdown.layout import LONGEST_TABLE, Drawing, fitted, table
 from mindstone_tui.tui.markdown.parse import MOST_BRACKETS, Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
 from mindstone_tui.tui.widgets.markdown import Prose
@@ -66,13 +66,16 @@ def test_a_streamed_text_reads_like_the_whole_one(text: str, cuts: list[int]) ->
     at, number = 0, 0
     while at < len(text):
         size = cuts[number % len(cuts)]
-        prose._written.append(text[at : at + size])
-        prose._stale = True
+        prose.write(text[at : at + size])
         prose._parse()
         at, number = at + size, number + 1
+        grown, anew = prose._drawing, Drawing(prose._drawing._pieces)
+        assert grown.get_height({}, 20) == anew.get_height({}, 20)
+        assert [each.first_line for each in grown._placed[1]] == [
+            each.first_line for each in anew._placed[1]
+        ]
     streamed = plain(list(prose._drawing._pieces))
-    prose._finished, prose._written, prose._stale = True, [text], True
-    prose._settled, prose._settled_lines = [], 0
+    prose.finish(text)
     prose._parse()
     final = plain(list(prose._drawing._pieces))
     assert final == plain(parse(prose.source)[0])

@@ -21,7 +21,6 @@ from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Line, Request, Sampling
 from mindstone_tui.core.entries.base import ShareLevel
 from mindstone_tui.core.entries.window import (
-    Carried,
     Measure,
     PromptPlanned,
     ShareCrossed,
@@ -216,7 +215,7 @@ def _plan(
         images=call.images,
         sounds=call.sounds,
         sampling=_recorded(sampling, live.transcript.clean) if sampling != AS_ALWAYS else None,
-        carried=_carried(live, call),
+        carried=live.watch.to_carry(live.growth(call), call.turn),
     )
     line = live.record(live.watch.in_short(entry), call.turn)
     live.sent = sent
@@ -231,12 +230,6 @@ def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
         stop=tuple(clean(text) for text in sampling.stop),
         output_format=read_object(form) or {},
     )
-
-
-def _carried(live: LiveWindow, call: Call) -> Carried:
-    watch = live.watch
-    base, growth = watch.continued(live.growth(call), call.turn)
-    return msgspec.structs.replace(watch.carried, base=base, growth=growth, anchor=watch.anchor)
 
 
 def rebuild(history: History, plan_line: Line) -> Request:

@@ -35,21 +35,31 @@ lists all of them."""
 _MOST_HOPS: Final = 2 * _CONTINUED
 
 
-class ListedGrowth(msgspec.Struct, frozen=True):
-    """All growth that a plan stands for, and over how many others it was put together."""
+_AS_BEFORE: Final = ("cost_unknown", "delegated", "spiked", "windows", "shares")
+"""What a plan carries that hardly ever changes."""
+
+
+_NOTHING: Final = Carried()
+
+
+class CarriedBy(msgspec.Struct, frozen=True):
+    """All that a plan carries, and over how many others it was put together."""
 
     turn: int
     seq: int
-    growth: tuple[Growth, ...]
+    carried: Carried
     hops: int
 
 
-def _continuing(before: ListedGrowth | None, own: tuple[Growth, ...]) -> tuple[Growth, ...]:
-    """The growth of an earlier plan, and from the first turn of `own` on that instead."""
+def _all_of(carried: Carried, before: CarriedBy | None) -> Carried:
+    """What a plan carries, with what it leaves to the one before."""
     if before is None:
-        return own
-    kept = [each for each in before.growth if not own or each.turn < own[0].turn]
-    return (*kept, *own)[-KEPT_TURNS:]
+        return msgspec.structs.replace(carried, base=None)
+    known, own = before.carried, carried.growth
+    kept = [each for each in known.growth if not own or each.turn < own[0].turn]
+    same = {name: getattr(known, name) for name in _AS_BEFORE} if carried.same else {}
+    growth = (*kept, *own)[-KEPT_TURNS:]
+    return msgspec.structs.replace(carried, base=None, same=False, growth=growth, **same)
 
 
 class UsageNote(msgspec.Struct, frozen=True):
@@ -71,10 +81,10 @@ class Watch:
         self.carried = Carried()
         self.anchor: Anchor | None = None
         self._plan: Line | None = None
-        self._continued: ListedGrowth | None = None
+        self._continued: CarriedBy | None = None
         """What the next plan continues, unless a new turn begins with it."""
-        self._newest: ListedGrowth | None = None
-        """The same for the newest plan."""
+        self._newest: CarriedBy | None = None
+        """The newest plan, which a new turn continues."""
         self._full: tuple[int, PromptPlanned] | None = None
         """The newest plan that says everything itself, and which line it is."""
 
@@ -91,7 +101,7 @@ class Watch:
             case PromptPlanned(purpose="") as plan:
                 self._plan = line
                 if plan.carried is not None:
-                    self.carried = self._with_growth(line, plan.carried)
+                    self.carried = self._all_carried(line, plan.carried)
                     self.anchor = plan.carried.anchor
                 self._know_full(line.seq, plan)
             case UsageReported() | AssistantMessage() as entry:
@@ -109,46 +119,47 @@ class Watch:
 
     # Most of a plan is as in the one before: it says what is new and names the one with the rest.
 
-    def _with_growth(self, line: Line, carried: Carried) -> Carried:
-        """What a plan carries, with the turns that it leaves to earlier ones."""
-        before = self._listed_by(carried.base)
+    def _all_carried(self, line: Line, carried: Carried) -> Carried:
+        before = self._carried_by(carried.base)
         hops = before.hops + 1 if before is not None else 0
-        listed = _continuing(before, carried.growth)
-        self._newest = ListedGrowth(line.turn, line.seq, listed, hops)
+        self._newest = CarriedBy(line.turn, line.seq, _all_of(carried, before), hops)
         self._continued = before or self._newest
-        return msgspec.structs.replace(carried, base=None, growth=listed)
+        return self._newest.carried
 
-    def _listed_by(self, seq: int | None, most: int = _MOST_HOPS) -> ListedGrowth | None:
-        """All growth that a plan stands for; None if it cannot be known."""
+    def _carried_by(self, seq: int | None, most: int = _MOST_HOPS) -> CarriedBy | None:
+        """All that a plan carries; None if it cannot be known."""
         for known in (self._newest, self._continued):
             if known is not None and known.seq == seq:
                 return known
         for line in self._read(seq, seq) if seq is not None and most > 0 else ():
             if isinstance(line.entry, PromptPlanned) and (carried := line.entry.carried):
-                before = self._listed_by(carried.base, most - 1)
+                before = self._carried_by(carried.base, most - 1)
                 hops = before.hops + 1 if before is not None else 0
-                listed = _continuing(before, carried.growth)
-                return ListedGrowth(line.turn, line.seq, listed, hops)
+                return CarriedBy(line.turn, line.seq, _all_of(carried, before), hops)
         return None
 
-    def continued(
-        self, growth: tuple[Growth, ...], turn: int
-    ) -> tuple[int | None, tuple[Growth, ...]]:
-        """The plan that lists most of this growth, and what it does not list.
+    def to_carry(self, growth: tuple[Growth, ...], turn: int) -> Carried:
+        """What the next plan carries, as far as an earlier one does not.
 
         Within a turn all plans continue the same one, so that no way back is longer than a few
         turns, however many requests they had.
         """
+        whole = msgspec.structs.replace(self.carried, growth=growth, anchor=self.anchor)
         if self._newest is not None and self._newest.turn < turn:
             self._continued = self._newest
-        if (known := self._continued) is not None and known.growth and known.hops < _CONTINUED:
-            newest = known.growth[-1].turn
-            own = tuple(each for each in growth if each.turn >= newest)
-            listed = {each.turn: each for each in known.growth}
-            same = all(listed.get(each.turn) == each for each in growth if each.turn < newest)
-            if same and 0 < len(own) <= _CONTINUED and len(own) < len(growth):
-                return known.seq, own
-        return None, growth
+        if (before := self._continued) is None or before.hops >= _CONTINUED:
+            return whole
+        known = before.carried
+        newest = known.growth[-1].turn if known.growth else 0
+        own = tuple(each for each in growth if each.turn >= newest)
+        listed = {each.turn: each for each in known.growth}
+        if not 0 < len(own) <= min(_CONTINUED, len(growth) - 1) or not all(
+            listed.get(each.turn) == each for each in growth if each.turn < newest
+        ):
+            return whole
+        same = all(getattr(whole, name) == getattr(known, name) for name in _AS_BEFORE)
+        left_out = {name: getattr(_NOTHING, name) for name in _AS_BEFORE} if same else {}
+        return msgspec.structs.replace(whole, base=before.seq, growth=own, same=same, **left_out)
 
     def _know_full(self, seq: int, plan: PromptPlanned) -> None:
         if plan.measure is not None and plan.measure.components:

@@ -383,15 +383,16 @@ class PastView(View):
         self.plan = plan
         self._plan_seq = plan_line.seq
         self.watch = Watch(Calibration(), reader(history))
-        self.watch.start(
-            plan_line, reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD)
-        )
+        self.watch.start(plan_line, ())
+        self._windows = self.watch.carried.windows
+        for line in reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD):
+            self.watch.observe(line)
         self.sent = []
 
     @property
     def windows(self) -> int:
         """Windows up to this request; what was looked up after it does not count."""
-        return self.plan.carried.windows if self.plan.carried else 1
+        return self._windows
 
     def measure(self, call: Call) -> Measured:
         """The recorded size; measured when the provider has reported on this very request."""

@@ -181,6 +181,8 @@ class Carried(Part):
     """Windows that the session had: the next begins whenever exchanges leave."""
     shares: dict[str, ShareLevel] = {}
     """Shares over a mark, as they were announced last."""
+    same: bool = False
+    """`cost_unknown`, `delegated`, `spiked`, `windows` and `shares` are those of plan `base`."""
 
 
 class PromptPlanned(Entry):
@@ -516,3 +518,8 @@ class HealthMeasured(Entry):
     """The how-manieth window of the session; 0 where nobody counted."""
     growth: float | None = None
     """Tokens a turn, averaged as everywhere else."""
+
+    def as_written(self) -> Any:
+        """Without zeros, which say as little as nothing does."""
+        fields = msgspec.to_builtins(self)
+        return {name: value for name, value in fields.items() if value or name == "utilization"}

@@ -374,7 +374,7 @@ def _staging(places: Places, model: LocalModel) -> Path:
 def find_client(environ: Mapping[str, str]) -> tuple[str, ...]:
     """A pip that can download: this environment's own, else one on the path, else through uv."""
     if importlib.util.find_spec("pip") is not None:
-        return (sys.executable, "-m", "pip")
+        return (sys.executable, "-P", "-m", "pip")
     if found := shutil.which("pip", path=environ.get("PATH")):
         return (found,)
     beside = Path(sys.executable).with_name("uv")

@@ -26,7 +26,7 @@ from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches, score_common
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks
-from mindstone_tui.core.recall.ranking import Candidate
+from mindstone_tui.core.recall.ranking import Candidate, evidence_for
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, passage_from
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FROM_WORDS: Final = 100
-FROM_MEANING: Final = 100
-WITH_NEIGHBOURS: Final = 50
+FROM_WORDS: Final = 80
+FROM_MEANING: Final = 120
+WITH_NEIGHBOURS: Final = 40
 """How many of the strongest bring their neighbours along."""
 BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""
@@ -102,16 +102,15 @@ class AskedWords(msgspec.Struct, frozen=True):
 
     weights: Floats
     """How much each word counts; together 1."""
-    rows: dict[str, int]
-    """By the passage's id, its row in what follows."""
-    nearness: Floats
+    nearness: dict[str, Floats]
+    """By the passage's id, how near it comes to each."""
 
     def missing(self, passages: Iterable[str]) -> float:
         """The share of what was asked for that none of these passages comes near to."""
-        rows = [self.rows[each] for each in passages if each in self.rows]
-        if not rows or not len(self.weights):
-            return 0.0
-        return float(self.weights[self.nearness[rows].max(axis=0) < UNRELATED].sum())
+        rows = [self.nearness[each].tolist() for each in passages if each in self.nearness]
+        best = map(max, zip(*rows, strict=True))
+        weighed = zip(best, self.weights.tolist(), strict=False)
+        return sum((weight for near, weight in weighed if near < UNRELATED), 0.0)
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +132,34 @@ class Across(msgspec.Struct, frozen=True):
 
     asked: Floats
     vectors: LanguageVectors
+
+
+class _Look(msgspec.Struct, kw_only=True):
+    """One question on its way through an index: what is known so far."""
+
+    signals: Signals
+    matches: WordMatches
+    asked: Encoded | None
+    across: Across | None
+    passages: int
+    mean: float
+    """The cosine that is usual here,"""
+    ordinary: float
+    """and by the model for many languages."""
+    english_only: bool
+    length: float = 0.0
+    """Of the passages that were read first."""
+    tokens: AskedTokens | None = None
+    usual_closeness: float = 0.0
+    nearness: dict[str, Floats] = {}
+
+    def matched(self) -> AskedWords | None:
+        """What was compared word by word."""
+        if self.tokens is None:
+            return None
+        from mindstone_tui.core.recall.closeness import word_weights
+
+        return AskedWords(word_weights(self.tokens), self.nearness)
 
 
 class Gatherer:
@@ -174,7 +201,7 @@ class Gatherer:
         hidden = self._hidden_rows(allowed)
         matches = self.lexicon.match(question.terms, passages)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
-        mean = 0.0
+        mean = ordinary = 0.0
         if asked is not None and self._view is not None:
             self.refresh()
             count = FROM_MEANING // share + len(hidden)
@@ -185,50 +212,56 @@ class Gatherer:
             count = FROM_MEANING // share + len(hidden)
             nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
             signals.other = _kept(nearest, None, hidden)
-        found = self._read_around(_choose(signals, share), allowed, WITH_NEIGHBOURS // share)
-        self._complete(signals, found, matches, asked)
-        if across is not None:
-            missing = [row for row, _, _ in found if row not in signals.other]
-            signals.other |= across.vectors.cosines(across.asked, missing)
-            ordinary = usual(ordinary, USUAL_OTHER, passages)
-            asking = {row for row, _, passage in found if only_asks(passage.text)}
-            crowded = across.vectors.crowding(len(across.asked), list(signals.other))
-            known = CROWDED * passages / (passages + _SHORT_HISTORY)
-            signals.other = {
-                row: (near - ordinary - known * (crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING))
-                * (ASKS_ITSELF if row in asking else 1.0)
-                for row, near in signals.other.items()
-            }
-        near, matched = self._closeness(asked, found, passages)
-        uses = self._uses([passage.entry for _, _, passage in found])
-        ours = {
-            row
-            for row, _, passage in found
-            if row in signals.meaning and not (english_only and not is_english(passage.text))
-        }
-        candidates = [
-            Candidate(
-                row=row,
-                sitting=sitting,
-                passage=passage,
-                words=signals.words.get(row, 0.0) / max(matches.total_rarity, 1e-9),
-                by_words=row not in ours,
-                meaning=signals.meaning[row] - mean if row in ours else 0.0,
-                closeness=near.get(row, 0.0) if row in ours else 0.0,
-                other=None if row in ours else signals.other.get(row),
-                injected=uses.get(passage.entry, (0, 0))[0],
-                used=uses.get(passage.entry, (0, 0))[1],
-                recency=row / max(passages, 1),
-            )
-            for row, sitting, passage in found
-        ]
+        look = _Look(
+            signals=signals,
+            matches=matches,
+            asked=asked,
+            across=across,
+            passages=passages,
+            mean=mean,
+            ordinary=usual(ordinary, USUAL_OTHER, passages),
+            english_only=english_only,
+        )
+        found = self._read(_choose(signals, share), allowed)
+        candidates = self._weigh(look, found)
+        strongest = sorted(candidates, key=evidence_for, reverse=True)[: WITH_NEIGHBOURS // share]
+        beside = self._read_beside([item.row for item in strongest], found, allowed)
+        candidates += self._weigh(look, beside)
         return Gathered(
             candidates=candidates,
             passages=passages,
             asked=matches.asked,
             unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
-            matched=matched,
+            matched=look.matched(),
         )
+
+    def _weigh(self, look: _Look, found: Sequence[_Read]) -> list[Candidate]:
+        """Passages with all the evidence for them."""
+        signals = look.signals
+        self._complete(look, found)
+        near = self._closeness(look, found)
+        uses = self._uses([passage.entry for _, _, passage in found])
+        ours = {
+            row
+            for row, _, passage in found
+            if row in signals.meaning and not (look.english_only and not is_english(passage.text))
+        }
+        return [
+            Candidate(
+                row=row,
+                sitting=sitting,
+                passage=passage,
+                words=signals.words.get(row, 0.0) / max(look.matches.total_rarity, 1e-9),
+                by_words=row not in ours,
+                meaning=signals.meaning[row] - look.mean if row in ours else 0.0,
+                closeness=near.get(row, 0.0) if row in ours else 0.0,
+                other=None if row in ours else signals.other.get(row),
+                injected=uses.get(passage.entry, (0, 0))[0],
+                used=uses.get(passage.entry, (0, 0))[1],
+                recency=row / max(look.passages, 1),
+            )
+            for row, sitting, passage in found
+        ]
 
     def passages(self) -> int:
         """How many there are; rows are numbered without gaps worth mentioning."""
@@ -300,16 +333,19 @@ class Gatherer:
         )
         return frozenset(row[0] for row in found)
 
-    def _read_around(self, chosen: Sequence[int], allowed: Filter, strongest: int) -> list[_Read]:
-        """The chosen rows, and around the strongest of them two messages on either side."""
-        found = {each[0]: each for each in self._read(chosen, allowed)}
-        edge = [row for row in chosen[:strongest] if row in found]
+    def _read_beside(
+        self, strongest: Sequence[int], known: Sequence[_Read], allowed: Filter
+    ) -> list[_Read]:
+        """What is not known yet of two messages on either side of the strongest."""
+        found = {each[0]: each for each in known}
+        first = len(found)
+        edge = list(strongest)
         for _ in range(2):
-            beside = [row for each in edge for row in _beside(found[each])]
-            missing = [row for row in dict.fromkeys(beside) if row not in found]
+            beside = list(dict.fromkeys(row for each in edge for row in _beside(found[each])))
+            missing = [row for row in beside if row not in found]
             found |= {each[0]: each for each in self._read(missing, allowed)}
-            edge = [row for row in dict.fromkeys(beside) if row in found]
-        return list(found.values())
+            edge = [row for row in beside if row in found]
+        return list(found.values())[first:]
 
     def _read(self, rows: Sequence[int], allowed: Filter) -> list[_Read]:
         found = self._database.execute(
@@ -328,42 +364,50 @@ class Gatherer:
             and not (allowed.unlike and columns[3].endswith(allowed.unlike))
         ]
 
-    def _complete(
-        self,
-        signals: Signals,
-        found: Sequence[_Read],
-        matches: WordMatches,
-        asked: Encoded | None,
-    ) -> None:
+    def _complete(self, look: _Look, found: Sequence[_Read]) -> None:
         """Fill in what only one of the lists knew."""
-        if asked is not None and self._view is not None:
+        signals, matches = look.signals, look.matches
+        if look.asked is not None and self._view is not None:
             missing = [row for row, _, _ in found if row not in signals.meaning]
-            signals.meaning |= self._view.cosines(asked.vector, missing)
+            signals.meaning |= self._view.cosines(look.asked.vector, missing)
         if matches.common and found:
-            length = sum(len(passage.text) for _, _, passage in found) / len(found)
+            if not look.length:
+                look.length = sum(len(passage.text) for _, _, passage in found) / len(found)
             for row, _, passage in found:
-                extra = score_common(matches.common, passage.text, length)
+                extra = score_common(matches.common, passage.text, look.length)
                 signals.words[row] = signals.words.get(row, 0.0) + extra
+        if look.across is not None:
+            missing = [row for row, _, _ in found if row not in signals.other]
+            signals.other |= look.across.vectors.cosines(look.across.asked, missing)
+            crowded = look.across.vectors.crowding(
+                len(look.across.asked), [row for row, _, _ in found if row in signals.other]
+            )
+            known = CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
+            for row, _, passage in found:
+                if row in signals.other:
+                    nearer = crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING
+                    kept = ASKS_ITSELF if only_asks(passage.text) else 1.0
+                    near = signals.other[row] - look.ordinary - known * nearer
+                    signals.other[row] = near * kept
 
-    def _closeness(
-        self, asked: Encoded | None, found: Sequence[_Read], passages: int
-    ) -> tuple[dict[int, float], AskedWords | None]:
-        """By row, how close it comes beyond what is usual; and word by word."""
+    def _closeness(self, look: _Look, found: Sequence[_Read]) -> dict[int, float]:
+        """By row, how close it comes beyond what is usual; word by word it is kept in the look."""
+        asked, passages = look.asked, look.passages
         if asked is None or not len(asked.token_vectors):
-            return {}, None
-        from mindstone_tui.core.recall.closeness import asked_tokens, closeness, word_weights
+            return {}
+        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
 
-        tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
+        if look.tokens is None:
+            look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
+            look.usual_closeness = self._usual_closeness(look.tokens, passages)
         stored = self._tokens([row for row, _, _ in found])
-        ordinary = self._usual_closeness(tokens, passages)
-        measured = closeness(tokens, list(stored.values()))
-        near = {
-            row: whole - ordinary - by_chance(kept)
+        measured = closeness(look.tokens, list(stored.values()))
+        words = dict(zip(stored, measured.words, strict=True))
+        look.nearness |= {passage.id: words[row] for row, _, passage in found if row in words}
+        return {
+            row: whole - look.usual_closeness - by_chance(kept)
             for (row, kept), whole in zip(stored.items(), measured.whole.tolist(), strict=True)
         }
-        places = {row: at for at, row in enumerate(stored)}
-        ids = {passage.id: places[row] for row, _, passage in found if row in places}
-        return near, AskedWords(word_weights(tokens), ids, measured.words)
 
     def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
         from mindstone_tui.core.recall.closeness import closeness

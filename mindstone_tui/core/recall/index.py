@@ -20,7 +20,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
-from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.embedding import (
     Embedder,
@@ -240,8 +240,9 @@ class RecallIndex:
                 if content not in fresh:
                     fresh[content] = self._meaning(embedder, content, passage.indexed_text)
                 made.append((row, fresh[content]))
-        except VectorsUnavailable:
-            if self._model_worked:  # So it is this text that it cannot take.
+        except VectorsUnavailable as error:
+            # If it worked before, it is this text that it cannot take.
+            if self._model_worked and not isinstance(error, VectorsInterrupted):
                 made.append((waiting[len(made)][0], None))
             raise
         finally:

@@ -43,7 +43,7 @@ LONGEST_PIECE: Final = 500
 thing is found better, and more of them fit into a prompt."""
 
 
-class Passage(msgspec.Struct, frozen=True, kw_only=True):
+class Passage(msgspec.Struct, frozen=True):
     """Something that can be found again."""
 
     id: str

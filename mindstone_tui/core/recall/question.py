@@ -25,6 +25,10 @@ _TIME: Final = pattern_of(
     r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
     re.IGNORECASE,
 )
+_OF_RECORD: Final = pattern_of(
+    r"\b(?:have|has|had|did|was|were)(?:n['’]t)? (?:i|we|you|my|our|your)\b",
+    re.IGNORECASE,
+)
 _ASKS: Final = pattern_of(r"[?？؟]\W*$")
 _MARKS: Final = pattern_of(r"[?？؟¿]")
 _LAST_SIGNS: Final = 16
@@ -59,6 +63,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     words: frozenset[str]
     """All words, for names."""
     wants_time: bool
+    of_record: bool = False
+    """Whether it asks what was said or done: rules are for what is yet to be done."""
     roles: frozenset[str]
     """Whose words are meant by "I" and "you"."""
     names: tuple[str, ...] = ()
@@ -81,6 +87,7 @@ def read_question(text: str) -> Question:
         terms=tuple(query_terms(text)),
         words=words,
         wants_time=bool(_WHEN.search(text)),
+        of_record=bool(_OF_RECORD.search(text)),
         roles=frozenset(roles) if is_english(text) else frozenset(),
         # Other languages write names differently, and German writes every noun like one.
         names=tuple(_names(text)) if is_english(text) else (),

@@ -11,20 +11,24 @@ score is kept under its name.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.recall.corrections import (
+    SAME_SUBJECT,
+    has_news,
+    is_correction,
+    may_replace,
+    restates,
+)
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.text_cache import remembers
-from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
+from mindstone_tui.core.words import query_terms, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +46,12 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     answer: float = 0.25
     """What a neighbour gives beside that when it asked, and this is what came after."""
     second_neighbour: float = 0.18
-    long_neighbour: float = 0.4
-    """The share that a long message gives of this: it speaks of much else."""
+    before_long: float = 0.6
+    """The share of this that a long message gives to the one before it, which asked for it,"""
+    after_long: float = 0.2
+    """and to the one after it, which often goes on to something else."""
+    answers: float = 0.2
+    """Of the short message before it, to a long answer."""
     sitting: float = 0.25
     """Of the best in the same sitting."""
     speaker: float = 0.4
@@ -74,6 +82,8 @@ KINDS: Final = MappingProxyType(
     }
 )
 """What a passage gains or loses by what it is: derived text loses against what it came from."""
+UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
+"""What speakers are called who have no name."""
 SHORT: Final = 400
 """Characters: only messages shorter than this take from their neighbours."""
 SHORT_QUESTION: Final = 120
@@ -83,59 +93,9 @@ LOOKED_AT: Final = 80
 ARRANGED: Final = 12
 """How many of the first hits are compared with each other."""
 NEAR_DUPLICATE: Final = 0.85
-SAME_SUBJECT: Final = 0.5
-"""Share of all words of two messages that both have, from which they state the same fact."""
-CORRECTED_SUBJECT: Final = 0.4
-"""The share of the words of a correcting sentence that a statement has which it corrects."""
-CORRECTED_VALUE: Final = 0.3
-"""The same where each has a number that the other has not."""
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
-_CORRECTION: Final = pattern_of(
-    # "No problem" and "sorry to hear that" correct nothing.
-    r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
-    r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
-    r"|\b(?:instead of|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
-    r"|has changed|have changed|changed (?:it |that )?to|switched to|moved to|rather than)\b"
-)
-_CORRECTS_WITHIN: Final = 400
-"""Characters of a message within which it says that it corrects something."""
-_SAYS_WHAT: Final = 3
-"""Words from which on a correcting sentence says itself what it is about."""
-_OF_EVERY_CORRECTION: Final = frozenset(
-    ("wrong", "correct", "correction", "update", "actually", "mistake", "sorry", "meant", "wait")
-)
-_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update", "hm", "oh")
-_CORRECTING: Final = (
-    "actually",
-    "instead of",
-    "from now on",
-    "no longer",
-    "anymore",
-    "i meant",
-    "i was wrong",
-    "changed",
-    "switched to",
-    "moved to",
-    "rather than",
-)
-"""How a correction begins, and what stands in one: looked for first, since that costs little."""
-_VALUE: Final = pattern_of(r"\d")
-_NO_LONGER: Final = pattern_of(
-    r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
-    re.IGNORECASE,
-)
-_GIVEN_UP: Final = pattern_of(
-    r"(?<!\S)(\S*\d{3}\S*)\s+(?:is|was|are|were)\s+(?:(?:already|now|also|no longer)\s+)?"
-    r"(?:taken|occupied|in use|blocked|gone|dead|wrong|broken|retired|deprecated|reserved)\b"
-    r".*?\b(?:use|take|make it|go with|switch to|try|move to)\s+(?:port\s+)?\S*\d",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A value that is said to be of no use, and another in its place."""
-_NAME: Final = pattern_of(r"\b[A-Z][a-z]\w+")
-_MODEL: Final = "assistant"
-"""How the model is called where it has no name."""
 _SOUNDS_LASTING: Final = (
     "always",
     "never",
@@ -213,8 +173,11 @@ class _Message(msgspec.Struct):
     """The row of its first piece, whether it is here or not."""
     last: int
     sitting: int
-    gives: float
-    """The share of its evidence that neighbours may have."""
+    short: bool
+    gives_before: float
+    """The share of its evidence that the messages before it may have,"""
+    gives_after: float
+    """and those after it."""
     best: float = 0.0
     asks: bool = False
 
@@ -263,7 +226,7 @@ def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit
     later = [
         (one, frozenset(query_terms(one.text)))
         for one in standing
-        if one.role == "user" and (_VALUE.search(one.text) or is_correction(one.text))
+        if one.role == "user" and has_news(one.text)
     ]
     marked = []
     for hit in hits:
@@ -272,22 +235,14 @@ def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit
             one.seq
             for one, ours in later
             if one.session == old.session
-            and _may_replace(one, old)
+            and may_replace(one, old)
             and not only_asks(old.text)
-            and _restates(one, old, ours, theirs, SAME_SUBJECT)
+            and restates(one, old, ours, theirs, SAME_SUBJECT)
         ]
         known = hit.superseded_by
         newest = max([*by, known] if known is not None else by, default=None)
         marked.append(msgspec.structs.replace(hit, superseded_by=newest))
     return marked
-
-
-def is_correction(text: str) -> bool:
-    """Whether a message sounds like it changes something said before."""
-    said = text[:_CORRECTS_WITHIN].lower()
-    if not said.startswith(_CORRECTS) and not any(word in said for word in _CORRECTING):
-        return False
-    return bool(_CORRECTION.search(said))
 
 
 def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
@@ -332,8 +287,7 @@ class _Surroundings:
         for item in candidates:
             best = self._sittings.get(item.sitting, 0.0)
             self._sittings[item.sitting] = max(best, self._own[item.row])
-        speakers = {item.passage.speaker for item in candidates if item.passage.role != "tool"}
-        self._named = {name for name in speakers if not question.words.isdisjoint(words_of(name))}
+        self._named = named_speakers(question, (item.passage for item in candidates))
 
     def rough(self, item: Candidate) -> float:
         """A score by everything that costs little to look at."""
@@ -361,7 +315,7 @@ class _Surroundings:
         if known is None:
             passage, weights = item.passage, self._weights
             known = self._known[item.row] = (
-                self._from_neighbours(item) if _is_short(passage) else 0.0,
+                self._from_neighbours(item) if _is_short(passage) else self._from_exchange(item),
                 weights.sitting * self._sittings[item.sitting],
                 weights.speaker if passage.speaker in self._named else 0.0,
                 weights.person if passage.role in self._question.roles else 0.0,
@@ -376,14 +330,19 @@ class _Surroundings:
             first = item.row - passage.piece
             message = known.get(first)
             if message is None:
-                gives = 1.0 if _is_short(passage) else self._weights.long_neighbour
-                gives = 0.0 if passage.role == "tool" else gives
                 last = first + passage.pieces - 1
-                message = known[first] = _Message(first, last, item.sitting, gives)
+                message = known[first] = _Message(first, last, item.sitting, *self._gives(passage))
             message.best = max(message.best, self._own[item.row])
             if item.row == message.last:
                 message.asks = only_asks(passage.text)
         return list(known.values())
+
+    def _gives(self, passage: Passage) -> tuple[bool, float, float]:
+        if _is_short(passage):
+            return True, 1.0, 1.0
+        if passage.role == "tool":
+            return False, 0.0, 0.0
+        return False, self._weights.before_long, self._weights.after_long
 
     def _from_neighbours(self, item: Candidate) -> float:
         """What a short message takes from the best pieces of the messages around it."""
@@ -391,20 +350,48 @@ class _Surroundings:
         before, after = self._by_last.get(item.row - 1), self._by_first.get(item.row + 1)
         if before is not None:
             share = weights.neighbour + (weights.answer if before.asks else 0.0)
-            gain += _given(before, item, share)
+            gain += _given_after(before, item, share)
             second = self._by_last.get(before.first - 1)
-            gain += _given(second, item, weights.second_neighbour)
+            gain += _given_after(second, item, weights.second_neighbour)
         if after is not None:
-            gain += _given(after, item, weights.neighbour)
+            gain += _given_before(after, item, weights.neighbour)
             second = self._by_first.get(after.last + 1)
-            gain += _given(second, item, weights.second_neighbour)
+            gain += _given_before(second, item, weights.second_neighbour)
         return gain
 
+    def _from_exchange(self, item: Candidate) -> float:
+        """What a long request takes from its answer, and a long answer from a short request."""
+        passage, weights = item.passage, self._weights
+        first = item.row - passage.piece
+        if passage.role == "user":
+            after = self._by_first.get(first + passage.pieces)
+            return _given_before(after, item, weights.neighbour)
+        before = self._by_last.get(first - 1) if passage.role == "assistant" else None
+        if before is None or not before.short:
+            return 0.0
+        return _given_after(before, item, weights.answers)
 
-def _given(message: _Message | None, item: Candidate, share: float) -> float:
+
+def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
+    """Those who speak and are called by name in the question.
+
+    Who has no name is called `user`, and a question about user accounts does not mean them; nor do
+    the words memory, task and run mean what memories, tasks and tools have said.
+    """
+    said = {passage.speaker for passage in passages if passage.role in ("user", "assistant")}
+    return {name for name in said - UNNAMED if not question.words.isdisjoint(words_of(name))}
+
+
+def _given_after(message: _Message | None, item: Candidate, share: float) -> float:
     if message is None or message.sitting != item.sitting:
         return 0.0
-    return share * message.gives * message.best
+    return share * message.gives_after * message.best
+
+
+def _given_before(message: _Message | None, item: Candidate, share: float) -> float:
+    if message is None or message.sitting != item.sitting:
+        return 0.0
+    return share * message.gives_before * message.best
 
 
 def _is_short(passage: Passage) -> bool:
@@ -427,12 +414,13 @@ def _is_dated(question: Question, ts: str) -> bool:
 def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, float]:
     """By what a passage says; each of these reads its text."""
     text = passage.text
-    asks = len(text) <= SHORT_QUESTION and only_asks(text)
-    rules = passage.role == "user" and _is_rule(text)
+    questions = only_asks(text)
+    asks = questions and len(text) <= SHORT_QUESTION
+    rules = passage.role == "user" and not question.of_record and _is_rule(text)
     return {
         "asks": weights.asks if asks else 0.0,
         "time": weights.time if question.wants_time and tells_time(text) else 0.0,
-        "correction": weights.correction if is_correction(text) else 0.0,
+        "correction": weights.correction if is_correction(text) and not questions else 0.0,
         "rule": weights.rule if rules else 0.0,
     }
 
@@ -475,106 +463,35 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
     new, old = newer.passage, older.passage
-    if newer.score < AS_STRONG * older.score or not _may_replace(new, old):
+    if newer.score < AS_STRONG * older.score or not may_replace(new, old):
         return False
-    return _restates(new, old, subjects[new.id], subjects[old.id])
-
-
-def _may_replace(new: Passage, old: Passage) -> bool:
-    return not (
-        new.seq <= old.seq
-        or old.speaker not in (new.speaker, _MODEL)
-        or new.speaker == _MODEL
-        or "tool" in (new.role, old.role)
-        or only_asks(new.text)
-    )
-
-
-def _restates(
-    new: Passage, old: Passage, ours: frozenset[str], theirs: frozenset[str], least: float = 0.0
-) -> bool:
-    """Whether a message says anew what an older one said; `least` is the share of the words of a
-    correcting sentence that the older one must have, where that is more than usual."""
-    if ours.isdisjoint(theirs) or ours == theirs:
-        return False
-    if not _values(_GIVEN_UP, new.text).isdisjoint(theirs):
-        return True
-    only_ours, only_theirs = ours - theirs, theirs - ours
-    both_valued = all(any(map(_VALUE.search, words)) for words in (only_ours, only_theirs))
-    if is_correction(new.text):
-        return _corrects(new, old, theirs, both_valued=both_valued, least=least)
-    # Said again in the same words, with another value; other words on both sides are about others.
-    other_words = [
-        any(not _VALUE.search(word) for word in each) for each in (only_ours, only_theirs)
-    ]
-    valued = any(map(_VALUE.search, only_ours | only_theirs))
-    shared = len(ours & theirs)
-    return valued and not all(other_words) and shared >= SAME_SUBJECT * len(ours | theirs)
-
-
-def _corrects(
-    new: Passage, old: Passage, theirs: frozenset[str], *, both_valued: bool, least: float
-) -> bool:
-    """Whether a message that corrects something corrects this.
-
-    What counts are the words of its correcting sentence: in a long message other sentences speak of
-    other things. Of what the model made of a statement only another value is corrected.
-    """
-    named = _means(new.text, old.text, theirs, by_name=both_valued)
-    if named is False or (old.speaker == _MODEL and not both_valued and named is None):
-        return False
-    ours = _correcting_words(new.text, and_next=both_valued)
-    enough = CORRECTED_VALUE if both_valued else CORRECTED_SUBJECT
-    if not named:
-        enough = max(enough, least)
-    return len(ours & theirs) >= max(1.0, enough * len(ours))
-
-
-def _correcting_words(text: str, *, and_next: bool) -> frozenset[str]:
-    """What the sentence that corrects is about.
-
-    It may say no more than that something is wrong: then the next one says what, if that has a
-    value. Who answers "no" and says thanks for something corrects nothing.
-    """
-    parts = parts_of(text[:_CORRECTS_WITHIN])
-    at = next((at for at, part in enumerate(parts) if _CORRECTION.search(part.lower())), 0)
-    words: frozenset[str] = frozenset()
-    for part in parts[at : at + 2 if and_next else at + 1]:
-        if len(words) < _SAYS_WHAT:
-            words |= frozenset(query_terms(part)) - _OF_EVERY_CORRECTION
-    return words
-
-
-def _means(new: str, old: str, said: Collection[str], *, by_name: bool) -> bool | None:
-    """Whether a correction means an older statement; None where nothing tells.
-
-    Who says which value no longer holds means a statement with that value. And where two numbers
-    differ, names tell whose they are.
-    """
-    if outdated := _values(_NO_LONGER, new):
-        return not outdated.isdisjoint(said)
-    ours, theirs = (_capitalised(text) for text in (new, old))
-    strangers = by_name and ours and theirs and ours.isdisjoint(theirs)
-    return False if strangers else None
-
-
-def _values(pattern: re.Pattern[str], text: str) -> set[str]:
-    return {word for found in pattern.findall(text) for word in query_terms(found)}
-
-
-def _capitalised(text: str) -> set[str]:
-    return {word.lower() for word in _NAME.findall(text)} - STOPWORDS
+    return restates(new, old, subjects[new.id], subjects[old.id])
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
-    """Of several hits that say the same, the first stays and the others go to the end."""
+    """Of several hits that say the same, one keeps its place and the others go to the end.
+
+    It is the best of them, or what the same speaker said last: that is how things are now.
+    """
     kept: list[Hit] = []
     repeated: list[Hit] = []
     for hit in hits:
         ours = subjects[hit.passage.id]
-        twin = any(_alike(ours, subjects[other.passage.id]) for other in kept)
-        (repeated if twin else kept).append(hit)
+        known = (at for at, one in enumerate(kept) if _alike(ours, subjects[one.passage.id]))
+        twin = next(known, None)
+        if twin is None:
+            kept.append(hit)
+        elif _says_again(hit.passage, kept[twin].passage):
+            repeated.append(kept[twin])
+            kept[twin] = hit
+        else:
+            repeated.append(hit)
     return kept + repeated
+
+
+def _says_again(passage: Passage, other: Passage) -> bool:
+    same = (passage.session, passage.speaker) == (other.session, other.speaker)
+    return same and passage.seq > other.seq
 
 
 def _alike(ours: frozenset[str], theirs: frozenset[str]) -> bool:

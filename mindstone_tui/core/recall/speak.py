@@ -20,13 +20,26 @@ from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.phrases import Intent, intent_in
 from mindstone_tui.core.recall.question import Question, only_asks, read_question
-from mindstone_tui.core.recall.ranking import DEFAULT, Candidate, Hit, Weights, evidence_for
+from mindstone_tui.core.recall.ranking import (
+    DEFAULT,
+    Candidate,
+    Hit,
+    Weights,
+    evidence_for,
+    named_speakers,
+)
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
-FLOOR: Final = 0.525
-"""Evidence, less its doubt, from which a hit is worth bringing back."""
+FLOOR: Final = 0.489
+"""Evidence, less its doubt, from which hits are worth bringing back."""
+TOGETHER: Final = 3
+"""How many of the best hits tell together whether something was found:"""
+TOGETHER_SHARE: Final = 0.45
+"""their mean counts this much beside the best, which may be good by chance."""
+ALONE: Final = 0.575
+"""Evidence from which one hit is enough, whatever stands beside it."""
 OTHER_FLOOR: Final = 0.58
 """The same where question or hit is not English and history is long:"""
 LONG: Final = 150
@@ -49,9 +62,11 @@ MISSING_WORDS: Final = 0.3
 OF_THE_MODEL: Final = 0.7
 """What the model said counts this much where somebody asks what they themselves did or have: it
 says what one might do, and they said what is so."""
+ASKED_THE_MODEL: Final = 0.85
+"""What somebody asked the model before counts this much: that they asked says not what is so."""
 SOMEBODY_ELSE: Final = 0.12
 """How much more may be known about others before the question is taken for one about them."""
-TELLING: Final = 1.5
+TELLING: Final = 1.37
 """An instruction or a remark needs this many floors, and must name what it is about."""
 BESIDE_THE_BEST: Final = 0.4
 """Once recall speaks, hits with this share of the best score may come along,"""
@@ -198,16 +213,17 @@ def judge(
     if persons.about_others(gathered.candidates, weights):
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
     others = {item.passage.id for item in gathered.candidates if item.other is not None}
-    usual = FLOOR if vectors else WORDS_FLOOR
     missing = NEVER_MENTIONED if gathered.unknown else 0.0
-    eligible = [
-        persons.share(hit.passage)
-        * (_strength(hit) - missing)
-        / (other_floor(gathered.passages) if hit.passage.id in others else usual)
-        for hit in hits[:LOOKED_AT]
-        if persons.fits(hit.passage)
-    ]
-    strength = max(eligible, default=0.0) * gathered.asked / (gathered.asked + DOUBT)
+    ours: list[float] = []
+    theirs = [0.0]
+    for hit in (hit for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)):
+        value = persons.share(hit.passage) * (_strength(hit) - missing)
+        if hit.passage.id in others:
+            theirs.append(value / other_floor(gathered.passages))
+        else:
+            ours.append(value * (ASKED_THE_MODEL if _asks_the_model(hit.passage) else 1.0))
+    strength = max(_in_floors(ours, vectors=vectors), *theirs)
+    strength *= gathered.asked / (gathered.asked + DOUBT)
     if gathered.matched is not None:
         unmet = gathered.matched.missing(hit.passage.id for hit in hits[:LOOKED_AT])
         strength *= 1 - MISSING_WORDS * unmet
@@ -274,6 +290,21 @@ def evidence(hit: Hit) -> float:
     return sum(hit.parts.get(name, 0.0) for name in ("words", "meaning", "closeness"))
 
 
+def _asks_the_model(passage: Passage) -> bool:
+    return passage.speaker == "user" and only_asks(passage.text)
+
+
+def _in_floors(strengths: Sequence[float], *, vectors: bool) -> float:
+    """How good hits are: the best by itself, or tempered by the two that come next."""
+    if not strengths:
+        return 0.0
+    best = sorted(strengths, reverse=True)[:TOGETHER]
+    if not vectors:
+        return best[0] / WORDS_FLOOR
+    together = (1 - TOGETHER_SHARE) * best[0] + TOGETHER_SHARE * sum(best) / TOGETHER
+    return max(together / FLOOR, best[0] / ALONE)
+
+
 def _strength(hit: Hit) -> float:
     around = FROM_NEIGHBOURS * hit.parts.get("neighbours", 0.0)
     return evidence(hit) + around + hit.parts.get("asks", 0.0) + hit.parts.get("time", 0.0)
@@ -285,8 +316,6 @@ def _repeats(text: str, asked: frozenset[str]) -> bool:
 
 # Whom a passage is about
 
-_LABELS: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
-"""Speakers that are not called by a name."""
 _ONESELF: Final = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 _OTHERS: Final = frozenset({"you", "your", "yours", "youve", "we", "our", "ours", "us"})
 _WANTS_ADVICE: Final = frozenset({"should", "can", "could", "would", "might", "suggest", "advise"})
@@ -304,11 +333,9 @@ class _Persons:
     """Who is asked about, where a question names one of those who speak and not the others."""
 
     def __init__(self, question: Question, candidates: Iterable[Candidate]) -> None:
-        said = (item.passage for item in candidates if item.passage.role in ("user", "assistant"))
+        said = [item.passage for item in candidates if item.passage.role in ("user", "assistant")]
         speakers = {passage.speaker for passage in said}
-        named = {
-            name for name in speakers - _LABELS if not question.words.isdisjoint(words_of(name))
-        }
+        named = named_speakers(question, said)
         self._named = named if named != speakers else set()
         self._two = len(speakers) == 2
         self._of_oneself = not (

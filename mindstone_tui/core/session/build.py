@@ -104,6 +104,8 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """How bytes of the transcript reach the disk."""
     embedder: Callable[[str], Embedder] = open_embedder
     """Who makes the vectors for recall, by the name in the settings."""
+    apart: bool = False
+    """Have them made in a process of its own: this one is open all day and stays small."""
     offline: bool = False
     """Files alone: the server that keeps this history is away."""
 
@@ -302,7 +304,12 @@ class _Assembly:
 
     @cached_property
     def recall(self) -> SessionRecall:
-        embedder = self.opening.embedder(self.settings.recall.embedder)
+        open_by_name = self.opening.embedder
+        if self.opening.apart:
+            from mindstone_tui.core.recall.embed_apart import open_embedder_apart
+
+            open_by_name = open_embedder_apart
+        embedder = open_by_name(self.settings.recall.embedder)
         return SessionRecall(
             self.home,
             self.places,

@@ -310,6 +310,12 @@ class SessionRecall:
         self.vectors = True
         return made
 
+    def interrupt(self) -> None:
+        """Wait for no vector that is being made in another process."""
+        stop = getattr(self._embedder, "interrupt", None)
+        if stop is not None:
+            stop()
+
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
         used: list[str] = []

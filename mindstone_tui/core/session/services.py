@@ -413,6 +413,7 @@ class SessionServices:
         if self._tidying is not None:
             self._tidying.cancel()
             self._tidying = None
+        self.recall.interrupt()
 
     def rescue(self, returned: Sequence[UserMessage] = ()) -> Path | None:
         """Put what could not be saved somewhere else, and messages that had no turn.

@@ -96,7 +96,7 @@ def follow(
         return 0
     # Everything else is closed by `exec`: Python opens files so that no child inherits them.
     streams = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    command = [sys.executable, "-m", _WORKER, *map(str, home.own)]
+    command = [sys.executable, "-P", "-m", _WORKER, *map(str, home.own)]
     spawn = partial(os.posix_spawn, sys.executable, command, environ, file_actions=streams)
     try:
         return spawn(setsid=True)

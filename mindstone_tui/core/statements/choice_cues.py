@@ -168,6 +168,7 @@ DECISION: Final = (
             r" (?:needed|required"
             r"|necessary)\b",
             r"\bthere will be no\b(?! (?:problem|issue))",
+            r"\A(?!.*\b(?:if|when|why)\b)[^,;?]{3,60} not (?:needed|necessary|required)[.!]*\Z",
             r"\b(?:is|are|'s|'re)(?:n't| not)(?: really| even| at all)? (?:needed|necessary"
             r"|wanted)\b"
             r"(?! (?:to|by|for)\b)",
@@ -294,6 +295,8 @@ DECISION: Final = (
             r"\bi (?:still |really |just |do )?(?:want|would like|'d like"
             r"|would love) to (?:use|stick|keep using|go with|switch|stay)\b",
             r"\bi (?:also )?want (?:also |to also |to )?(?:use|go back to)\b",
+            r"\bi'd (?:also |really )?(?:like|love) to (?:use|stick|keep|go with|switch|stay"
+            r"|avoid)\b",
             r"\bi (?:still |also )?(?:want|would like|'d like) to (?:maintain|keep|preserve|retain"
             r"|avoid|limit|minimi[sz]e) (?!an eye|track|going|up\b|in touch|it simple)\w",
             r"\bwe should (?:probably |just |all )?(?:use|keep|go with|stick|store|treat) "

@@ -116,6 +116,7 @@ RULE: Final = (
             r"(?:\A|[;:(] *|\.{2,} *|\b(?:please|just|so|then) )always (?:"
             + VERB
             + r"|be|do|have|let|go)\b",
+            r"\Aalways " + _NOT_SAID_OF_WORK + r"\w+ .{3,80}\b(?:when|whenever|if|before|after)\b",
             r"(?:, *|\b(?:and|but) )always " + VERB + r"\b",
             r"\b(?:must|should|shall|please|needs? to|has to|have to|ought to"
             r"|you to) (?:just )?always " + _NOT_SAID_OF_WORK + r"\w",
@@ -288,7 +289,7 @@ RULE: Final = (
             r"\bneeds? to be (?:very |really )?(?:minimal|fast|simple|responsive|consistent|secure"
             r"|hosted|free|optimi[sz]ed|accessible|small|compatible|robust)\b",
             r"\bonly [\w ]{2,20} (?:can|may)[.!]*\Z",
-            r"\bi (?:want|would like|'d like) to (?:make sure|ensure)\b",
+            r"\bi (?:want|would like|'d like) to (?:make sure|ensure)\b(?! (?:that )?i\b)",
             r"\bwe (?:just |only |also )?need to (?:make sure|ensure)\b",
             r"\bwant\b.{2,40}\bto always\b",
             r"\bthere should (?:be no|never be|only be|always be)\b",

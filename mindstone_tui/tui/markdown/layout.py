@@ -95,6 +95,10 @@ class _Placed(msgspec.Struct, eq=False):
     first_line: int
     """The number of its first line among all lines of the text."""
     lines: int
+    rows: int
+    """How high it is, without the empty line before it."""
+    drawn: tuple[Style, list[Strip]] | None = None
+    """Its rows, in the style they were last drawn in."""
 
 
 class Drawing(Visual):
@@ -103,28 +107,33 @@ class Drawing(Visual):
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
         self._placed: tuple[int, list[_Placed]] = (-1, [])
-        self._strips: dict[tuple[int, int, Style], list[Strip]] = {}
         self.lines: list[Strip] = []
         """What was drawn last."""
 
     def with_pieces(self, pieces: Sequence[Piece]) -> Drawing:
         """A drawing of other pieces that goes on using what was drawn for the shared ones."""
         drawing = Drawing(pieces)
-        kept = {id(piece) for piece in pieces}
-        drawing._strips = {key: value for key, value in self._strips.items() if key[0] in kept}
+        width, placed = self._placed
+        pairs = zip(placed, pieces, strict=False)
+        differing = (at for at, (one, piece) in enumerate(pairs) if one.piece is not piece)
+        shared = next(differing, min(len(placed), len(pieces)))
+        drawing._placed = (width, placed[:shared])
         return drawing
 
     def _place(self, width: int) -> list[_Placed]:
         if self._placed[0] != width:
-            placed: list[_Placed] = []
-            line = 0
-            for piece in self._pieces:
-                content = _at_width(piece, max(width - len(piece.rest), _NARROWEST))
-                lines = content.plain.count("\n") + 1
-                placed.append(_Placed(piece, content, line, lines))
-                line += lines
-            self._placed = (width, placed)
-        return self._placed[1]
+            self._placed = (width, [])
+        placed = self._placed[1]
+        line = placed[-1].first_line + placed[-1].lines if placed else 0
+        for piece in self._pieces[len(placed) :]:
+            room = max(width - len(piece.rest), _NARROWEST)
+            content = _at_width(piece, room)
+            lines = content.plain.count("\n") + 1
+            boxed = piece.code is not None
+            rows = boxed + content.get_height({}, room - 2 * boxed)
+            placed.append(_Placed(piece, content, line, lines, rows))
+            line += lines
+        return placed
 
     def render_strips(
         self, width: int, height: int | None, style: Style, options: RenderOptions
@@ -141,25 +150,21 @@ class Drawing(Visual):
         self, placed: _Placed, width: int, style: Style, options: RenderOptions
     ) -> list[Strip]:
         selection = _within(options.selection, placed)
-        key = (id(placed.piece), width, style)
-        if selection is None and key in self._strips:
-            return self._strips[key]
+        if selection is None and placed.drawn is not None and placed.drawn[0] == style:
+            return placed.drawn[1]
         strips = _draw(placed, width, style, _Options.of(options, selection))
         if selection is None:
-            self._strips[key] = strips
+            placed.drawn = (style, strips)
         return strips
 
     def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
         return container_width
 
     def get_height(self, rules: RulesMap, width: int) -> int:
-        height = 0
-        for at, placed in enumerate(self._place(width)):
-            room = max(width - len(placed.piece.rest), _NARROWEST)
-            boxed = placed.piece.code is not None
-            height += bool(placed.piece.gap and at) + boxed
-            height += placed.content.get_height({}, room - 2 * boxed)
-        return height
+        return sum(
+            placed.rows + (1 if placed.piece.gap and at else 0)
+            for at, placed in enumerate(self._place(width))
+        )
 
     @property
     def codes(self) -> list[str]:

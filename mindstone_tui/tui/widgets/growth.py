@@ -23,6 +23,9 @@ class GrowsQuietly(Widget):
             settled = settled and size.height == before.height
         resized = size != before
         sent = super()._size_updated(size, virtual_size, container_size, layout and not settled)
+        if self.show_vertical_scrollbar:
+            # Drawn where it is now, in the picture that this layout belongs to.
+            self.vertical_scrollbar._repaint_required = False
         if resized:
             # The layout draws a widget of another size whole; what it still asks for came with it.
             self._repaint_regions.clear()

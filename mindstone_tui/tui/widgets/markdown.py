@@ -47,9 +47,10 @@ class Prose(GrowsQuietly):
     def __init__(self, text: str = "", *, finished: bool = True, classes: str = "") -> None:
         super().__init__(classes=classes)
         self._written: list[str] = [text]
+        self._unsettled: list[str] = [text]
+        """The end of it, which is parsed again while it grows."""
         self._finished = finished
         self._settled: list[Piece] = []
-        self._settled_lines = 0
         self._drawing = self._shown = Drawing([])
         self._stale = True
         self._growing = False
@@ -70,6 +71,7 @@ class Prose(GrowsQuietly):
     def write(self, text: str) -> None:
         """Add what was streamed."""
         self._written.append(text)
+        self._unsettled.append(text)
         self._stale = True
         if not self.is_mounted:
             self.refresh(layout=True)
@@ -99,7 +101,7 @@ class Prose(GrowsQuietly):
         if not self._finished or "".join(self._written) != text:
             self._written = [text]
             self._finished = True
-            self._settled, self._settled_lines = [], 0
+            self._settled, self._unsettled = [], []
             self._changed()
 
     def _changed(self) -> None:
@@ -110,18 +112,17 @@ class Prose(GrowsQuietly):
         """Parse what can still have changed: all of it at the end, else only the last block."""
         if not self._stale:
             return
-        source = self.source
         if self._finished:
-            pieces, _ = parse(source)
+            pieces, _ = parse(self.source)
         else:
-            lines = source.split("\n")
-            tail = "\n".join(lines[self._settled_lines :])
-            fresh, last_line = parse(tail, streaming=True)
+            # No sign that is made harmless goes on in the next line, so lines may be cut first.
+            lines = "".join(self._unsettled).split("\n")
+            fresh, last_line = parse(for_terminal("\n".join(lines)), streaming=True)
             if last_line:
-                ended = "\n".join(lines[self._settled_lines : self._settled_lines + last_line])
-                self._settled += parse(ended)[0]
-                self._settled_lines += last_line
-                fresh, _ = parse("\n".join(lines[self._settled_lines :]), streaming=True)
+                self._settled += parse(for_terminal("\n".join(lines[:last_line])))[0]
+                lines = lines[last_line:]
+                fresh, _ = parse(for_terminal("\n".join(lines)), streaming=True)
+            self._unsettled = ["\n".join(lines)]
             pieces = [*self._settled, *fresh]
         self._drawing = self._drawing.with_pieces(pieces)
         self._stale = False

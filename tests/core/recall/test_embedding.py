@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import UNRELATED
 from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage_tokens, signs
+from mindstone_tui.core.recall.embed_apart import ModelApart
 from mindstone_tui.core.recall.embedding import (
     EmbeddedModel,
     Floats,
@@ -203,3 +204,45 @@ def test_searching_and_embedding_can_run_in_several_threads(tmp_path: Path) -> N
         pass
     assert (index.pending(), len(index)) == (0, 60)
     assert index.search("harbour fact 7").vectors
+
+
+def test_a_process_of_its_own_makes_the_same_vectors_and_is_started_again_when_it_ended(
+    model: EmbeddedModel, hostile_folder: Path
+) -> None:
+    apart = ModelApart()
+    question = "Which port does the staging database listen on?"
+    here, there = model.encode(question), apart.encode(question)
+    assert (here.vector == there.vector).all()
+    assert (here.token_vectors == there.token_vectors).all()
+    assert here.pieces == there.pieces
+    child = apart._process._child
+    assert child is not None
+    child.kill()
+    child.wait()
+    assert (apart.embed([question])[0] == here.vector).all()
+    apart.interrupt()
+    assert apart._process._child is None
+    assert not (hostile_folder / "ran").exists()
+
+
+def test_whoever_goes_away_does_not_wait_for_a_vector_and_spoils_no_passage(tmp_path: Path) -> None:
+    apart = ModelApart()
+    told: list[BaseException] = []
+    index = RecallIndex.open(tmp_path / "index.db", apart)
+    index.ensure([said("a text like any other")])
+    index._model_worked = True
+
+    def make() -> None:
+        try:
+            index.embed_pending(1)
+        except VectorsUnavailable as error:
+            told.append(error)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    while thread.is_alive() and not told:
+        apart.interrupt()
+        thread.join(0.01)
+    thread.join()
+    assert [type(error) for error in told] == [VectorsInterrupted]
+    assert index.pending() == 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Candidate, Hit, Weights, mark_corrected, rank
+from mindstone_tui.core.recall.ranking import Candidate, Hit, mark_corrected, rank
 from tests.core.recall.talk import said
 
 
@@ -46,16 +46,44 @@ def test_the_answer_beside_a_matching_question_gains_from_it() -> None:
     assert hits[1].parts["neighbours"] > 0
 
 
-def test_a_long_message_gives_less_to_its_short_neighbours_and_takes_nothing() -> None:
-    def gain(neighbour: str) -> float:
-        items = [candidate("Teal.", 1), candidate(neighbour, 2, words=1.5)]
+def test_a_long_message_gives_more_to_what_asked_for_it_than_to_what_follows() -> None:
+    def gains(middle: str) -> list[float]:
+        items = [
+            candidate("Which?", 1),
+            candidate(middle, 2, words=1.5, role="assistant"),
+            candidate("Fine.", 3),
+        ]
         hits = {hit.passage.seq: hit for hit in rank(read_question("boat colour"), items, count=3)}
-        assert "neighbours" not in hits[2].parts
-        return hits[1].parts["neighbours"]
+        return [hits[seq].parts["neighbours"] for seq in (1, 3)]
 
-    share = Weights().long_neighbour
-    assert 0 < share < 1
-    assert gain("boat " * 200) == pytest.approx(share * gain("The boat."), abs=1e-4)
+    short, long = gains("The boat."), gains("boat " * 200)
+    assert short[0] == short[1] > long[0] > long[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("talk", "takes"),
+    [
+        ((("user", "teal"), ("assistant", "boat")), {1}),
+        ((("user", "boat"), ("assistant", "teal")), set()),
+        ((("user", "Boat?"), ("assistant", "teal")), {2}),
+        ((("assistant", "boat"), ("user", "teal")), set()),
+    ],
+)
+def test_of_long_messages_a_request_takes_from_its_answer_and_an_answer_from_a_short_request(
+    talk: tuple[tuple[str, str], ...], takes: set[int]
+) -> None:
+    items = [
+        candidate(
+            text if text == "Boat?" else f"{text} " * 200,
+            row,
+            words=0.0 if text == "teal" else 1.5,
+            role=role,
+        )
+        for row, (role, text) in enumerate(talk, start=1)
+    ]
+    hits = rank(read_question("boat colour"), items, count=3)
+    long = [hit for hit in hits if len(hit.text) > 400]
+    assert {hit.passage.seq for hit in long if "neighbours" in hit.parts} == takes
 
 
 def test_a_short_message_takes_from_the_best_piece_of_the_message_beside_it() -> None:
@@ -66,7 +94,7 @@ def test_a_short_message_takes_from_the_best_piece_of_the_message_beside_it() ->
 
     items = [candidate("Teal.", 1), piece(2, 0, 0.1), piece(4, 2, 1.5), candidate("Nice.", 5)]
     hits = {hit.passage.seq: hit for hit in rank(read_question("boat colour"), items, count=5)}
-    assert hits[1].parts["neighbours"] == hits[5].parts["neighbours"] > 0.05
+    assert hits[1].parts["neighbours"] > hits[5].parts["neighbours"] > 0.02
 
 
 def test_what_comes_after_a_question_gains_more_than_what_came_before() -> None:
@@ -112,6 +140,20 @@ def test_what_the_named_person_said_comes_first() -> None:
     assert seqs(rank(read_question("What did Ben say of the boat?"), items, count=2)) == [9, 1]
 
 
+@pytest.mark.parametrize(
+    ("question", "role", "speaker"),
+    [
+        ("Which user roles are there?", "user", "user"),
+        ("What does the assistant role do?", "assistant", "assistant"),
+        ("Which task is open?", "system", "task"),
+    ],
+)
+def test_a_word_that_labels_a_speaker_names_nobody(question: str, role: str, speaker: str) -> None:
+    items = [candidate("teal", 1, role=role, speaker=speaker)]
+    hits = rank(read_question(question), items, count=1)
+    assert "speaker" not in hits[0].parts
+
+
 def test_what_was_said_in_the_month_that_is_asked_for_gains() -> None:
     items = [
         candidate("we sailed", 1, words=1.0, ts="2025-05-03T10:00:00Z"),
@@ -131,6 +173,23 @@ def test_a_standing_instruction_of_the_person_gains() -> None:
     hits = {hit.passage.seq: hit for hit in rank(read_question("how far is it"), items, count=2)}
     assert hits[1].parts["rule"] > 0
     assert "rule" not in hits[9].parts
+
+
+@pytest.mark.parametrize("question", ["Have I ever pushed to main?", "When did we push to main?"])
+def test_a_rule_gains_nothing_where_it_is_asked_what_happened(question: str) -> None:
+    items = [candidate("Never push to main.", 1, words=1.0)]
+    assert "rule" not in rank(read_question(question), items, count=1)[0].parts
+    assert rank(read_question("Push it to main."), items, count=1)[0].parts["rule"] > 0
+
+
+def test_a_question_that_hesitates_corrects_nothing() -> None:
+    items = [
+        candidate("hmm, so how is the boat painted?", 1, words=1.0),
+        candidate("hmm, the boat is blue.", 9, words=1.0),
+    ]
+    hits = {hit.passage.seq: hit for hit in rank(read_question("boat"), items, count=2)}
+    assert "correction" not in hits[1].parts
+    assert hits[9].parts["correction"] > 0
 
 
 def test_neighbours_do_not_reach_into_another_sitting() -> None:
@@ -256,6 +315,17 @@ def test_what_repeats_an_earlier_hit_goes_further_down() -> None:
         candidate("The ledger backup takes an hour.", 4, words=0.8),
     ]
     assert seqs(rank(read_question("ledger backup"), items, count=3)) == [9, 4, 1]
+
+
+def test_of_what_one_said_twice_the_last_keeps_the_place() -> None:
+    text = "The nightly backup of the ledger runs at two in the morning."
+    items = [
+        candidate(text, 1, words=1.2),
+        candidate(text, 9, words=1.1),
+        candidate(text, 12, words=1.0, role="assistant", speaker="assistant"),
+        candidate("The ledger backup takes an hour.", 4, words=0.8),
+    ]
+    assert seqs(rank(read_question("ledger backup"), items, count=4)) == [9, 4, 1, 12]
 
 
 def test_pins_and_kinds_weigh_in() -> None:

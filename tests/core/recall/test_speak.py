@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.recall.candidates import AskedWords
+from mindstone_tui.core.recall.candidates import AskedWords, Gathered
 from mindstone_tui.core.recall.index import (
     InMemoryIndex,
     RecallIndex,
@@ -19,8 +19,12 @@ from mindstone_tui.core.recall.index import (
     reading,
 )
 from mindstone_tui.core.recall.inject import choose, queries
+from mindstone_tui.core.recall.question import read_question
+from mindstone_tui.core.recall.ranking import Candidate, Hit
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
+    ALONE,
+    ASKED_THE_MODEL,
     ASKS_NOTHING,
     LOWEST,
     NAMES_NOTHING,
@@ -29,6 +33,7 @@ from mindstone_tui.core.recall.speak import (
     OF_THE_MODEL,
     OTHER_FLOOR,
     intent_of,
+    judge,
     other_floor,
     silence,
     specifics,
@@ -205,11 +210,39 @@ def test_what_the_model_advises_says_less_about_me_than_what_i_said(tmp_path: Pa
     assert strength["assistant, asked of both"] >= strength["user, asked of both"]
 
 
+def judged(*found: tuple[str, float], speaker: str = "user") -> float:
+    """How good hits with this text and evidence are, in floors."""
+    passages = [said(text, seq, speaker=speaker) for seq, (text, _) in enumerate(found)]
+    hits = [
+        Hit(passage=passage, score=value, parts={"meaning": value}, text=passage.text)
+        for passage, (_, value) in zip(passages, found, strict=True)
+    ]
+    candidates = [
+        Candidate(row=passage.seq, sitting=0, passage=passage, meaning=1.0) for passage in passages
+    ]
+    gathered = Gathered(candidates=candidates, passages=500, asked=1e9)
+    return judge(read_question("the colour of the boat"), gathered, hits, vectors=True).strength
+
+
+def test_what_was_asked_of_the_model_says_less_than_what_was_told() -> None:
+    told, asked = judged(("The boat is teal.", 0.5)), judged(("Is the boat teal?", 0.5))
+    assert asked == pytest.approx(ASKED_THE_MODEL * told)
+    assert judged(("Is the boat teal?", 0.5), speaker="Mira") == pytest.approx(told)
+
+
+def test_one_hit_is_enough_if_it_is_strong_and_needs_company_if_it_is_not() -> None:
+    middling = ("The boat is teal.", 0.55)
+    assert judged(middling) < 1 <= judged(middling, middling, middling)
+    assert judged(("The boat is teal.", ALONE)) == pytest.approx(1)
+
+
 def test_a_question_loses_by_words_that_nothing_found_comes_near_to() -> None:
     words = AskedWords(
         np.array([0.5, 0.3, 0.2], np.float32),
-        {"e1#0": 0, "e2#0": 1},
-        np.array([[0.9, 0.1, 0.2], [0.2, 0.3, 0.8]], np.float32),
+        {
+            "e1#0": np.array([0.9, 0.1, 0.2], np.float32),
+            "e2#0": np.array([0.2, 0.3, 0.8], np.float32),
+        },
     )
     assert words.missing(["e1#0"]) == pytest.approx(0.5)
     assert words.missing(["e1#0", "e2#0"]) == pytest.approx(0.3)

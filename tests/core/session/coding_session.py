@@ -187,6 +187,21 @@ class Story:
         return " ".join(chosen).capitalize() + "."
 
 
+class Chat(Story):
+    """An ordinary chat: facts are told, files are looked at, and what left is asked for again."""
+
+    def _turn(self, number: int) -> ScriptedTurn:
+        answer = self._prose(150)
+        if number % 3 == 1:
+            return ScriptedTurn(self._fact(number).said, answer=answer)
+        if number % 3 == 0 and number > 3:
+            asked = self._facts[number // 3 - 2]
+            return ScriptedTurn(asked.question, answer=answer, asks=asked)
+        module = self.random.choice(MODULES)
+        said = f"Look at src/{module}.py, please. What would you change?"
+        return ScriptedTurn(said, ((("read", {"path": f"src/{module}.py"}),),), answer)
+
+
 def furnish(folder: Path) -> None:
     """Write the project that the session works on."""
     chance = random.Random(11)
@@ -230,6 +245,8 @@ class Stillness(msgspec.Struct, frozen=True):
     bytes: int
     said: int
     """Bytes of the lines that are messages and tool results."""
+    recalls: int
+    """Turns for which something was brought back."""
 
     @property
     def moves(self) -> float:
@@ -262,6 +279,7 @@ def stillness(places: SessionPlaces) -> Stillness:
         ),
         bytes=places.transcript.stat().st_size,
         said=sum(len(line.raw) + 1 for line in lines if line.kind in _SAID),
+        recalls=sum(isinstance(line.entry, RecallInjected) for line in lines),
     )
 
 

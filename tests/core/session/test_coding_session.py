@@ -11,13 +11,21 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.find import RecalledHit, StoredRecall
-from tests.core.session.coding_session import WINDOW, Planted, Story, play, recalled, stillness
+from tests.core.session.coding_session import (
+    WINDOW,
+    Chat,
+    Planted,
+    Story,
+    play,
+    recalled,
+    stillness,
+)
 from tests.core.session.stage import KEY
 from tests.faults import FULL, sized
 
 TURNS = sized(44, 300)
 WORDS_ALONE = 'embedder = "none"'
-LARGEST = 2.0
+LARGEST = 1.95
 """How many times the bytes of its messages and results a transcript may take."""
 
 
@@ -36,12 +44,20 @@ async def test_the_window_of_a_long_coding_session_stays_still(folder: Path) -> 
     assert found.share >= 0.90
     assert found.bytes <= LARGEST * found.said
     if FULL:
+        assert found.recalls > TURNS // 10
         assert found.with_vectors >= 0.95 * found.left
     for planted, passages in recalled(places, story):
         if passages is not None:  # it had left the window by then
             assert (planted.turn, True) in [
                 (each.turn, planted.answer in each.text) for each in passages
             ], planted.question
+
+
+async def test_an_ordinary_chat_with_tools_and_recall_says_nothing_twice(tmp_path: Path) -> None:
+    places = await play(tmp_path, Chat(15), window=9_000, recall=WORDS_ALONE)
+    found = stillness(places)
+    assert found.recalls >= 2
+    assert found.bytes <= LARGEST * found.said
 
 
 def test_everything_planted_is_answered_with_its_pointer(folder: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_worker_that_comes_too_late_makes_no_home_anew(home: Path, places: Pla
 
 
 def test_what_is_left_to_a_process_is_done_by_it_and_it_ends_by_itself(
-    home: Path, places: Places
+    home: Path, places: Places, hostile_folder: Path
 ) -> None:
     session = with_words_alone(home, turns=3)
     inherited, held = os.pipe()
@@ -123,6 +123,7 @@ def test_what_is_left_to_a_process_is_done_by_it_and_it_ends_by_itself(
     os.close(inherited)
     assert os.waitstatus_to_exitcode(status) == 0
     assert pending_in(session.index) == 0
+    assert not (hostile_folder / "ran").exists()
 
 
 def test_nothing_is_started_where_nothing_is_missing_or_it_is_not_wanted(
