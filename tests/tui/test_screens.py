@@ -446,6 +446,7 @@ class FirstSteps:
     ) -> str:
         self.progress.append(progress)
         progress(self.download.size // 2, self.download.size)
+        tell("It comes from somewhere else.")
         await self.complete.wait()
         return "local/qwen-coder-1.5b"
 
@@ -541,6 +542,8 @@ async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: bool(setup.progress))
         await until(pilot, lambda: app.screen.query_one(ProgressBar).percentage == 0.5)
+        note = app.screen.query_one("#note", Static)
+        await until(pilot, lambda: "from somewhere else. Esc stops" in str(note.render()))
         setup.complete.set()
         await until(pilot, lambda: talk.did == [("command", "/model local/qwen-coder-1.5b")])
 
