@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -132,6 +133,10 @@ def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt)
     return checkpoint
 
 
+_MOST_READ: Final = 8_192
+"""Lines from which a task's state is made anew; a longer one has been saved on the way."""
+
+
 class TaskState(Part):
     """The task as it is now: the newest checkpoint, brought up to date with history."""
 
@@ -154,7 +159,7 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         checkpoint = load(places, newest, _hash_at(history))
         return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:
-        lines = _lines(history, since)
+        lines = _lines_since(history, since)
         newest = _newest(lines)
         state = advance(fresh(str(places.key)), lines)
         version = newest.version if newest else _version_on_disk(places)
@@ -169,8 +174,17 @@ def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
     return load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
 
 
-def _lines(history: History, first: int) -> list[Line]:
-    return [history.whole(one) for one in history.read(max(first, 0)) if isinstance(one, Line)]
+def _lines(history: History, first: int, last: int | None = None) -> list[Line]:
+    read = history.read(max(first, 0), last)
+    return [history.whole(one) for one in read if isinstance(one, Line)]
+
+
+def _lines_since(history: History, first: int) -> list[Line]:
+    """All of them, or of very many the oldest, which name the task, and the newest."""
+    recent = len(history.offsets) - _MOST_READ
+    if recent <= first + LOOKED_BACK:
+        return _lines(history, first)
+    return [*_lines(history, first, first + LOOKED_BACK), *_lines(history, recent)]
 
 
 def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:

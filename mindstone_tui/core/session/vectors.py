@@ -23,6 +23,7 @@ from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
 from mindstone_tui.core.recall.store import count_waiting
 
+_MOST_COUNTED: Final = 50_000
 _WORKER: Final = "mindstone_tui.core.session.vector_worker"
 
 
@@ -47,7 +48,10 @@ def _written(path: Path) -> float:
 
 
 def pending_in(index: Path) -> int:
-    """Passages of an index that are found by words only so far; nothing is written."""
+    """Passages of an index that are found by words only so far, if they are not very many.
+
+    Nothing is written.
+    """
     if not index.is_file():  # SQLite would wait for ever for what a pipe has to say
         return 0
     try:
@@ -59,7 +63,9 @@ def pending_in(index: Path) -> int:
         # Only the built-in embedder has another beside it for what it does not understand.
         is_ours = found is None or found[0] in ("", EmbeddedModel.name)
         languages = is_ours and open_multilingual() is not None
-        row = database.execute(count_waiting(languages=languages)).fetchone()
+        every = count_waiting(languages=languages).replace("count(*)", "1")
+        # A session is opened after this: of a million that wait, not all are counted.
+        row = database.execute(f"select count(*) from ({every} limit {_MOST_COUNTED})").fetchone()
         return int(row[0]) if row else 0
     except apsw.Error:
         return 0

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries import Draft, Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, UsageError
@@ -55,7 +55,7 @@ from mindstone_tui.core.handoff.resume import (
     show,
     start,
 )
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.fake_models import words
 
@@ -614,3 +614,34 @@ def test_git_and_services_are_told_and_their_change_is_drift(tmp_path: Path) -> 
     now = Environment(services=services_at([port]))
     assert drift(then, now) == (f"Port {port} answered and does not any more.",)
     assert "port" in environment_text(then)[0]
+
+
+class CountingHistory(History):
+    """Counts the lines that are handed out whole."""
+
+    handed_out = 0
+
+    def whole(self, line: Line) -> Line:
+        self.handed_out += 1
+        return super().whole(line)
+
+
+def test_the_state_of_an_endless_task_is_made_from_its_beginning_and_its_newest_lines(
+    tmp_path: Path,
+) -> None:
+    transcript = transcript_in(tmp_path)
+    texts = ["Move the harbour crane to quay 9.", *(f"and step {n}" for n in range(9_000))]
+    transcript.append_all(
+        [
+            Draft(entry=UserMessage(text=text), turn=turn, channel="test")
+            for turn, text in enumerate(texts, 1)
+        ]
+    )
+    history = CountingHistory(transcript.places)
+    state = task_state(transcript.places, history)
+    assert history.handed_out < 8_400
+    whole = [line for line in history.read() if isinstance(line, Line)]
+    history.close()
+    assert state.checkpoint.head.seq == transcript.head.seq
+    assert state.checkpoint.goal == advance(fresh(state.checkpoint.session), whole).goal
+    transcript.close()
