@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.content import Content
@@ -58,6 +58,7 @@ documents = st.lists(
 ).map("".join)
 
 
+@example(text="| a | b |\n|---|---|\n| 1 | 2 |\n#| a | b |\n", cuts=[1])
 @given(text=documents, cuts=st.lists(st.integers(1, 9), min_size=1, max_size=30))
 @settings(max_examples=150, deadline=None)
 def test_a_streamed_text_reads_like_the_whole_one(text: str, cuts: list[int]) -> None:

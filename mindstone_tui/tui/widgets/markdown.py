@@ -118,7 +118,8 @@ class Prose(GrowsQuietly):
             # No sign that is made harmless goes on in the next line, so lines may be cut first.
             lines = "".join(self._unsettled).split("\n")
             fresh, last_line = parse(for_terminal("\n".join(lines)), streaming=True)
-            if last_line:
+            # A line that still grows may yet turn out to belong to the block before it.
+            if 0 < last_line < len(lines) - 1:
                 self._settled += parse(for_terminal("\n".join(lines[:last_line])))[0]
                 lines = lines[last_line:]
                 fresh, _ = parse(for_terminal("\n".join(lines)), streaming=True)
