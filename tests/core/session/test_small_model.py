@@ -37,7 +37,7 @@ async def test_where_the_small_model_forgets_sentences_of_the_originals_take_ove
         f'[models]\nsummary = "{SMOLLM2}"\n[recall]\nauto = false\n[context]\nmin_recent = 2\n'
         'keep_recent_tokens = 100\n[tools]\ndisabled = ["shell", "delegate", "write", "edit"]\n'
     )
-    model = script(tmp_path, {"text": "Noted, as you said. " * 8}, loop=True)
+    model = script(tmp_path, {"text": "Noted, as you said. " * 22}, loop=True)
     async with on_stage(home, model=model, context_window=3_000) as stage:
         for text in (*TALK, "What is next?"):
             assert (await stage.say(text)).ending == "done"
