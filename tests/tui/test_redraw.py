@@ -133,21 +133,6 @@ async def test_the_scroll_bar_stands_at_the_end_while_the_end_is_followed() -> N
         assert app.whole == drawn
 
 
-async def test_a_new_line_redraws_the_conversation_once() -> None:
-    talk = Staged([ready(), asked(1, "go"), reported()])
-    app = Watched(talk)
-    async with app.run_test(size=SIZE) as pilot:
-        for number in range(60):
-            talk.announce(ev.TextDelta(turn=1, text=f"line {number}\n\n"))
-        await until(pilot, lambda: "line 59" in app.model.text)
-        await settle(pilot, talk)
-        app.frames.clear()
-        talk.announce(ev.TextDelta(turn=1, text="last"))
-        await until(pilot, lambda: "last" in app.model.text)
-        await settle(pilot, talk)
-        assert len([cells for cells in app.frames if cells > 1_000]) == 1
-
-
 @pytest.mark.parametrize("size", [7, 40])
 async def test_drawing_only_what_differs_shows_what_drawing_all_of_it_would(size: int) -> None:
     talk = Staged([ready(), asked(1, "go"), reported()])

@@ -85,7 +85,7 @@ _SPOKEN_OF: Final = pattern_of(
 )
 _IS_VERB: Final = pattern_of(
     r"(?:ed|en|ing)\Z|\A(?:have|has|had|do|go|run|use|take|need|cost|come|open|close|start|stop|begin"
-    r"|end|leave|lie|live|work|get|want|make|look|wear|pay|play|eat|drink|say|mean|last|say|sleep"
+    r"|end|leave|lie|live|work|get|want|make|look|wear|pay|play|eat|drink|say|mean|last|sleep"
     r"|built|kept|set|sent|sold|made|found|called|like)\Z"
 )
 _WORD: Final = pattern_of(r"[^\W\d_]+")

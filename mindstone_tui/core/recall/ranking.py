@@ -350,13 +350,13 @@ class _Surroundings:
         before, after = self._by_last.get(item.row - 1), self._by_first.get(item.row + 1)
         if before is not None:
             share = weights.neighbour + (weights.answer if before.asks else 0.0)
-            gain += _given_after(before, item, share)
+            gain += _given(before, item, share, back=False)
             second = self._by_last.get(before.first - 1)
-            gain += _given_after(second, item, weights.second_neighbour)
+            gain += _given(second, item, weights.second_neighbour, back=False)
         if after is not None:
-            gain += _given_before(after, item, weights.neighbour)
+            gain += _given(after, item, weights.neighbour, back=True)
             second = self._by_first.get(after.last + 1)
-            gain += _given_before(second, item, weights.second_neighbour)
+            gain += _given(second, item, weights.second_neighbour, back=True)
         return gain
 
     def _from_exchange(self, item: Candidate) -> float:
@@ -365,11 +365,11 @@ class _Surroundings:
         first = item.row - passage.piece
         if passage.role == "user":
             after = self._by_first.get(first + passage.pieces)
-            return _given_before(after, item, weights.neighbour)
+            return _given(after, item, weights.neighbour, back=True)
         before = self._by_last.get(first - 1) if passage.role == "assistant" else None
         if before is None or not before.short:
             return 0.0
-        return _given_after(before, item, weights.answers)
+        return _given(before, item, weights.answers, back=False)
 
 
 def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
@@ -382,16 +382,11 @@ def named_speakers(question: Question, passages: Iterable[Passage]) -> set[str]:
     return {name for name in said - UNNAMED if not question.words.isdisjoint(words_of(name))}
 
 
-def _given_after(message: _Message | None, item: Candidate, share: float) -> float:
+def _given(message: _Message | None, item: Candidate, share: float, *, back: bool) -> float:
+    """What a message gives to another of its sitting, back to what it answers or onwards."""
     if message is None or message.sitting != item.sitting:
         return 0.0
-    return share * message.gives_after * message.best
-
-
-def _given_before(message: _Message | None, item: Candidate, share: float) -> float:
-    if message is None or message.sitting != item.sitting:
-        return 0.0
-    return share * message.gives_before * message.best
+    return share * (message.gives_before if back else message.gives_after) * message.best
 
 
 def _is_short(passage: Passage) -> bool:
