@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import pytest
@@ -83,21 +82,6 @@ async def test_a_word_that_fits_its_line_redraws_little_more_than_that_line() ->
         talk.announce(ev.TextDelta(turn=1, text=" second"))
         await until(pilot, lambda: "first second" in app.model.text)
         assert sum(app.frames) <= 2 * SIZE[0]
-
-
-async def test_a_key_is_drawn_at_once_and_does_not_wait_for_the_next_picture() -> None:
-    talk = Staged([ready(), asked(1, "go"), reported()])
-    app = Watched(talk)
-    async with app.run_test(size=SIZE) as pilot:
-        await settle(pilot, talk)
-        app.screen._update_timer.stop()
-        app.simulate_key("Z")
-        for _ in range(1_000):
-            if "Z" in app.model.text:
-                break
-            await asyncio.sleep(0)
-        else:
-            pytest.fail("it waits for the next picture")
 
 
 async def test_a_new_line_is_drawn_with_its_scroll_bar_in_one_picture() -> None:

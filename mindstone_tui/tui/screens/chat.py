@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -13,8 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.messages import Update
-from textual.screen import UPDATE_PERIOD, Screen
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker
@@ -107,8 +105,6 @@ class ChatScreen(Screen[None]):
         self._look_at = host.at
         self._then = ""
         self._keep_model = ""
-        self._key_shown = 0.0
-        self._prompt_rows = 1
 
     def _classes_here(self) -> str:
         """The classes that this terminal's size asks for: known now, nothing is styled twice."""
@@ -120,25 +116,6 @@ class ChatScreen(Screen[None]):
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Nothing is styled twice: at first, everything has just been."""
         event.refresh_styles = self._following is not None
-
-    def on_update(self, message: Update) -> None:
-        """Show what was typed at once.
-
-        Textual would draw it with the next of its sixty pictures a second, which an answer that
-        arrives has just taken. Keys that follow each other faster still share one, and a prompt
-        that needs another row waits for its place.
-        """
-        prompt, now = self.input_area.prompt, time.monotonic()
-        if message.widget is not prompt or now - self._key_shown < UPDATE_PERIOD:
-            return
-        before, self._prompt_rows = self._prompt_rows, prompt.wrapped_document.height
-        same = before == self._prompt_rows and self in self._compositor
-        if same and self.is_current and not self.app._batch_count:
-            self._key_shown = now
-            self._compositor.update_widgets({prompt, *self._dirty_widgets})
-            self._compositor_refresh()
-            message.stop()
-            message.prevent_default()
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
