@@ -60,6 +60,8 @@ class Nearness(msgspec.Struct, frozen=True):
     """For each passage the weighted mean, over the question's tokens, of the best match."""
     words: Floats
     """For each passage, a row, the best match of each of the question's words."""
+    tokens: Floats
+    """How many each passage has."""
 
 
 def passage_tokens(encoded: Encoded) -> bytes:
@@ -97,21 +99,22 @@ def _tables(vectors: Floats) -> tuple[Tables, float]:
 
 def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> Nearness:
     """How near each passage comes; one without tokens comes near nothing."""
+    tokens = np.array([len(kept) // BYTES_A_TOKEN for kept in passages], np.float32)
     whole = np.zeros(len(passages), np.float32)
     words = np.zeros((len(passages), len(asked.starts)), np.float32)
     filled = [at for at, kept in enumerate(passages) if kept]
     if not filled or not len(asked.weights):
-        return Nearness(whole, words)
+        return Nearness(whole, words, tokens)
     packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
     products = _products(asked.tables, packed.reshape(-1, BYTES_A_TOKEN))
-    sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
-    starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
+    sizes = tokens[filled].astype(np.intp)
+    starts = np.cumsum(sizes) - sizes
     best = np.maximum.reduceat(products, starts, axis=0)[:, : len(asked.weights)]
     best = best * np.float32(asked.unit / _SCALE)
     whole[filled] = best @ (asked.weights / asked.weights.sum())
     lengths = np.diff(np.append(asked.starts, len(asked.weights)))
     words[filled] = np.add.reduceat(best, asked.starts, axis=1) / lengths
-    return Nearness(whole, words)
+    return Nearness(whole, words, tokens)
 
 
 def _products(tables: Tables, tokens: NDArray[np.uint8]) -> Tables:
