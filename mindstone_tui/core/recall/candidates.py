@@ -259,7 +259,7 @@ class Gatherer:
         signals = look.signals
         self._complete(look, found)
         near = self._closeness(look, found)
-        uses = self._uses([passage.entry for *_, passage in found])
+        uses = self._uses([passage.entry for _, _, _, passage in found])
         rarity, last = max(look.matches.total_rarity, 1e-9), max(look.passages, 1)
         ours = {
             row
@@ -386,19 +386,19 @@ class Gatherer:
         """Fill in what only one of the lists knew."""
         signals, matches = look.signals, look.matches
         if look.asked is not None and self._view is not None:
-            missing = [row for row, *_ in found if row not in signals.meaning]
+            missing = [row for row, _, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(look.asked.vector, missing)
         if matches.common and found:
-            texts = [passage.text for *_, passage in found]
+            texts = [passage.text for _, _, _, passage in found]
             look.length = look.length or sum(map(len, texts)) / len(texts)
             gained = score_common(matches.common, texts, look.length)
-            for (row, *_), extra in zip(found, gained, strict=True):
+            for (row, _, _, _), extra in zip(found, gained, strict=True):
                 signals.words[row] = signals.words.get(row, 0.0) + extra
         if look.across is not None:
-            missing = [row for row, *_ in found if row not in signals.other]
+            missing = [row for row, _, _, _ in found if row not in signals.other]
             signals.other |= look.across.vectors.cosines(look.across.asked, missing)
             crowded = look.across.vectors.crowding(
-                len(look.across.asked), [row for row, *_ in found if row in signals.other]
+                len(look.across.asked), [row for row, _, _, _ in found if row in signals.other]
             )
             known = CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
             for row, _, _, passage in found:
@@ -414,16 +414,16 @@ class Gatherer:
             return {}
         from mindstone_tui.core.recall.closeness import closeness
 
-        stored = [(row, signs, passage.id) for row, _, signs, passage in found if signs]
+        stored = [read for read in found if read[2]]
         some = [] if look.usual_closeness is not None else self._some_tokens(look.passages)
-        measured = closeness(look.tokens, [*some, *(signs for _, signs, _ in stored)])
+        measured = closeness(look.tokens, some + [signs for _, _, signs, _ in stored])
         if look.usual_closeness is None:
             mean = float(measured.whole[: len(some)].mean()) if some else 0.0
             look.usual_closeness = usual(mean, USUAL_CLOSENESS, look.passages)
         words = measured.words[len(some) :]
-        look.nearness |= dict(zip((each for *_, each in stored), words, strict=True))
+        look.nearness |= dict(zip([passage.id for _, _, _, passage in stored], words, strict=True))
         beyond = measured.whole - look.usual_closeness - by_chance(measured.tokens)
-        return dict(zip((row for row, *_ in stored), beyond[len(some) :].tolist(), strict=True))
+        return dict(zip([read[0] for read in stored], beyond[len(some) :].tolist(), strict=True))
 
     def _some_tokens(self, passages: int) -> list[bytes]:
         """The tokens of some passages, evenly spread: what is usual in this history."""

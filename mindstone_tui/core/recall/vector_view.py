@@ -179,13 +179,13 @@ class VectorView:
             for line, word in zip(self._signs[:most], wanted[:most], strict=True):
                 differing[start:end] += np.bitwise_count(line[start:end] ^ word)
         if places is None:
-            near = _lowest(differing, _SURELY * count)
+            near = lowest(differing, _SURELY * count)
         else:
-            near = places[_lowest(differing[places], _SURELY * count)]
+            near = places[lowest(differing[places], _SURELY * count)]
         whole = differing[near]
         for line, word in zip(self._signs[most:], wanted[most:], strict=True):
             whole += np.bitwise_count(line[near] ^ word)
-        return near[_lowest(whole, count)]
+        return near[lowest(whole, count)]
 
     def _estimates(self, asked: Floats, places: Places) -> Floats:
         """Cosines as far as signs tell them: right on average, off by a few hundredths."""
@@ -202,7 +202,7 @@ class VectorView:
         return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
 
 
-def _lowest(values: NDArray[np.int16], count: int) -> Places:
+def lowest(values: NDArray[np.int16], count: int) -> Places:
     """Places of at least so many of the lowest values, if there are that many, in no order.
 
     A histogram finds the bound without sorting, and one of some values finds it nearly as well.
