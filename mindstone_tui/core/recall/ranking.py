@@ -317,7 +317,7 @@ class _Surroundings:
 
     def rough(self, item: Candidate) -> float:
         """A score by everything that costs little to look at."""
-        return self._own[item.row] + sum(self._large(item))
+        return sum(self._large(item), self._own[item.row])
 
     def gains(self, item: Candidate) -> tuple[float, ...]:
         """All of it, from `neighbours` to `age`."""

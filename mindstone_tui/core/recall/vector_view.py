@@ -24,7 +24,7 @@ COMPARED_UP_TO: Final = 20_000
 """Vectors whose numbers are all kept and compared, a byte each: eight megabytes at most."""
 SHORTLIST: Final = 400
 """How many of the nearest by sign are looked at again."""
-RESCORED: Final = 32
+RESCORED: Final = 24
 """How many of those have their numbers read from the store."""
 _SURELY: Final = 8
 """How many times as many are looked at when only most of the signs were compared."""
