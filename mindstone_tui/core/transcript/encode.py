@@ -52,7 +52,10 @@ def prepare(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) 
 
 
 def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) -> Body:
-    fields = _with_visible_keys(msgspec.to_builtins(entry))
+    fields = msgspec.to_builtins(entry)
+    if _may_stay(fields, clean):
+        return _spill(point(entry) if point is not None else entry, {}, keep)
+    fields = _with_visible_keys(fields)
     changed = False
     altered: dict[str, Blob] = {}
     for path, text in list(_texts(fields)):
@@ -66,6 +69,23 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = 
     if changed:
         entry = msgspec.convert(fields, type(entry))
     return _spill(point(entry) if point is not None else entry, altered, keep)
+
+
+def _may_stay(fields: dict[str, Any], clean: Clean) -> bool:
+    """Whether every text of an entry, and every key of its tables, is written as it is."""
+    rest = [value for key, value in fields.items() if key != "kind"]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            if visible(clean(value)) != value:
+                return False
+        elif isinstance(value, dict):
+            if any(visible(key) != key for key in value if isinstance(key, str)):
+                return False
+            rest += value.values()
+        elif isinstance(value, list | tuple):
+            rest += value
+    return True
 
 
 def _with_visible_keys(value: Any) -> Any:
