@@ -108,11 +108,11 @@ class _KnownChunks(dict[str, str]):
     """What stands between blanks → its words, joined: most of a long text was met before."""
 
     def __missing__(self, chunk: str) -> str:
-        core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
-        if core.isascii() and core.isprintable():
-            words = _ascii_words(core)
+        core = chunk.strip(_ASCII_EDGES)
+        if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
+            words = low
         else:
-            words = " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
+            words = _compound_words(chunk)
         if len(chunk) <= _LONGEST_KNOWN:
             if len(self) >= _MOST_KNOWN:
                 self.clear()
@@ -191,11 +191,16 @@ def quoted(terms: list[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def _ascii_words(chunk: str) -> str:
+def _compound_words(chunk: str) -> str:
+    """The words of a chunk that is not one plain word, joined."""
+    core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
+    if core.isascii() and core.isprintable():
+        return _ascii_words(core.strip(_ASCII_EDGES))
+    return " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
+
+
+def _ascii_words(core: str) -> str:
     """What `_words_of_chunk` gives for plain ASCII, joined, several times as fast."""
-    core = chunk.strip(_ASCII_EDGES)
-    if core.isalnum() and (low := core.lower())[1:] == core[1:]:
-        return low
     beside: list[str] = []
     if "'" in core:
         core = _POSSESSIVE.sub("", core)

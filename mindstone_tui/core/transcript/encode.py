@@ -6,6 +6,7 @@ is not there: long texts as they are, and texts with NULs or lone surrogates as 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -209,11 +210,12 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def next_id(moment: datetime, last: str, entropy: Entropy = os.urandom) -> str:
-    """A ULID for this moment that sorts after `last`, even if the clock was set back."""
+def next_ids(moment: datetime, last: str, entropy: Entropy = os.urandom) -> Iterator[str]:
+    """ULIDs for one moment, each after the other, and all after `last`; the clock may go back."""
     # A clock that was never set may say 1969, and there is no id for the time before 1970.
     fresh = (max(int(moment.timestamp() * 1000), 0) << 80) | int.from_bytes(entropy(10))
-    return encode_ulid(max(fresh, decode_ulid(last) + 1) if last else fresh)
+    first = max(fresh, decode_ulid(last) + 1) if last else fresh
+    return map(encode_ulid, itertools.count(first))
 
 
 def encode_ulid(value: int) -> str:
