@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from rich.console import RenderableType
@@ -173,3 +176,15 @@ async def test_the_first_answer_is_whole_after_a_switch_of_models_and_resizes(se
 async def _resize(app: Watched, pilot: Pilot[int], size: tuple[int, int]) -> None:
     app.model = ScreenModel(*size)
     await pilot.resize_terminal(*size)
+
+
+@pytest.mark.parametrize(("wished", "drawn"), [({}, 240), ({"TEXTUAL_FPS": "30"}, 30)])
+def test_a_key_waits_for_one_of_240_pictures_unless_the_user_wishes_otherwise(
+    wished: dict[str, str], drawn: int
+) -> None:
+    told = "import mindstone_tui.tui.app, textual.constants as it; print(it.MAX_FPS)"
+    environ = {key: value for key, value in os.environ.items() if key != "TEXTUAL_FPS"}
+    done = subprocess.run(
+        [sys.executable, "-c", told], env=environ | wished, capture_output=True, check=True
+    )
+    assert int(done.stdout) == drawn
