@@ -242,12 +242,12 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
         yield from parts
         whole = fold("".join(_ALNUM.findall(segment)))
         joined.append(whole)
-        if len(parts) > 1 and not _DENSE.search(whole):
+        if len(parts) > 1 and not _is_dense(whole):
             yield whole
     if (
         len(segments) > 1
         and len(whole := "".join(joined)) <= _LONGEST_WHOLE
-        and not _DENSE.search(whole)
+        and not _is_dense(whole)
     ):
         yield whole
 
@@ -263,11 +263,16 @@ def _beside_apostrophes(core: str) -> list[str]:
 def _parts(word: str) -> Iterator[str]:
     """`getUserById` → get, user, by, id; `東京都` → 東, 東京, 京, 京都, 都."""
     at = 0
-    for run in _DENSE.finditer(word):
+    for run in () if word.isascii() else _DENSE.finditer(word):
         yield from _humps(word[at : run.start()])
         yield from _pairs(run[0])
         at = run.end()
     yield from _humps(word[at:])
+
+
+def _is_dense(word: str) -> bool:
+    """Whether a word has characters of a script without spaces."""
+    return not word.isascii() and _DENSE.search(word) is not None
 
 
 def _humps(word: str) -> Iterator[str]:

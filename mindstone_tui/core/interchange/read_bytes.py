@@ -32,6 +32,9 @@ _MOMENT: Final = pattern_of(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 class Flaw(msgspec.Struct, frozen=True):
     """Why some bytes are not a value."""
 
@@ -136,7 +139,7 @@ def as_json(value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _compact(value)
     except RecursionError:
         return '"[nested too deeply]"'
 

@@ -121,7 +121,7 @@ def _heading(speaker: str, ts: str, about: str) -> str:
 
 
 _FENCE: Final = pattern_of(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_PARAGRAPH: Final = pattern_of(r"\n\s*\n")
+_PARAGRAPH: Final = pattern_of(r"\n(?:[^\S\n]*+\n)++")
 _PAUSES: Final = (pattern_of(r"(?<=[.!?。！？؟])\s+|(?<=[。！？])"), pattern_of(r"\s+"))
 _LEAST: Final = 0.4
 """A pause this early in a piece would waste most of it."""
@@ -131,12 +131,7 @@ def pieces_of(text: str, longest: int = LONGEST_PIECE) -> list[tuple[str, Form]]
     """The text as pieces of at most `longest` characters, each prose or code."""
     if len(text) <= longest:
         return [(text, "code" if _FENCE.fullmatch(text.strip()) else "prose")]
-    return [
-        (piece, form)
-        for block, form in _blocks(text)
-        for piece in (part.strip() for part in _cut_block(block, longest))
-        if piece
-    ]
+    return [(piece, form) for block, form in _blocks(text) for piece in _cut_block(block, longest)]
 
 
 def _blocks(text: str) -> Iterator[tuple[str, Form]]:
@@ -149,13 +144,15 @@ def _blocks(text: str) -> Iterator[tuple[str, Form]]:
     yield text[at:], "prose"
 
 
-def _cut_block(text: str, longest: int) -> Iterator[str]:
+def _cut_block(text: str, longest: int) -> list[str]:
+    parts: list[str] = []
     start = 0
     while len(text) - start > longest:
         end = _pause(text, start, start + longest)
-        yield text[start:end]
+        parts.append(text[start:end].strip())
         start = end
-    yield text[start:]
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
 
 
 def _pause(text: str, start: int, limit: int) -> int:

@@ -232,6 +232,8 @@ def beside_runs(scan: Scan) -> Matches:
         if run < after:
             continue
         before = text[max(run - _REACH, 0) : run]
+        if not before:
+            continue
         head = before.rstrip(_TOKEN_SIGNS)
         start = run - len(before) + len(head)
         if run - start > _LONGEST_HEAD or head[-1:] not in _SIGNS or text[start] == "/":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from mindstone_tui.core.redaction.assignments import WORDS, assigned
@@ -66,7 +66,8 @@ class Redactor:
 
     def redact(self, text: str) -> Redacted:
         """The text without its secrets."""
-        return blacked_out(text, self.secrets(text))
+        spans = self.secrets(text)
+        return blacked_out(text, spans) if spans else Redacted(text, ())
 
     def secrets(self, text: str) -> list[Span]:
         """Where the secrets of a text stand, in order and apart from one another."""
@@ -83,13 +84,12 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """What to black out, in order, overlaps joined under the surest kind."""
-        raw = [
-            (start, end, rank, kind)
-            for rank, (kind, start, end) in enumerate(self._matches(text))
-            if end > start
-        ]
-        if not raw:
+        found = self._matches(text)
+        if not found:
             return []
+        raw = [
+            (start, end, rank, kind) for rank, (kind, start, end) in enumerate(found) if end > start
+        ]
         marked = _Stretches(
             mark.span() for mark in PLACEHOLDER.finditer(text) if mark.group(1) in self._kinds
         )
@@ -108,21 +108,21 @@ class Redactor:
                 joined.append((start, end, rank, kind))
         return [(start, end, kind) for start, end, _, kind in joined]
 
-    def _matches(self, text: str) -> Iterator[tuple[str, int, int]]:
+    def _matches(self, text: str) -> list[tuple[str, int, int]]:
         """Every (kind, start, end), surest kinds first."""
         scan = Scan(text)
-        if self.known.spellings:
-            yield from self.known.matches(scan)
+        found = [*self.known.matches(scan)] if self.known.spellings else []
         if scan.runs:
-            yield from _VENDORS.matches(scan)
+            found += _VENDORS.matches(scan)
         low = scan.low
-        present = {literal for literal in _LITERALS if literal in low}
+        present = [literal for literal in _LITERALS if literal in low]
         if present:
             for literal, net in _NETS:
                 if literal in present:
-                    yield from net(scan)
+                    found += net(scan)
         if scan.runs:
-            yield from beside_runs(scan)
+            found += beside_runs(scan)
+        return found
 
 
 def blacked_out(text: str, spans: Iterable[Span]) -> Redacted:

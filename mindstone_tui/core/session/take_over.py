@@ -132,7 +132,8 @@ class Importer:
 
     def _take(self, lease: Lease) -> None:
         self._lease = lease
-        asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
+        if not lease.try_take():
+            asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
 
     def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
