@@ -22,7 +22,9 @@ _NO_SIGNS: Final = bytes(sign for sign in range(256) if sign not in b'{}[]"')
 def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
     """Whether brackets outside of strings are nested deeper than anything real."""
     data = _bytes(text)
-    if data.count(b"{") + data.count(b"[") <= deepest:
+    # `replace` finds signs several times as fast as `count`, and stops where it may.
+    rest = data.replace(b"{", b"", deepest + 1).replace(b"[", b"", deepest + 1)
+    if len(data) - len(rest) <= deepest:
         return False
     depth = 0
     for sign in _brackets(data):

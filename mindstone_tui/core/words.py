@@ -65,7 +65,8 @@ _APOSTROPHE: Final = pattern_of(r"(?<=\w)['’ʼ](?=\w)")
 _CONTRACTED: Final = frozenset({"t", "s", "m", "d", "re", "ve", "ll"})
 """What English puts behind an apostrophe; everything else there, or before it, is a word."""
 _ARTICLE: Final = pattern_of(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
-_SEGMENT: Final = pattern_of(r"[/\\:,;|(){}\[\]<>\"'`=&?!]+")
+_BETWEEN_SEGMENTS: Final = "/\\:,;|(){}[]<>\"'`=&?!"
+_SEGMENT: Final = pattern_of(f"[{re.escape(_BETWEEN_SEGMENTS)}]+")
 _HUMPS: Final = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CLUSTER: Final = pattern_of(rf".[{_MARKS}]*", re.DOTALL)
 """A character with the signs on it."""
@@ -74,7 +75,11 @@ _DENSE: Final = pattern_of(
     "\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]+"
 )
 _ASCII_EDGES: Final = string.punctuation.replace("_", "")
-_ASCII_ALNUM: Final = pattern_of("[A-Za-z0-9]+")
+_ASCII_SEGMENTS: Final = bytes.maketrans(
+    string.punctuation.encode(),
+    "".join("\n" if sign in _BETWEEN_SEGMENTS else " " for sign in string.punctuation).encode(),
+)
+"""Makes a line of each segment of a chunk, and blanks of the other signs in it."""
 _LINE_NUMBER: Final = pattern_of(r"^[ \t]*\d+→", re.MULTILINE)
 _LONGEST_WHOLE: Final = 80
 _SYMBOL: Final = pattern_of("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
@@ -103,11 +108,11 @@ class _KnownChunks(dict[str, str]):
     """What stands between blanks → its words, joined: most of a long text was met before."""
 
     def __missing__(self, chunk: str) -> str:
-        core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
-        if core.isascii() and core.isprintable():
-            words = _ascii_words(core)
+        core = chunk.strip(_ASCII_EDGES)
+        if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
+            words = low
         else:
-            words = " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
+            words = _compound_words(chunk)
         if len(chunk) <= _LONGEST_KNOWN:
             if len(self) >= _MOST_KNOWN:
                 self.clear()
@@ -116,17 +121,12 @@ class _KnownChunks(dict[str, str]):
 
 
 class _KnownSegments(dict[str, tuple[str, str]]):
-    """A part of such a chunk, in ASCII → its words, joined, and its whole form."""
+    """Part of such a chunk, in ASCII, blanks for its signs → its words, joined; its whole form."""
 
     def __missing__(self, segment: str) -> tuple[str, str]:
-        words: list[str] = []
-        runs = _ASCII_ALNUM.findall(segment)
-        for run in runs:
-            if run.islower() or run.isdigit():
-                words.append(run)
-            else:
-                words += [part.lower() for part in _HUMPS.split(run) if part]
-        whole = "".join(runs).lower()
+        low = segment.lower()
+        words = (low if low[1:] == segment[1:] else _HUMPS.sub(" ", segment).lower()).split()
+        whole = low.replace(" ", "")
         if len(words) > 1:
             words.append(whole)
         found = " ".join(words), whole
@@ -137,7 +137,7 @@ class _KnownSegments(dict[str, tuple[str, str]]):
         return found
 
 
-_MOST_KNOWN: Final = 10_000
+_MOST_KNOWN: Final = 32_768
 _LONGEST_KNOWN: Final = 60
 _known: Final = _KnownChunks()
 _segments: Final = _KnownSegments()
@@ -194,23 +194,27 @@ def quoted(terms: list[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def _ascii_words(chunk: str) -> str:
+def _compound_words(chunk: str) -> str:
+    """The words of a chunk that is not one plain word, joined."""
+    core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
+    if core.isascii() and core.isprintable():
+        return _ascii_words(core.strip(_ASCII_EDGES))
+    return " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
+
+
+def _ascii_words(core: str) -> str:
     """What `_words_of_chunk` gives for plain ASCII, joined, several times as fast."""
-    core = chunk.strip(_ASCII_EDGES)
-    if core.isalpha() and (core.islower() or core[1:].islower()):
-        return core.lower()
     beside: list[str] = []
     if "'" in core:
         core = _POSSESSIVE.sub("", core)
         beside = _beside_apostrophes(core)
         core = _APOSTROPHE.sub("", core)
-    if core.isalnum():
-        return " ".join([*beside, _segments[core][0]])
-    found = [_segments[segment] for segment in _SEGMENT.split(core) if segment]
-    words = " ".join([*beside, *[parts for parts, _ in found if parts]])
+    segments = core.encode().translate(_ASCII_SEGMENTS).decode().split("\n")
+    found = [_segments[segment] for segment in segments if segment]
+    words = [*beside, *[parts for parts, _ in found if parts]]
     if len(found) > 1 and len(whole := "".join([each for _, each in found])) <= _LONGEST_WHOLE:
-        return f"{words} {whole}"
-    return words
+        words.append(whole)
+    return " ".join(words)
 
 
 def _without_edges(chunk: str) -> str:
@@ -241,12 +245,12 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
         yield from parts
         whole = fold("".join(_ALNUM.findall(segment)))
         joined.append(whole)
-        if len(parts) > 1 and not _DENSE.search(whole):
+        if len(parts) > 1 and not _is_dense(whole):
             yield whole
     if (
         len(segments) > 1
         and len(whole := "".join(joined)) <= _LONGEST_WHOLE
-        and not _DENSE.search(whole)
+        and not _is_dense(whole)
     ):
         yield whole
 
@@ -262,11 +266,16 @@ def _beside_apostrophes(core: str) -> list[str]:
 def _parts(word: str) -> Iterator[str]:
     """`getUserById` → get, user, by, id; `東京都` → 東, 東京, 京, 京都, 都."""
     at = 0
-    for run in _DENSE.finditer(word):
+    for run in () if word.isascii() else _DENSE.finditer(word):
         yield from _humps(word[at : run.start()])
         yield from _pairs(run[0])
         at = run.end()
     yield from _humps(word[at:])
+
+
+def _is_dense(word: str) -> bool:
+    """Whether a word has characters of a script without spaces."""
+    return not word.isascii() and _DENSE.search(word) is not None
 
 
 def _humps(word: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Description:
                 self._use(record)
             case Said(ts=ts, model=model):
                 self._date(ts)
-                if model and len(self._models) < _MOST_MODELS:
+                if model and model not in self._models and len(self._models) < _MOST_MODELS:
                     self._models[one_line(model, _LONGEST_TITLE)] = None
             case Gave(ts=ts):
                 self._date(ts)

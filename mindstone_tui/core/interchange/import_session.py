@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange.describe import Description
 from mindstone_tui.core.interchange.formats import format_of
@@ -29,17 +28,12 @@ from mindstone_tui.core.interchange.formats.base import (
     Said,
 )
 from mindstone_tui.core.interchange.read_bytes import open_file
-from mindstone_tui.core.interchange.write_entries import (
-    Assembler,
-    ImportedBefore,
-    Index,
-    Writer,
-)
+from mindstone_tui.core.interchange.steps import Assembler
+from mindstone_tui.core.interchange.write_entries import ImportedBefore, Index, Writer
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.text import one_line, without_injected
-from mindstone_tui.core.transcript import Transcript, blackened_in
+from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
-from mindstone_tui.core.transcript.reader import read_line
 
 MOST_SKIPPED: Final = 1_000
 """Skipped records that a report lists; more are only counted."""
@@ -151,7 +145,6 @@ def import_records(
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
     writer = Writer(transcript, clean=clean, index=index)
-    before = transcript.head.seq
     assembler = Assembler(writer.wrote_apart)
     _take_all(records, assembler, writer, tally, progress)
     for step in assembler.close():
@@ -159,7 +152,7 @@ def import_records(
     writer.finish()
     if progress is not None:
         progress(tally.records, writer.added)
-    black = _blackened_after(transcript, before) if writer.added else {}
+    black = writer.blackened
     described = _described(tally, format, transcript)
     if writer.added or writer.taken_before:
         if finish is not None:
@@ -194,20 +187,6 @@ def import_records(
         redacted=sum(black.values()),
         redacted_lines=tuple(black),
     )
-
-
-def _blackened_after(transcript: Transcript, seq: int) -> dict[int, int]:
-    """How many places of which lines after this one were blacked out."""
-    found: dict[int, int] = {}
-    with transcript.history() as history:
-        if not history.size:  # a rehearsal: nothing of it is on disk
-            return found
-        for start, raw in history.raw_from(history.offset_after(seq)):
-            if b"[redacted:" in raw or b'"blobs":' in raw:
-                line = read_line(raw, start)
-                if isinstance(line, Line):
-                    found[line.seq] = len(blackened_in(history.whole(line).entry))
-    return {number: count for number, count in found.items() if count}
 
 
 def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> ImportReport:  # noqa: A002

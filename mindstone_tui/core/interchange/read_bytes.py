@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +26,13 @@ LONGEST_RECORD: Final = 64 << 20
 BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 1 << 18
 _LARGEST_ID: Final = 1 << 64
+_SECONDS: Final = pattern_of(r"\d{9,16}(?:\.\d{1,9})?")
+_MOMENT: Final = pattern_of(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+"""A time that is written as lines carry it."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -43,7 +48,7 @@ def open_file(path: Path) -> IO[bytes]:
             f"{path} is a folder, but one file is needed here.", "Name a file in it."
         )
     try:
-        return os.fdopen(open_regular(path), "rb")
+        return os.fdopen(open_regular(path), "rb", _CHUNK)
     except FileNotFoundError as error:
         raise InterchangeError(f"There is no file {path}.", "Check the path.") from error
     except OSError as error:
@@ -134,7 +139,7 @@ def as_json(value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _compact(value)
     except RecursionError:
         return '"[nested too deeply]"'
 
@@ -157,10 +162,12 @@ def count(value: object) -> int | None:
 
 
 def _moment_of_text(value: str) -> str:
-    if re.fullmatch(r"\d{9,16}(?:\.\d{1,9})?", value):
+    if _SECONDS.fullmatch(value):
         return moment(float(value))
     try:
         parsed = datetime.fromisoformat(value)
+        if _MOMENT.fullmatch(value):
+            return value
         return timestamp(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         return ""

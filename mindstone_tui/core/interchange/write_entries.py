@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Draft, Entry, Line, ToolCall
+from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     Thinking,
@@ -24,202 +24,17 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
-from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
+from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.interchange.pictures import keep_pictures
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.interchange.steps import (
+    AnsweredCall,
+    WriteStep,
+    joined_pieces,
+    short_id,
+)
+from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean, visible
-
-_MOST_OPEN: Final = 64
-"""Steps that may wait for results, and calls that pieces may add to one; it bounds the buffer."""
-
-_MOST_CALLS: Final = 256
-"""Calls of one message; a line of the transcript holds no more."""
-_LONGEST_ID: Final = 200
-
-
-class AnsweredCall(msgspec.Struct, frozen=True):
-    """One call of a step, with its result."""
-
-    call: ToolCall
-    result: Gave
-
-
-class WriteStep(msgspec.Struct, frozen=True):
-    """One message of the exchange, and the results of all its calls."""
-
-    said: Said
-    answered: tuple[AnsweredCall, ...] = ()
-    opens: bool = False
-    """The first of its exchange."""
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether a call never got its result."""
-        return any(each.result.status == "interrupted" for each in self.answered)
-
-
-class _Open:
-    """A step whose results may still come."""
-
-    def __init__(self, said: Said, *, opens: bool) -> None:
-        self.said = msgspec.structs.replace(said, calls=())
-        self.opens = opens
-        self.calls: dict[str, ToolCall] = {}
-        self.pending: dict[str, None] = {}
-        self.results: dict[str, Gave] = {}
-        self.ask(said.calls)
-
-    def ask(self, calls: tuple[ToolCall, ...]) -> None:
-        """Add calls, each under an id that no other call of this message has."""
-        for call in calls:
-            name = short = _short(call.id)
-            number = 1
-            while name in self.calls:
-                number += 1
-                name = f"{short}#{number}"
-            self.calls[name] = msgspec.structs.replace(call, id=name)
-            self.pending[name] = None
-
-    def answer(self, gave: Gave) -> bool:
-        """Take a result if one of the calls waits for it."""
-        call = _short(gave.call) or next(iter(self.pending), "")
-        if call not in self.pending:
-            return False
-        del self.pending[call]
-        self.results[call] = gave
-        return True
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.calls) >= _MOST_OPEN
-
-    def so_far(self) -> WriteStep:
-        """The message with the results that are there."""
-        answered = tuple(
-            AnsweredCall(call, self.results[name])
-            for name, call in self.calls.items()
-            if name in self.results
-        )
-        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
-        return WriteStep(said, answered, self.opens)
-
-    def closed(self) -> WriteStep:
-        answered = tuple(
-            AnsweredCall(call, self.results.get(name) or _missing(call, self.said))
-            for name, call in self.calls.items()
-        )
-        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
-        return WriteStep(said, answered, self.opens)
-
-
-class Assembler:
-    """Takes records one by one; hands over steps as soon as they are whole."""
-
-    def __init__(self, are_apart: Callable[[Said, Said], bool] = lambda first, more: False) -> None:
-        self._steps: list[_Open] = []
-        self._begun = False
-        self._are_apart = are_apart
-        """Whether the first piece of an answer was written down before the other one came."""
-
-    def say(self, said: Said) -> Iterator[WriteStep]:
-        """A message: a user's closes the exchange before it, a model's continues it."""
-        if said.role == "user":
-            yield from self.close()
-        elif self._steps and self._is_piece(self._steps[-1], said):
-            last = self._steps[-1]
-            last.ask(said.calls)
-            last.said = _joined(last.said, said)
-            return
-        yield from self._open(msgspec.structs.replace(said, calls=said.calls[:_MOST_CALLS]))
-        for at in range(_MOST_CALLS, len(said.calls), _MOST_CALLS):
-            more = said.calls[at : at + _MOST_CALLS]
-            yield from self._open(
-                Said(
-                    line=said.line, role=said.role, text="", ts=said.ts, calls=more, stands_in=True
-                )
-            )
-
-    def give(self, gave: Gave) -> Iterator[WriteStep]:
-        """A result: it goes to the call it names, else to the newest message as its own call."""
-        if any(step.answer(gave) for step in self._steps):
-            return
-        if not self._steps or self._steps[-1].said.role == "user" or self._steps[-1].is_full:
-            yield from self._open(
-                Said(line=gave.line, role="assistant", text="", ts=gave.ts, stands_in=True)
-            )
-        call = gave.call or f"call-{gave.line}"
-        last = self._steps[-1]
-        last.ask((ToolCall(id=call, name=gave.name or "tool", arguments="{}"),))
-        last.answer(msgspec.structs.replace(gave, call=next(reversed(last.calls))))
-
-    def close(self) -> Iterator[WriteStep]:
-        """The exchange is over; calls without a result are marked as interrupted."""
-        steps, self._steps, self._begun = self._steps, [], False
-        for step in steps:
-            yield step.closed()
-
-    def so_far(self, *, settled: bool) -> Iterator[WriteStep]:
-        """What is open, without closing it: a file that is being written ends here only for now.
-
-        The newest answer may still get more pieces: it is left out unless it is settled.
-        """
-        for step in self._steps:
-            is_newest = step is self._steps[-1]
-            may_grow = step.said.role == "assistant" and is_newest and not step.results
-            is_thought = not (step.said.text or step.calls)
-            if not may_grow or (settled and not is_thought):
-                yield step.so_far()
-
-    def _is_piece(self, last: _Open, said: Said) -> bool:
-        """Whether a message is one more piece of the answer that is being given."""
-        if last.said.role != "assistant" or last.results or last.is_full:
-            return False
-        if len(said.calls) > _MOST_OPEN:
-            return False
-        same = bool(said.group) and said.group == last.said.group
-        is_piece = same or bool(last.calls) or not last.said.text
-        return is_piece and not self._are_apart(last.said, said)
-
-    def _open(self, said: Said) -> Iterator[WriteStep]:
-        """A new step; those before it that wait for nothing, or for too long, are over."""
-        self._steps.append(_Open(said, opens=not self._begun))
-        self._begun = True
-        while len(self._steps) > 1 and (
-            not self._steps[0].pending or len(self._steps) > _MOST_OPEN
-        ):
-            yield self._steps.pop(0).closed()
-
-
-def _short(name: str) -> str:
-    """An id as it is, or a stand-in of bounded length that is the same for the same id."""
-    if len(name) <= _LONGEST_ID:
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{name[: _LONGEST_ID - 17]}~{digest[:16]}"
-
-
-def _joined(first: Said, more: Said) -> Said:
-    """Two pieces of one answer."""
-    return msgspec.structs.replace(
-        first,
-        text="\n\n".join(filter(None, (first.text, more.text))),
-        thinking=(*first.thinking, *more.thinking),
-        model=first.model or more.model,
-        id=first.id or more.id,
-        finish=more.finish,
-    )
-
-
-def _missing(call: ToolCall, said: Said) -> Gave:
-    return Gave(
-        line=said.line,
-        call=call.id,
-        name=call.name,
-        text=NO_RESULT,
-        status="interrupted",
-        ts=said.ts,
-    )
-
+from mindstone_tui.core.transcript.reader import with_blobs
 
 Message = UserMessage | AssistantMessage | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
@@ -271,6 +86,9 @@ class Seen:
 
     def __init__(self) -> None:
         self._hashes = Hashes()
+
+    def __len__(self) -> int:
+        return len(self._hashes)
 
     def __contains__(self, key: int) -> bool:
         return key in self._hashes
@@ -325,6 +143,7 @@ _LARGEST_BATCH: Final = 2_048
 _BATCH_TEXT: Final = 4 << 20
 """Characters after which a batch is written wherever the exchange stands."""
 _MOST_THOUGHTS: Final = 64
+_BLACKENED: Final = b"[redacted:"
 
 Index = Callable[[Sequence[Line]], None]
 """Called with the lines of each batch, right after they are on disk."""
@@ -345,6 +164,8 @@ class Writer:
         self.already_there = 0
         self.first_turn = 0
         self.last_turn = 0
+        self.blackened: dict[int, int] = {}
+        """How many places were blacked out, by the line that they stand in."""
         self._transcript = transcript
         self._clean = clean
         self._index = index
@@ -416,9 +237,11 @@ class Writer:
             return False
         if more.calls:
             return not self._before.asked_with(first.id, more.calls[0].id)
-        return bool(more.text) and not self._has(_joined(first, more))
+        return bool(more.text) and not self._has(joined_pieces(first, more))
 
     def _has(self, said: Said) -> bool:
+        if not self._before.seen:
+            return False
         name = name_of(_message_of(said), said.ts, lambda text: visible(self._clean(text)))
         return self._before.seen.holds(name)
 
@@ -466,8 +289,16 @@ class Writer:
         written = self._transcript.append_all(self._batch)
         self._batch = []
         self._batch_text = 0
+        self._count_blackened(written)
         if self._index is not None:
             self._index(written)
+
+    def _count_blackened(self, written: Sequence[Line]) -> None:
+        for line in written:
+            if line.blobs or _BLACKENED in line.raw:
+                whole = with_blobs(line, self._transcript.places)
+                if count := len(blackened_in(whole.entry)):
+                    self.blackened[line.seq] = count
 
 
 class ImportedBefore:
@@ -514,7 +345,7 @@ class ImportedBefore:
 
     def asked_with(self, message: str, call: str) -> bool:
         """Whether a message was written together with a call."""
-        return _hash(f"{message}\x00{_short(call)}", 0) in self._asked
+        return _hash(f"{message}\x00{short_id(call)}", 0) in self._asked
 
     def _learn(self, lines: Iterable[Line]) -> None:
         for line in lines:

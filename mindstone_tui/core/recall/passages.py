@@ -76,9 +76,7 @@ class Passage(msgspec.Struct, frozen=True):
     @property
     def heading(self) -> str:
         """Who, when and about what, as it is indexed before the text."""
-        when = spoken_date(self.ts)
-        head = ", ".join(part for part in (self.speaker, when) if part)
-        return f"{head} · {self.about}" if self.about else head
+        return _heading(self.speaker, self.ts, self.about)
 
     @property
     def indexed_text(self) -> str:
@@ -115,11 +113,16 @@ def spoken_date(ts: str) -> str:
     return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}" if moment else ""
 
 
+@lru_cache(64)
+def _heading(speaker: str, ts: str, about: str) -> str:
+    """The pieces of one line share it."""
+    head = ", ".join(filter(None, (speaker, spoken_date(ts))))
+    return f"{head} · {about}" if about else head
+
+
 _FENCE: Final = pattern_of(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_PAUSES: Final = tuple(
-    pattern_of(pattern)
-    for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？؟])\s+|(?<=[。！？])", r"\s+")
-)
+_PARAGRAPH: Final = pattern_of(r"\n(?:[^\S\n]*+\n)++")
+_PAUSES: Final = (pattern_of(r"(?<=[.!?。！？؟])\s+|(?<=[。！？])"), pattern_of(r"\s+"))
 _LEAST: Final = 0.4
 """A pause this early in a piece would waste most of it."""
 
@@ -128,12 +131,7 @@ def pieces_of(text: str, longest: int = LONGEST_PIECE) -> list[tuple[str, Form]]
     """The text as pieces of at most `longest` characters, each prose or code."""
     if len(text) <= longest:
         return [(text, "code" if _FENCE.fullmatch(text.strip()) else "prose")]
-    return [
-        (piece, form)
-        for block, form in _blocks(text)
-        for piece in (part.strip() for part in _cut_block(block, longest))
-        if piece
-    ]
+    return [(piece, form) for block, form in _blocks(text) for piece in _cut_block(block, longest)]
 
 
 def _blocks(text: str) -> Iterator[tuple[str, Form]]:
@@ -146,26 +144,35 @@ def _blocks(text: str) -> Iterator[tuple[str, Form]]:
     yield text[at:], "prose"
 
 
-def _cut_block(text: str, longest: int) -> Iterator[str]:
+def _cut_block(text: str, longest: int) -> list[str]:
+    parts: list[str] = []
     start = 0
     while len(text) - start > longest:
         end = _pause(text, start, start + longest)
-        yield text[start:end]
+        parts.append(text[start:end].strip())
         start = end
-    yield text[start:]
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
 
 
 def _pause(text: str, start: int, limit: int) -> int:
     """The last good place to stop before `limit`: a paragraph, a line, a sentence, a word."""
     earliest = start + int((limit - start) * _LEAST)
-    newlines = text.count("\n", earliest, limit)
-    if newlines == 1:
-        return text.rfind("\n", earliest, limit) + 1
-    for pause in _PAUSES if newlines else _PAUSES[2:]:
-        ends = [found.end() for found in pause.finditer(text, earliest, limit)]
-        if ends:
-            return ends[-1]
+    newline = text.rfind("\n", earliest, limit)
+    if newline >= 0:
+        return _last(_PARAGRAPH, text, earliest, newline + 1) or newline + 1
+    for pause in _PAUSES:
+        if end := _last(pause, text, earliest, limit):
+            return end
     return limit
+
+
+def _last(pause: re.Pattern[str], text: str, start: int, end: int) -> int:
+    """Where the last such pause ends; 0 where there is none."""
+    last = 0
+    for found in pause.finditer(text, start, end):
+        last = found.end()
+    return last
 
 
 TOOL_HEAD: Final = 16

@@ -467,10 +467,9 @@ class Tables:
         self._store_words(texts)
 
     def _store_words(self, rows: Iterable[tuple[int, Passage, bytes]]) -> None:
-        self._database.executemany(
-            "insert into words (rowid, body, hash) values (?, ?, ?)",
-            ((row, _words_of(passage), _hash_word(content)) for row, passage, content in rows),
-        )
+        # All words before any is stored: either alone keeps the processor's caches to itself.
+        cut = [(row, _words_of(passage), _hash_word(content)) for row, passage, content in rows]
+        self._database.executemany("insert into words (rowid, body, hash) values (?, ?, ?)", cut)
 
     def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes]]:
         """What is there of the lines that these passages come from: id → row and hash."""

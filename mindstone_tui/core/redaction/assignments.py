@@ -25,7 +25,7 @@ from mindstone_tui.core.redaction.values import (
 
 __all__ = ["WORDS", "assigned"]
 
-WORDS = (b"pass", b"pw", b"secret", b"token", b"key", b"auth", b"mnemonic")
+WORDS = ("pass", "pw", "secret", "token", "key", "auth", "mnemonic")
 """What a telling name has in it; anything else about the name is read where one of these stands."""
 
 _NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
@@ -102,10 +102,10 @@ class _Place(NamedTuple):
     start: int
 
 
-def assigned(scan: Scan, word: bytes) -> Iterator[tuple[str, int, int]]:
+def assigned(scan: Scan, word: str) -> Iterator[tuple[str, int, int]]:
     """Every secret assigned to a name in which this word stands."""
     text, size, after = scan.text, len(word), 0
-    ends = _NO_NAME if word in (b"pass", b"pw") else _NO_NAME_OR_LETTER
+    ends = _NO_NAME if word in ("pass", "pw") else _NO_NAME_OR_LETTER
     for place in scan.places(word):
         if place < after or text[place + size : place + size + 1] in ends:
             continue

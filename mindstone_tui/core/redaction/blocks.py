@@ -46,8 +46,8 @@ _PUTTY = pattern_of(
 def private_keys(scan: Scan) -> Iterator[tuple[str, int, int]]:
     """Every private key in a text, from its first line to its last that is there."""
     after = 0
-    for place in scan.places(b"key"):
-        if not scan.low.startswith((b"private ", b" static "), place - 8):
+    for place in scan.places("key"):
+        if not scan.low.startswith(("private ", " static "), place - 8):
             continue
         if span := _around(scan.text, place, after):
             after = span[1]
@@ -56,7 +56,7 @@ def private_keys(scan: Scan) -> Iterator[tuple[str, int, int]]:
 
 def putty_keys(scan: Scan) -> Iterator[tuple[str, int, int]]:
     """The private lines of a key in PuTTY's format."""
-    for place in scan.places(b"private-lines:"):
+    for place in scan.places("private-lines:"):
         if match := _PUTTY.match(scan.text, place):
             yield "putty-key", match.start(1), match.start(1) + len(match[1].rstrip())
 

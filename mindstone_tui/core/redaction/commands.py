@@ -46,9 +46,9 @@ _OPTIONS = (
 _SECURED = pattern_of(
     r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
 )
-_CANDIDATE = pattern_of(rb" -(?:[puawb]|-(?:user|proxy-user|auth))")
+_CANDIDATE = pattern_of(r" -(?:[puawb]|-(?:user|proxy-user|auth))")
 _BY_LETTER = {
-    ord(letter): [(program, option) for letters, program, option in _OPTIONS if letter in letters]
+    letter: [(program, option) for letters, program, option in _OPTIONS if letter in letters]
     for letter in "puawb-"
 }
 
@@ -66,7 +66,7 @@ def _after_option(scan: Scan, place: int) -> tuple[int, int] | None:
         match = option.match(text, place)
         if match and program.search(_command(text, place)) and _is_password(match["value"]):
             return match.span("value")
-    if scan.low.startswith(b"asplaintext", place + 2):
+    if scan.low.startswith("asplaintext", place + 2):
         secured = _SECURED.search(text, max(place - 120, 0), place)
         if secured and looks_chosen(secured["value"], 5):
             return secured.span("value")

@@ -59,9 +59,9 @@ _WEBHOOK = pattern_of(
 
 def addresses(scan: Scan) -> Matches:
     """Passwords in addresses, whether "@" and "/" stand in them or not."""
-    if b"@" not in scan.low:
+    if "@" not in scan.low:
         return
-    for place in scan.places(b"://"):
+    for place in scan.places("://"):
         match = _URL.match(scan.text, place)
         if match and _is_address_password(match["user"], match["value"]):
             yield "url-password", *match.span("value")
@@ -83,7 +83,7 @@ def _is_address_password(user: str, password: str) -> bool:
 
 def webhooks(scan: Scan) -> Matches:
     """Addresses to which whoever knows them may write."""
-    for place in scan.places(b"hook"):
+    for place in scan.places("hook"):
         match = _WEBHOOK.match(scan.text, place)
         if match and not is_example(match.group()):
             group = match.lastgroup or ""
@@ -109,8 +109,8 @@ _USER_AND_PASSWORD = pattern_of(
 
 def headers(scan: Scan) -> Matches:
     """What an Authorization header carries, whatever its scheme, or is made of."""
-    for place in scan.places(b"auth"):
-        if not scan.low.startswith(b"orization", place + 4):
+    for place in scan.places("auth"):
+        if not scan.low.startswith("orization", place + 4):
             match = _USER_AND_PASSWORD.match(scan.text, place)
             if match and looks_chosen(match["value"], 8):
                 yield "authorization", *match.span("value")
@@ -150,13 +150,13 @@ _BEFORE_LOGIN = 120
 def logins(scan: Scan) -> Matches:
     """Passwords in a file of logins, and those that are piped to where they are changed."""
     text, low = scan.text, scan.low
-    for place in scan.places(b"pass"):
+    for place in scan.places("pass"):
         first = max(place - _BEFORE_LOGIN, 0)
-        if low.startswith(b"word", place + 4) and text[place - 1 : place].isspace():
+        if low.startswith("word", place + 4) and text[place - 1 : place].isspace():
             match = _NETRC_VALUE.match(text, place)
             if match and looks_chosen(match["value"]) and _NETRC.match(text, first, place):
                 yield "netrc-password", *match.span("value")
-        elif low.startswith(b"chpasswd", place - 2):
+        elif low.startswith("chpasswd", place - 2):
             match = _CHANGED.match(text, text.rfind("\n", first, place) + 1 or first, place)
             if match and looks_chosen(match["value"]):
                 yield "command-password", *match.span("value")
@@ -164,7 +164,7 @@ def logins(scan: Scan) -> Matches:
 
 def sql_logins(scan: Scan) -> Matches:
     """Passwords of database users."""
-    for place in scan.places(b"identified by"):
+    for place in scan.places("identified by"):
         match = _SQL.match(scan.text, place)
         if match and looks_chosen(match["value"], 5):
             yield "secret", *match.span("value")
@@ -232,6 +232,8 @@ def beside_runs(scan: Scan) -> Matches:
         if run < after:
             continue
         before = text[max(run - _REACH, 0) : run]
+        if not before:
+            continue
         head = before.rstrip(_TOKEN_SIGNS)
         start = run - len(before) + len(head)
         if run - start > _LONGEST_HEAD or head[-1:] not in _SIGNS or text[start] == "/":

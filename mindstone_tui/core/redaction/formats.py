@@ -13,6 +13,7 @@ from functools import cache, cached_property
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.values import STRANGE, is_example, strangeness
 
@@ -64,7 +65,7 @@ _JOINTS = ".$:~!"
 _LEAST_INNER = 35
 """An anchor inside a run without joints makes a token of at least so many characters."""
 _TOKEN_SIGNS = _JOINTS + "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/"
-_GLUE = r"(?:\\[nrt]|\\u00[0-9a-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,8}m)"
+_GLUE = pattern_of(r"\\[nrt]|\\u00[0-9a-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,8}m")
 """Escaped line ends, percent codes and colours are no part of the word after them."""
 _ESCAPES = "\\%[;"
 _APART = ("", "\n", " ", "\t", "\r", "/", ":", "=")
@@ -75,16 +76,12 @@ class Formats:
 
     def __init__(self, rules: Iterable[SecretFormat]) -> None:
         self._by_anchor = [(anchor, rule) for rule in rules for anchor in rule.anchors]
-        self._beginning = _any_of(anchor for anchor, rule in self._by_anchor if not rule.lead)
+        self._beginning = sorted((a for a, rule in self._by_anchor if not rule.lead), key=len)
         self._announced: dict[str, list[tuple[str, SecretFormat]]] = {}
 
     @cached_property
     def _first(self) -> re.Pattern[str]:
-        return re.compile(f"(?<![A-Za-z0-9])(?:{self._beginning})")
-
-    @cached_property
-    def _glued(self) -> re.Pattern[str]:
-        return re.compile(f"{_GLUE}({self._beginning})")
+        return re.compile(f"(?<![A-Za-z0-9])(?:{_any_of(self._beginning)})")
 
     @cached_property
     def _inner(self) -> re.Pattern[str]:
@@ -116,8 +113,12 @@ class Formats:
     def _match_glued(self, text: str, first: int) -> tuple[str, int, int] | None:
         """The format right after an escape that ends in this run."""
         start = text.rfind("\x1b", max(first - 9, 0), first)
-        glued = self._glued.match(text, first - 1 if start < 0 else start)
-        return self._match(text, glued.start(1), glued[1]) if glued else None
+        glue = _GLUE.match(text, first - 1 if start < 0 else start)
+        if glue is None:
+            return None
+        place = glue.end()
+        anchor = next((each for each in self._beginning if text.startswith(each, place)), "")
+        return self._match(text, place, anchor) if anchor else None
 
     def _match(self, text: str, place: int, shortest: str) -> tuple[str, int, int] | None:
         for anchor, rule in self._announced_by(shortest):

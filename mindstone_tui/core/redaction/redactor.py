@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.assignments import WORDS, assigned
 from mindstone_tui.core.redaction.blocks import private_keys, putty_keys
 from mindstone_tui.core.redaction.commands import command_passwords
@@ -24,7 +22,7 @@ from mindstone_tui.core.redaction.contexts import (
 from mindstone_tui.core.redaction.findings import PLACEHOLDER, Finding, Redacted, fingerprint
 from mindstone_tui.core.redaction.formats import Formats
 from mindstone_tui.core.redaction.known import KnownValues
-from mindstone_tui.core.redaction.scan import LEAST_RUN, Scan
+from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.vendors import FORMATS
 
 __all__ = ["Redactor", "Span", "blacked_out"]
@@ -40,26 +38,21 @@ _OWN_KINDS = frozenset(
         *("private-key", "putty-key", "secret", "slack-webhook", "url-password", "webhook"),
     )
 )
-_NETS: tuple[tuple[bytes, Callable[[Scan], Matches]], ...] = (
-    (b"key", private_keys),
-    (b"private-lines:", putty_keys),
-    (b"://", addresses),
-    (b"://", webhooks),
-    (b"auth", headers),
-    (b"pass", logins),
-    (b"identified by", sql_logins),
-    (b"$", hashes),
-    (b" -", command_passwords),
+_NETS: tuple[tuple[str, Callable[[Scan], Matches]], ...] = (
+    ("key", private_keys),
+    ("private-lines:", putty_keys),
+    ("://", addresses),
+    ("://", webhooks),
+    ("auth", headers),
+    ("pass", logins),
+    ("identified by", sql_logins),
+    ("$", hashes),
+    (" -", command_passwords),
     *((word, partial(assigned, word=word)) for word in WORDS),
 )
 """What finds secrets, and the literal without which it finds none; the surest first."""
 
 _LITERALS = tuple(dict.fromkeys(literal for literal, _ in _NETS))
-_SHORT = 300
-_SUSPICIOUS = pattern_of(
-    b"[a-z0-9_+/-]{%d}|%s" % (LEAST_RUN, b"|".join(re.escape(literal) for literal in _LITERALS))
-)
-"""For a short text one pattern is cheaper than many searches."""
 _MOST_PASSES = 6
 
 
@@ -73,7 +66,8 @@ class Redactor:
 
     def redact(self, text: str) -> Redacted:
         """The text without its secrets."""
-        return blacked_out(text, self.secrets(text))
+        spans = self.secrets(text)
+        return blacked_out(text, spans) if spans else Redacted(text, ())
 
     def secrets(self, text: str) -> list[Span]:
         """Where the secrets of a text stand, in order and apart from one another."""
@@ -90,13 +84,12 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """What to black out, in order, overlaps joined under the surest kind."""
-        raw = [
-            (start, end, rank, kind)
-            for rank, (kind, start, end) in enumerate(self._matches(text))
-            if end > start
-        ]
-        if not raw:
+        found = self._matches(text)
+        if not found:
             return []
+        raw = [
+            (start, end, rank, kind) for rank, (kind, start, end) in enumerate(found) if end > start
+        ]
         marked = _Stretches(
             mark.span() for mark in PLACEHOLDER.finditer(text) if mark.group(1) in self._kinds
         )
@@ -115,20 +108,21 @@ class Redactor:
                 joined.append((start, end, rank, kind))
         return [(start, end, kind) for start, end, _, kind in joined]
 
-    def _matches(self, text: str) -> Iterator[tuple[str, int, int]]:
+    def _matches(self, text: str) -> list[tuple[str, int, int]]:
         """Every (kind, start, end), surest kinds first."""
         scan = Scan(text)
-        yield from self.known.matches(scan)
-        if len(text) < _SHORT and not _SUSPICIOUS.search(scan.low):
-            return
+        found = [*self.known.matches(scan)] if self.known.spellings else []
         if scan.runs:
-            yield from _VENDORS.matches(scan)
-        present = {literal for literal in _LITERALS if literal in scan.low}
-        for literal, net in _NETS:
-            if literal in present:
-                yield from net(scan)
+            found += _VENDORS.matches(scan)
+        low = scan.low
+        present = [literal for literal in _LITERALS if literal in low]
+        if present:
+            for literal, net in _NETS:
+                if literal in present:
+                    found += net(scan)
         if scan.runs:
-            yield from beside_runs(scan)
+            found += beside_runs(scan)
+        return found
 
 
 def blacked_out(text: str, spans: Iterable[Span]) -> Redacted:

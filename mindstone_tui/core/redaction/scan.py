@@ -8,8 +8,6 @@ alone.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 __all__ = ["LEAST_RUN", "Scan"]
 
 LEAST_RUN = 20
@@ -24,15 +22,17 @@ _LONG, _GAP = b"x" * LEAST_RUN, b" "
 
 
 class Scan:
-    """A text beside its bytes."""
+    """A text, and what one look over all of it shows."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._octets = text.encode("latin-1", "replace")
-        self.low = self._octets.lower()
-        self._places: dict[bytes, list[int]] = {}
+        octets = text.encode("latin-1", "replace")
+        self.low = octets.lower().decode("latin-1")
+        """The text in lower case, each sign in its place; "?" for those beyond Latin."""
+        self.runs = _runs(octets) if len(octets) >= LEAST_RUN else []
+        self._places: dict[str, list[int]] = {}
 
-    def places(self, literal: bytes) -> list[int]:
+    def places(self, literal: str) -> list[int]:
         """Where a literal, given in lower case, stands in any case."""
         if literal not in self._places:
             self._places[literal] = places = []
@@ -43,29 +43,30 @@ class Scan:
                 place = find(literal, place + 1)
         return self._places[literal]
 
-    @cached_property
-    def runs(self) -> list[tuple[int, int]]:
-        """Every longest stretch of letters, digits and "_-+/" that could hold a token.
-
-        Names and paths are left out: without a digit, a token has many capitals and a joint.
-        """
-        octets, found = self._octets, []
-        find = octets.translate(_SHADE).find
-        start = find(_LONG)
-        while start >= 0:
-            end = find(_GAP, start + LEAST_RUN)
-            if end < 0:
-                end = len(octets)
-            run = octets[start:end]
-            telling = run.translate(None, _SNAKE)
-            if telling and (
-                not telling.isalpha()
-                or (len(telling) >= _MANY_CAPITALS and run.translate(None, _CAMEL))
-            ):
-                found.append((start, end))
-            start = find(_LONG, end)
-        return found
-
-    @cached_property
+    @property
     def longest_run(self) -> int:
+        """The length of the longest of the runs; 0 where there is none."""
         return max((end - start for start, end in self.runs), default=0)
+
+
+def _runs(octets: bytes) -> list[tuple[int, int]]:
+    """Every longest stretch of letters, digits and "_-+/" that could hold a token.
+
+    Names and paths are left out: without a digit, a token has many capitals and a joint.
+    """
+    found = []
+    find = octets.translate(_SHADE).find
+    start = find(_LONG)
+    while start >= 0:
+        end = find(_GAP, start + LEAST_RUN)
+        if end < 0:
+            end = len(octets)
+        run = octets[start:end]
+        telling = run.translate(None, _SNAKE)
+        if telling and (
+            not telling.isalpha()
+            or (len(telling) >= _MANY_CAPITALS and run.translate(None, _CAMEL))
+        ):
+            found.append((start, end))
+        start = find(_LONG, end)
+    return found

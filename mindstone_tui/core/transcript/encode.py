@@ -6,6 +6,7 @@ is not there: long texts as they are, and texts with NULs or lone surrogates as 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -52,7 +53,10 @@ def prepare(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) 
 
 
 def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) -> Body:
-    fields = _with_visible_keys(msgspec.to_builtins(entry))
+    fields = msgspec.to_builtins(entry)
+    if _may_stay(fields, clean):
+        return _spill(point(entry) if point is not None else entry, {}, keep)
+    fields = _with_visible_keys(fields)
     changed = False
     altered: dict[str, Blob] = {}
     for path, text in list(_texts(fields)):
@@ -66,6 +70,23 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = 
     if changed:
         entry = msgspec.convert(fields, type(entry))
     return _spill(point(entry) if point is not None else entry, altered, keep)
+
+
+def _may_stay(fields: dict[str, Any], clean: Clean) -> bool:
+    """Whether every text of an entry, and every key of its tables, is written as it is."""
+    rest = [value for key, value in fields.items() if key != "kind"]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            if visible(clean(value)) != value:
+                return False
+        elif isinstance(value, dict):
+            if any(visible(key) != key for key in value if isinstance(key, str)):
+                return False
+            rest += value.values()
+        elif isinstance(value, list | tuple):
+            rest += value
+    return True
 
 
 def _with_visible_keys(value: Any) -> Any:
@@ -189,11 +210,12 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def next_id(moment: datetime, last: str, entropy: Entropy = os.urandom) -> str:
-    """A ULID for this moment that sorts after `last`, even if the clock was set back."""
+def next_ids(moment: datetime, last: str, entropy: Entropy = os.urandom) -> Iterator[str]:
+    """ULIDs for one moment, each after the other, and all after `last`; the clock may go back."""
     # A clock that was never set may say 1969, and there is no id for the time before 1970.
     fresh = (max(int(moment.timestamp() * 1000), 0) << 80) | int.from_bytes(entropy(10))
-    return encode_ulid(max(fresh, decode_ulid(last) + 1) if last else fresh)
+    first = max(fresh, decode_ulid(last) + 1) if last else fresh
+    return map(encode_ulid, itertools.count(first))
 
 
 def encode_ulid(value: int) -> str:

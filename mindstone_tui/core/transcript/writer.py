@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ from mindstone_tui.core.transcript.encode import (
     Clean,
     Clock,
     Entropy,
-    next_id,
+    next_ids,
     prepare,
     timestamp,
     utc_now,
@@ -355,8 +356,10 @@ class Transcript:
         tails = [self._ledger.tail]
         lines: list[Line] = []
         first = tails[0].seq + 1 if len(batch) > 1 else None
-        for pending in batch:
-            raw, tail = self._seal(pending, tails[-1], first)
+        moment = self._clock()
+        ids = next_ids(moment, tails[0].id, self._entropy)
+        for pending, name in zip(batch, ids, strict=False):
+            raw, tail = self._seal(pending, tails[-1], first, name, moment)
             lines.append(self._read_back(raw, pending))
             tails.append(tail)
         self._attempt = lines
@@ -379,18 +382,18 @@ class Transcript:
             return msgspec.structs.replace(line, entry=pending.draft.entry)
         return line
 
-    def _seal(self, pending: _Pending, before: Tail, batch: int | None) -> tuple[bytes, Tail]:
+    def _seal(
+        self, pending: _Pending, before: Tail, batch: int | None, name: str, moment: datetime
+    ) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
         body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
         turn = before.turn if draft.turn is None else draft.turn
-        moment = self._clock()
-        id_ = next_id(moment, before.id, self._entropy)
         session = str(self.places.key)
         raw, digest = seal(
             body.fields,
             seq=before.seq + 1,
-            id=id_,
+            id=name,
             session=session,
             ts=draft.ts or timestamp(moment),
             turn=turn,
@@ -401,7 +404,7 @@ class Transcript:
             extra=body.extra if batch is None else b'%b,"batch":%d' % (body.extra, batch),
         )
         size = before.size + len(raw)
-        return raw, Tail(size, before.size, before.seq + 1, digest, id_, turn, session)
+        return raw, Tail(size, before.size, before.seq + 1, digest, name, turn, session)
 
 
 def _not_kept(error: HistoryAway) -> EntryNotSaved:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
-from mindstone_tui.core.interchange.write_entries import Assembler, Hashes, Seen, WriteStep
+from mindstone_tui.core.interchange.steps import Assembler, WriteStep
+from mindstone_tui.core.interchange.write_entries import Hashes, Seen
 
 _CALLS = st.lists(st.sampled_from("abcde"), max_size=3)
 _RECORDS = st.lists(

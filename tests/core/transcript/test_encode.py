@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mindstone_tui.core.entries.store import Imported, ProjectTrusted
 from mindstone_tui.core.entries.window import AlertRaised, ToolsChanged, VelocitySpiked, WindowState
 from mindstone_tui.core.errors import TranscriptError
 from mindstone_tui.core.transcript import verify
-from mindstone_tui.core.transcript.encode import next_id, prepare, written_at
+from mindstone_tui.core.transcript.encode import next_ids, prepare, written_at
 from tests.builders import transcript_in
 
 
@@ -96,8 +97,8 @@ def test_any_text_survives_or_is_kept_as_it_came(text: str) -> None:
 
 @pytest.mark.parametrize("year", [1, 1960, 2026, 2399, 9999])
 def test_every_year_has_an_id_that_tells_a_date(year: int) -> None:
-    first = next_id(datetime(year, 6, 1, tzinfo=UTC), "")
-    second = next_id(datetime(1960, 1, 1, tzinfo=UTC), first)
+    first, later = islice(next_ids(datetime(year, 6, 1, tzinfo=UTC), ""), 2)
+    second = next(next_ids(datetime(1960, 1, 1, tzinfo=UTC), later))
     assert first < second
     assert written_at(first)[:4] == str(max(year, 1970))
     assert written_at("Z" * 26).startswith("9999")

@@ -39,7 +39,16 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import (
+    count,
+    decode_object,
+    lines,
+    mapping,
+    moment,
+    open_file,
+    sequence,
+    text,
+)
 from mindstone_tui.core.patterns import pattern_of
 
 _LEFT_OUT = Aside(what="command of the program")
@@ -159,6 +168,49 @@ def _read(path: Path) -> Iterator[Record]:
     yield from commands.close()
 
 
+class _Block(msgspec.Struct):
+    """As much of a block as tells whether a person said it."""
+
+    type: Any = None
+    content_type: Any = None
+    text: Any = None
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_Block] | None = None
+
+
+class _Linked(msgspec.Struct):
+    """As much of a record as tells what it follows; most of a line is what tools gave."""
+
+    type: Any = None
+    uuid: Any = msgspec.UNSET
+    sessionId: Any = msgspec.UNSET
+    parentUuid: Any = None
+    logicalParentUuid: Any = None
+    timestamp: Any = None
+    agentId: Any = None
+    cwd: Any = None
+    gitBranch: Any = None
+    isSidechain: Any = None
+    isMeta: Any = None
+    isCompactSummary: Any = None
+    message: _Message | None = None
+
+
+def _linked(path: Path) -> Iterator[dict[str, Any]]:
+    """What a first reading wants of each record; damaged ones are left out."""
+    decoder = msgspec.json.Decoder(_Linked)
+    with open_file(path) as stream:
+        for _, raw in lines(stream):
+            try:
+                yield msgspec.to_builtins(decoder.decode(raw)) if isinstance(raw, bytes) else {}
+            except (ValueError, RecursionError):
+                # Not as expected, or not JSON to this decoder: the patient one decides.
+                found = decode_object(raw)
+                yield found if isinstance(found, dict) else {}
+
+
 class _Links:
     """What a first reading tells: whose file it is, and which record follows which."""
 
@@ -167,10 +219,7 @@ class _Links:
         self.is_side_chain = True
         self.branches = Branches()
         agent = ""
-        for found in records_of(path):
-            if isinstance(found, Broken):
-                continue
-            _, fields = found
+        for fields in _linked(path):
             if not ("sessionId" in fields and "uuid" in fields):
                 continue
             if not self.session:
