@@ -167,7 +167,10 @@ for _name in _LATIN:
 
 _ENGLISH_WORDS: Final = frozenset(word for word, names in _TELLING.items() if ENGLISH in names)
 _OTHER_WORDS: Final = frozenset(word for word, names in _TELLING.items() if names != (ENGLISH,))
-_LETTERS_ALONE: Final = pattern_of("[a-z]+")
+_ENGLISH_ALONE: Final = (" the ", " and ", " this ", " that ", " with ", " you ", " are ", " not ")
+"""Words that no other language has which is written without accents."""
+_LETTERS_ALONE: Final = bytes(sign if 97 <= sign <= 122 else 32 for sign in range(256))
+"""Makes blanks of everything but small letters."""
 
 _LETTERS: Final = MappingProxyType(
     {
@@ -212,6 +215,7 @@ _ENDS: Final = pattern_of(
 )
 """How long words end in these languages and not in English."""
 _ANY_END: Final = tuple(end for ends in _ENDINGS.values() for end in ends.split("|"))
+_LAST_TWO: Final = frozenset(end[-2:] for end in _ANY_END)
 _SCRIPTS: Final = pattern_of(
     "(?P<kana>[\u3041-\u30ff\uff66-\uff9d])|(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff])|(?P<ko>[\uac00-\ud7af\u1100-\u11ff])|(?P<ru>[\u0400-\u052f])"
@@ -246,7 +250,9 @@ def is_english(text: str) -> bool:
 
     Hundreds of passages are asked this for each question, so most are told by one word.
     """
-    return (text.isascii() and " the " in text) or language_of(text) == ENGLISH
+    if text.isascii() and any(word in text for word in _ENGLISH_ALONE):
+        return True
+    return language_of(text) == ENGLISH
 
 
 def small_words_of(text: str) -> frozenset[str]:
@@ -278,12 +284,15 @@ def _is_plainly_english(text: str) -> bool:
 
     Without any small word of English, as in code, a word's end may still be such a hint.
     """
-    words = _LETTERS_ALONE.findall(text)
+    words = text.encode("latin-1", "replace").translate(_LETTERS_ALONE).decode().split()
     if not _OTHER_WORDS.isdisjoint(words):
         return False
-    if not _ENGLISH_WORDS.isdisjoint(text.split()):
-        return True
-    return not any(word.endswith(_ANY_END) for word in words)
+    return not _ENGLISH_WORDS.isdisjoint(text.split()) or not any(map(_may_end, set(words)))
+
+
+def _may_end(word: str) -> bool:
+    """Whether a word ends as some in other languages do."""
+    return word[-2:] in _LAST_TWO and word.endswith(_ANY_END)
 
 
 def _by_words(text: str, *, plain: bool) -> str:
@@ -302,7 +311,7 @@ def _by_words(text: str, *, plain: bool) -> str:
     if english and not scores and plain:
         return ENGLISH
     for word in words:
-        if word.endswith(_ANY_END) and (ends := _ENDS.fullmatch(word)) and ends.lastgroup:
+        if _may_end(word) and (ends := _ENDS.fullmatch(word)) and ends.lastgroup:
             scores[ends.lastgroup] += 1
     if not plain:
         for name, hint in _HINTS:
