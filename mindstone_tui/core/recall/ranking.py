@@ -189,6 +189,10 @@ class _Message(msgspec.Struct):
     asks: bool = False
 
 
+_Weighed = tuple[float, Passage, tuple[float, ...]]
+"""A score, what it was given to, and its parts in the order of `_PARTS`."""
+
+
 def rank(
     question: Question,
     candidates: Sequence[Candidate],
@@ -200,25 +204,49 @@ def rank(
     """The best hits, one a message, best first."""
     around = _Surroundings(question, candidates, pinned_turns, weights)
     strongest = sorted(candidates, key=lambda item: -around.rough(item))
-    best: dict[str, tuple[float, Passage, Sequence[float]]] = {}
+    weighed: list[_Weighed] = []
     for item in strongest[: max(2 * count, LOOKED_AT)]:
         parts = (
             *_signals(item, weights),
             *around.gains(item),
             *_cues(question, item.passage, weights),
         )
-        score = sum(parts)
-        known = best.get(item.passage.entry)
-        if known is None or score > known[0]:
-            best[item.passage.entry] = score, item.passage, parts
-    chosen = sorted(best.values(), key=lambda each: (-each[0], -each[1].seq))[:count]
+        weighed.append((sum(parts), item.passage, parts))
+    if not question.of_record:
+        weighed = _with_rules(weighed, count, weights.rule)
+    chosen = sorted(_best_pieces(weighed), key=lambda each: (-each[0], -each[1].seq))[:count]
     hits = [_hit(passage, parts) for _, passage, parts in chosen]
     hits.sort(key=lambda hit: (-hit.score, -hit.passage.seq))
     return arrange(hits[:ARRANGED]) + hits[ARRANGED:]
 
 
+def _with_rules(weighed: Sequence[_Weighed], count: int, gain: float) -> list[_Weighed]:
+    """Add what a lasting rule gains, where that could bring a message among the best.
+
+    The closer look at a text takes a millisecond: one that cannot get there is spared it.
+    """
+    reached = sorted((score for score, _, _ in _best_pieces(weighed)), reverse=True)
+    least = reached[count - 1] if len(reached) >= count else -math.inf
+    return [
+        (score + gain, passage, (*parts, gain))
+        if passage.role == "user" and score + gain >= least and _is_rule(passage.text)
+        else (score, passage, parts)
+        for score, passage, parts in weighed
+    ]
+
+
+def _best_pieces(weighed: Iterable[_Weighed]) -> Collection[_Weighed]:
+    """The best piece of each message."""
+    best: dict[str, _Weighed] = {}
+    for each in weighed:
+        known = best.get(each[1].entry)
+        if known is None or each[0] > known[0]:
+            best[each[1].entry] = each
+    return best.values()
+
+
 def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
-    named = zip(_PARTS, parts, strict=True)
+    named = zip(_PARTS, parts, strict=False)  # the last one only a rule has
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
     return Hit(passage=passage, score=score, parts=kept, text=passage.text)
@@ -413,19 +441,15 @@ def _is_dated(question: Question, ts: str) -> bool:
     )
 
 
-def _cues(
-    question: Question, passage: Passage, weights: Weights
-) -> tuple[float, float, float, float]:
+def _cues(question: Question, passage: Passage, weights: Weights) -> tuple[float, float, float]:
     """By what a passage says; each of these reads its text."""
     text = passage.text
     questions = only_asks(text)
     asks = questions and len(text) <= SHORT_QUESTION
-    rules = passage.role == "user" and not question.of_record and _is_rule(text)
     return (
         weights.asks if asks else 0.0,
         weights.time if question.wants_time and tells_time(text) else 0.0,
         weights.correction if not questions and is_correction(text) else 0.0,
-        weights.rule if rules else 0.0,
     )
 
 
