@@ -27,6 +27,7 @@ from mindstone_tui.core.recall.corrections import (
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, only_asks, tells_time
 from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.text_cache import remembers
 from mindstone_tui.core.words import query_terms, words_of
 
@@ -100,6 +101,8 @@ LOOKED_AT: Final = 60
 ARRANGED: Final = 12
 """How many of the first hits are compared with each other."""
 NEAR_DUPLICATE: Final = 0.85
+_READ_FOR_RULES: Final = 6_000
+"""Characters of a message in which rules are looked for; a longer one is a paste."""
 AS_STRONG: Final = 0.6
 """A newer statement replaces an older one only if it answers the question nearly as well."""
 
@@ -134,7 +137,7 @@ _SOUNDS_LASTING: Final = (
     "important",
     "do_not_evict",
 )
-"""One look that spares most messages the closer one for a standing instruction."""
+"""One look that spares most sentences the closer one for a standing instruction."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -455,10 +458,15 @@ def _cues(question: Question, passage: Passage, weights: Weights) -> tuple[float
 
 @remembers(4_096)  # The closer look takes milliseconds, and history does not change.
 def _is_rule(text: str) -> bool:
-    lowered = text.lower()
-    if not any(words in lowered for words in _SOUNDS_LASTING):
+    if not _sounds_lasting(text):
         return False
-    return recognise_standing_instruction(text) is not None
+    sentences = (part for part in parts_of(text[:_READ_FOR_RULES]) if _sounds_lasting(part))
+    return any(recognise_standing_instruction(part) is not None for part in sentences)
+
+
+def _sounds_lasting(text: str) -> bool:
+    lowered = f" {text.lower()} "
+    return any(words in lowered for words in _SOUNDS_LASTING)
 
 
 def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
