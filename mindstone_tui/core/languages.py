@@ -211,6 +211,7 @@ _ENDS: Final = pattern_of(
     "|".join(rf"(?P<{name}>\w{{3,}}(?:{ends}))" for name, ends in _ENDINGS.items())
 )
 """How long words end in these languages and not in English."""
+_ANY_END: Final = tuple(end for ends in _ENDINGS.values() for end in ends.split("|"))
 _SCRIPTS: Final = pattern_of(
     "(?P<kana>[\u3041-\u30ff\uff66-\uff9d])|(?P<han>[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff])|(?P<ko>[\uac00-\ud7af\u1100-\u11ff])|(?P<ru>[\u0400-\u052f])"
@@ -218,6 +219,11 @@ _SCRIPTS: Final = pattern_of(
     "\ufe70-\ufefc])|(?P<he>[\u0590-\u05ff])|(?P<th>[\u0e00-\u0e7f])|(?P<hi>[\u0900-\u097f])"
     "|(?P<und>[\u0530-\u058f\u0980-\u0dff\u0e80-\u10ff\u1200-\u139f\u1780-\u17ff\u1800-\u18af])"
 )
+_BEYOND_ENGLISH: Final = pattern_of(
+    "[^\x00-\x7f\xa0\xa2-\xa9\xab-\xb9\xbb-\xbe\xd7\xf7\u2000-\u206f\u20a0-\u20bf\u2100-\u2bff"
+    "\ufe0f\U0001f000-\U0001faff]"
+)
+"""A letter that no English word has: not a dash, a quotation mark, an arrow or a face."""
 _DENSE: Final = frozenset({"kana", "han", "ko"})
 _UKRAINIAN: Final = pattern_of("[іїєґІЇЄҐ]")
 _PERSIAN: Final = pattern_of("[پچژگ]")
@@ -229,14 +235,18 @@ _MOSTLY_KANA: Final = 0.1
 def language_of(text: str) -> str:
     """The language as a code such as `de`; English where nothing tells otherwise."""
     read = text[:_READ]
-    if not read.isascii() and (script := _by_script(read)):
+    plain = read.isascii() or not _BEYOND_ENGLISH.search(read)
+    if not plain and (script := _by_script(read)):
         return script
-    return _by_words(read.lower())
+    return _by_words(read.lower(), plain=plain)
 
 
 def is_english(text: str) -> bool:
-    """Whether the model for English may be trusted with a text: code and numbers are, too."""
-    return language_of(text) == ENGLISH
+    """Whether the model for English may be trusted with a text: code and numbers are, too.
+
+    Hundreds of passages are asked this for each question, so most are told by one word.
+    """
+    return (text.isascii() and " the " in text) or language_of(text) == ENGLISH
 
 
 def small_words_of(text: str) -> frozenset[str]:
@@ -264,17 +274,24 @@ def _by_script(text: str) -> str:
 
 
 def _is_plainly_english(text: str) -> bool:
-    """Whether a text has small words of English and of no other language, at a first look."""
-    return (
-        text.isascii()
-        and not _ENGLISH_WORDS.isdisjoint(text.split())
-        and _OTHER_WORDS.isdisjoint(_LETTERS_ALONE.findall(text))
-    )
+    """Whether nothing in a text without other letters hints at another language, at a first look.
+
+    Without any small word of English, as in code, a word's end may still be such a hint.
+    """
+    words = _LETTERS_ALONE.findall(text)
+    if not _OTHER_WORDS.isdisjoint(words):
+        return False
+    if not _ENGLISH_WORDS.isdisjoint(text.split()):
+        return True
+    return not any(word.endswith(_ANY_END) for word in words)
 
 
-def _by_words(text: str) -> str:
-    """The language written in Latin letters whose small words and letters a text has most of."""
-    if _is_plainly_english(text):
+def _by_words(text: str, *, plain: bool) -> str:
+    """The language written in Latin letters whose small words and letters a text has most of.
+
+    A `plain` text has no letters but those of English.
+    """
+    if plain and _is_plainly_english(text):
         return ENGLISH
     words = _WORD.findall(text)
     scores: Counter[str] = Counter()
@@ -282,12 +299,12 @@ def _by_words(text: str) -> str:
         for name in _TELLING.get(word, ()):
             scores[name] += 2
     english = scores.pop(ENGLISH, 0)
-    if english and not scores and text.isascii():
+    if english and not scores and plain:
         return ENGLISH
     for word in words:
-        if (ends := _ENDS.fullmatch(word)) and ends.lastgroup:
+        if word.endswith(_ANY_END) and (ends := _ENDS.fullmatch(word)) and ends.lastgroup:
             scores[ends.lastgroup] += 1
-    if not text.isascii():
+    if not plain:
         for name, hint in _HINTS:
             scores[name] += 2 * len(hint.findall(text))
         if scores["de"]:

@@ -165,19 +165,22 @@ def _without_numbers(text: str) -> str:
 
 def query_terms(text: str) -> list[str]:
     """The distinct words worth looking for; stopwords only if there is nothing else."""
-    distinct = list(dict.fromkeys(words_of(text)))
-    common = STOPWORDS | _small_words(language_of(text))
+    distinct = list(dict.fromkeys(indexed(text).split()))
+    common = _small_words(language_of(text))
     telling = [word for word in distinct if word not in common] or distinct
+    if text.isascii():
+        return telling
     pairs = {half for word in telling if _DENSE.match(word) for half in _halves(word)}
     return [word for word in telling if word not in pairs]
 
 
 @cache
 def _small_words(language: str) -> frozenset[str]:
-    """The small words of a language as they are indexed; English has `STOPWORDS`."""
+    """The small words of English and of another language, as they are indexed."""
     if language == ENGLISH:
-        return frozenset()
-    return frozenset(each for word in SMALL_WORDS.get(language, ()) for each in words_of(word))
+        return STOPWORDS
+    words = SMALL_WORDS.get(language, ())
+    return STOPWORDS.union(each for word in words for each in words_of(word))
 
 
 def _halves(word: str) -> list[str]:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.store import TOKENIZER
 from mindstone_tui.core.words import (
-    _ascii_words,
     _words_of_chunk,
     indexed,
     query_terms,
@@ -63,7 +62,7 @@ def test_any_text_can_be_indexed_and_preparing_it_twice_changes_nothing(text: st
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
 def test_the_quick_way_for_ascii_gives_what_the_general_way_gives(chunk: str) -> None:
-    assert _ascii_words(chunk) == " ".join(_words_of_chunk(chunk))
+    assert indexed(chunk) == " ".join(_words_of_chunk(chunk))
 
 
 @given(st.lists(st.sampled_from(["getUserById", "it's", "…", "a/b.py:12", "東京都", "Café", "x"])))

@@ -7,7 +7,6 @@ candidates are looked at closely, and nothing else is read.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,13 +16,15 @@ import msgspec
 
 from mindstone_tui.core.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
-from mindstone_tui.core.recall.embedding import (
-    BYTES_A_TOKEN,
-    Encoded,
-    Floats,
-)
+from mindstone_tui.core.recall.embedding import Encoded, Floats
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
-from mindstone_tui.core.recall.lexicon import Lexicon, WordMatches, score_common
+from mindstone_tui.core.recall.lexicon import (
+    BESIDE_MEANING,
+    MOST_POSTINGS,
+    Lexicon,
+    WordMatches,
+    score_common,
+)
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, only_asks
 from mindstone_tui.core.recall.ranking import Candidate, evidence_for
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FROM_WORDS: Final = 80
+FROM_WORDS_ALONE: Final = 80
+FROM_WORDS: Final = 60
 FROM_MEANING: Final = 120
 WITH_NEIGHBOURS: Final = 40
 """How many of the strongest bring their neighbours along."""
@@ -57,7 +59,6 @@ UNRELATED: Final = 0.35
 """Closeness below which a word has nothing to do with what it was compared with."""
 FEW_TOKENS: Final = 20
 """The length from which that shows."""
-_A_FEW_BYTES: Final = FEW_TOKENS * BYTES_A_TOKEN
 DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
@@ -84,8 +85,18 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return self.since is not None or self.until is not None or bool(self.kinds)
 
 
-_Read = tuple[int, int, Passage]
-"""A row, its sitting, and the passage that stands there."""
+_ROWS: Final = (
+    "select passages.row, sitting, at, {tokens}, {columns} from passages {beside}"
+    " where passages.row in (select value from json_each(?))"
+)
+_WITHOUT_TOKENS: Final = _ROWS.format(tokens="null", columns=PASSAGE_COLUMNS, beside="")
+_WITH_TOKENS: Final = _ROWS.format(
+    tokens="signs",
+    columns=PASSAGE_COLUMNS,
+    beside="left join tokens on tokens.row = passages.row",
+)
+_Read = tuple[int, int, bytes, Passage]
+"""A row, its sitting, the signs of its tokens, and the passage that stands there."""
 
 
 class Signals(msgspec.Struct):
@@ -150,7 +161,8 @@ class _Look(msgspec.Struct, kw_only=True):
     length: float = 0.0
     """Of the passages that were read first."""
     tokens: AskedTokens | None = None
-    usual_closeness: float = 0.0
+    usual_closeness: float | None = None
+    """Of passages chosen without regard to the question, once it was measured."""
     nearness: dict[str, Floats] = {}
 
     def matched(self) -> AskedWords | None:
@@ -199,7 +211,9 @@ class Gatherer:
         passages = self.passages()
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
-        matches = self.lexicon.match(question.terms, passages)
+        compared = asked is not None and self._view is not None
+        most = BESIDE_MEANING if compared else MOST_POSTINGS
+        matches = self.lexicon.match(question.terms, passages, most)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = ordinary = 0.0
         if asked is not None and self._view is not None:
@@ -222,10 +236,15 @@ class Gatherer:
             ordinary=usual(ordinary, USUAL_OTHER, passages),
             english_only=english_only,
         )
-        found = self._read(_choose(signals, share), allowed)
+        if asked is not None and len(asked.token_vectors):
+            from mindstone_tui.core.recall.closeness import asked_tokens
+
+            look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
+        by_words = (FROM_WORDS if compared else FROM_WORDS_ALONE) // share
+        found = self._read(look, _choose(signals, by_words), allowed)
         candidates = self._weigh(look, found)
         strongest = sorted(candidates, key=evidence_for, reverse=True)[: WITH_NEIGHBOURS // share]
-        beside = self._read_beside([item.row for item in strongest], found, allowed)
+        beside = self._read_beside(look, [item.row for item in strongest], found, allowed)
         candidates += self._weigh(look, beside)
         return Gathered(
             candidates=candidates,
@@ -240,10 +259,11 @@ class Gatherer:
         signals = look.signals
         self._complete(look, found)
         near = self._closeness(look, found)
-        uses = self._uses([passage.entry for _, _, passage in found])
+        uses = self._uses([passage.entry for _, _, _, passage in found])
+        rarity, last = max(look.matches.total_rarity, 1e-9), max(look.passages, 1)
         ours = {
             row
-            for row, _, passage in found
+            for row, _, _, passage in found
             if row in signals.meaning and not (look.english_only and not is_english(passage.text))
         }
         return [
@@ -251,16 +271,17 @@ class Gatherer:
                 row=row,
                 sitting=sitting,
                 passage=passage,
-                words=signals.words.get(row, 0.0) / max(look.matches.total_rarity, 1e-9),
+                words=signals.words.get(row, 0.0) / rarity,
                 by_words=row not in ours,
                 meaning=signals.meaning[row] - look.mean if row in ours else 0.0,
                 closeness=near.get(row, 0.0) if row in ours else 0.0,
                 other=None if row in ours else signals.other.get(row),
-                injected=uses.get(passage.entry, (0, 0))[0],
-                used=uses.get(passage.entry, (0, 0))[1],
-                recency=row / max(look.passages, 1),
+                injected=injected,
+                used=used,
+                recency=row / last,
             )
-            for row, sitting, passage in found
+            for row, sitting, _, passage in found
+            for injected, used in (uses.get(passage.entry, (0, 0)),)
         ]
 
     def passages(self) -> int:
@@ -334,7 +355,7 @@ class Gatherer:
         return frozenset(row[0] for row in found)
 
     def _read_beside(
-        self, strongest: Sequence[int], known: Sequence[_Read], allowed: Filter
+        self, look: _Look, strongest: Sequence[int], known: Sequence[_Read], allowed: Filter
     ) -> list[_Read]:
         """What is not known yet of two messages on either side of the strongest."""
         found = {each[0]: each for each in known}
@@ -343,19 +364,16 @@ class Gatherer:
         for _ in range(2):
             beside = list(dict.fromkeys(row for each in edge for row in _beside(found[each])))
             missing = [row for row in beside if row not in found]
-            found |= {each[0]: each for each in self._read(missing, allowed)}
+            found |= {each[0]: each for each in self._read(look, missing, allowed)}
             edge = [row for row in beside if row in found]
         return list(found.values())[first:]
 
-    def _read(self, rows: Sequence[int], allowed: Filter) -> list[_Read]:
-        found = self._database.execute(
-            f"select row, sitting, at, {PASSAGE_COLUMNS} from passages"
-            " where row in (select value from json_each(?))",
-            (json.dumps(rows),),
-        )
+    def _read(self, look: _Look, rows: Sequence[int], allowed: Filter) -> list[_Read]:
+        statement = _WITHOUT_TOKENS if look.tokens is None else _WITH_TOKENS
+        found = self._database.execute(statement, (json.dumps(rows),))
         return [
-            (row, sitting, passage_from(columns))
-            for row, sitting, at, *columns in found
+            (row, sitting, signs or b"", passage_from(columns))
+            for row, sitting, at, signs, *columns in found
             if columns[2] not in allowed.exclude
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)
@@ -368,22 +386,22 @@ class Gatherer:
         """Fill in what only one of the lists knew."""
         signals, matches = look.signals, look.matches
         if look.asked is not None and self._view is not None:
-            missing = [row for row, _, _ in found if row not in signals.meaning]
+            missing = [row for row, _, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(look.asked.vector, missing)
         if matches.common and found:
-            if not look.length:
-                look.length = sum(len(passage.text) for _, _, passage in found) / len(found)
-            for row, _, passage in found:
-                extra = score_common(matches.common, passage.text, look.length)
+            texts = [passage.text for _, _, _, passage in found]
+            look.length = look.length or sum(map(len, texts)) / len(texts)
+            gained = score_common(matches.common, texts, look.length)
+            for (row, _, _, _), extra in zip(found, gained, strict=True):
                 signals.words[row] = signals.words.get(row, 0.0) + extra
         if look.across is not None:
-            missing = [row for row, _, _ in found if row not in signals.other]
+            missing = [row for row, _, _, _ in found if row not in signals.other]
             signals.other |= look.across.vectors.cosines(look.across.asked, missing)
             crowded = look.across.vectors.crowding(
-                len(look.across.asked), [row for row, _, _ in found if row in signals.other]
+                len(look.across.asked), [row for row, _, _, _ in found if row in signals.other]
             )
             known = CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
-            for row, _, passage in found:
+            for row, _, _, passage in found:
                 if row in signals.other:
                     nearer = crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING
                     kept = ASKS_ITSELF if only_asks(passage.text) else 1.0
@@ -392,34 +410,29 @@ class Gatherer:
 
     def _closeness(self, look: _Look, found: Sequence[_Read]) -> dict[int, float]:
         """By row, how close it comes beyond what is usual; word by word it is kept in the look."""
-        asked, passages = look.asked, look.passages
-        if asked is None or not len(asked.token_vectors):
-            return {}
-        from mindstone_tui.core.recall.closeness import asked_tokens, closeness
-
         if look.tokens is None:
-            look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
-            look.usual_closeness = self._usual_closeness(look.tokens, passages)
-        stored = self._tokens([row for row, _, _ in found])
-        measured = closeness(look.tokens, list(stored.values()))
-        words = dict(zip(stored, measured.words, strict=True))
-        look.nearness |= {passage.id: words[row] for row, _, passage in found if row in words}
-        return {
-            row: whole - look.usual_closeness - by_chance(kept)
-            for (row, kept), whole in zip(stored.items(), measured.whole.tolist(), strict=True)
-        }
-
-    def _usual_closeness(self, tokens: AskedTokens, passages: int) -> float:
+            return {}
         from mindstone_tui.core.recall.closeness import closeness
 
+        stored = [read for read in found if read[2]]
+        some = [] if look.usual_closeness is not None else self._some_tokens(look.passages)
+        measured = closeness(look.tokens, some + [signs for _, _, signs, _ in stored])
+        if look.usual_closeness is None:
+            mean = float(measured.whole[: len(some)].mean()) if some else 0.0
+            look.usual_closeness = usual(mean, USUAL_CLOSENESS, look.passages)
+        words = measured.words[len(some) :]
+        look.nearness |= dict(zip([passage.id for _, _, _, passage in stored], words, strict=True))
+        beyond = measured.whole - look.usual_closeness - by_chance(measured.tokens)
+        return dict(zip([read[0] for read in stored], beyond[len(some) :].tolist(), strict=True))
+
+    def _some_tokens(self, passages: int) -> list[bytes]:
+        """The tokens of some passages, evenly spread: what is usual in this history."""
         if passages > 1.25 * self._background_of or len(self._background) < BACKGROUND // 2:
             some = min(BACKGROUND, passages)
             spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
-        near = closeness(tokens, self._background).whole
-        measured = near.mean() if self._background else 0.0
-        return usual(float(measured), USUAL_CLOSENESS, passages)
+        return self._background
 
     def _tokens(self, rows: Sequence[int]) -> dict[int, bytes]:
         return dict(
@@ -440,6 +453,8 @@ class Gatherer:
         return {row: numbers[0] for row, numbers in found if numbers is not None}
 
     def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
+        if self._database.execute("select 1 from uses limit 1").fetchone() is None:
+            return {}
         found = self._database.execute(
             "select entry, injected, used from uses"
             " where entry in (select value from json_each(?))",
@@ -448,9 +463,11 @@ class Gatherer:
         return {entry: (injected, used) for entry, injected, used in found}
 
 
-def by_chance(tokens: bytes) -> float:
-    """The more a passage says, the more of it is close to anything by chance."""
-    return BY_CHANCE * math.log(max(len(tokens) / _A_FEW_BYTES, 1.0))
+def by_chance(tokens: Floats) -> Floats:
+    """The more tokens a passage has, the closer it comes to anything by chance."""
+    import numpy as np
+
+    return np.asarray(BY_CHANCE * np.log(np.maximum(tokens / FEW_TOKENS, 1)), np.float32)
 
 
 def _view_of(dims: int) -> VectorView:
@@ -461,17 +478,16 @@ def _view_of(dims: int) -> VectorView:
     return VectorView(dims)
 
 
-def _choose(signals: Signals, share: int) -> list[int]:
+def _choose(signals: Signals, most: int) -> list[int]:
     """The best by words and the best by meaning, in turn: the strongest of each come first."""
-    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)
-    by_words = by_words[: FROM_WORDS // share]
+    by_words = sorted(signals.words, key=signals.words.__getitem__, reverse=True)[:most]
     by_meaning = list(dict.fromkeys(in_turn(list(signals.meaning), list(signals.other))))
     return list(dict.fromkeys(in_turn(by_words, by_meaning)))
 
 
 def _beside(read: _Read) -> tuple[int, int]:
     """The last row of the message before, and the first row of the message after."""
-    row, _, passage = read
+    row, _, _, passage = read
     first = row - passage.piece
     return first - 1, first + passage.pieces
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Words = NDArray[np.intp]
+    Tables = NDArray[np.int16]
 
 
 def signs(rows: Floats) -> NDArray[np.uint8]:
@@ -28,15 +29,25 @@ def signs(rows: Floats) -> NDArray[np.uint8]:
 
 _SCALE: Final = float(np.sqrt(TOKEN_BITS * 2 / np.pi) * np.sqrt(TOKEN_BITS / 384))
 """Turns a product with signs into an estimate of the cosine."""
-
-_TOKENS_AT_ONCE: Final = 512
-"""Tokens unpacked at a time: what stays in the processor's cache."""
+_SIGNS_OF_BYTES: Final = 2.0 * np.unpackbits(
+    np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"
+).astype(np.float32) - np.float32(1)
+"""For each value of a byte the eight signs that it stands for, as ±1."""
+_LARGEST: Final = 32_000
+"""What the largest product may be in a table; sixteen bits and what rounding adds hold it."""
+_TOGETHER: Final = 8
+"""A table's rows are as long as a multiple of this: so they are copied quickly."""
+_TOKENS_AT_ONCE: Final = 8_192
+"""Tokens compared at a time: what stays in the processor's cache."""
 
 
 class AskedTokens(msgspec.Struct, frozen=True):
     """The telling tokens of a question and how much each counts."""
 
-    vectors: Floats
+    tables: Tables
+    """By place and value of a byte of signs, what it adds to the product with each token."""
+    unit: float
+    """What 1 stands for in them."""
     weights: Floats
     starts: Words
     """Where each word begins among the tokens."""
@@ -49,6 +60,8 @@ class Nearness(msgspec.Struct, frozen=True):
     """For each passage the weighted mean, over the question's tokens, of the best match."""
     words: Floats
     """For each passage, a row, the best match of each of the question's words."""
+    tokens: Floats
+    """How many each passage has."""
 
 
 def passage_tokens(encoded: Encoded) -> bytes:
@@ -64,35 +77,62 @@ def asked_tokens(encoded: Encoded, rarity: Callable[[str], float]) -> AskedToken
     chosen = [at for _, places in telling for at in places]
     weights = [rarity(word) / len(places) for word, places in telling for _ in places]
     sizes = [len(places) for _, places in telling]
+    vectors = encoded.token_vectors[chosen, :TOKEN_BITS]
+    tables, unit = _tables(vectors)
     return AskedTokens(
-        np.ascontiguousarray(encoded.token_vectors[chosen, :TOKEN_BITS]),
+        tables,
+        unit,
         np.array(weights, np.float32) + np.float32(1e-6),
         np.cumsum([0, *sizes[:-1]]).astype(np.intp),
     )
 
 
+def _tables(vectors: Floats) -> tuple[Tables, float]:
+    """The products of all vectors with all signs, byte by byte, and the unit they are given in."""
+    count = len(vectors)
+    parts = np.zeros((-(-count // _TOGETHER) * _TOGETHER, TOKEN_BITS), np.float32)
+    parts[:count] = vectors
+    unit = max(float(np.abs(parts).sum(axis=1).max(initial=0.0)), 1e-9) / _LARGEST
+    by_byte = parts.T.reshape(BYTES_A_TOKEN, 8, -1)
+    return np.rint(_SIGNS_OF_BYTES @ by_byte / np.float32(unit)).astype(np.int16), unit
+
+
 def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> Nearness:
     """How near each passage comes; one without tokens comes near nothing."""
+    tokens = np.array([len(kept) // BYTES_A_TOKEN for kept in passages], np.float32)
     whole = np.zeros(len(passages), np.float32)
     words = np.zeros((len(passages), len(asked.starts)), np.float32)
     filled = [at for at, kept in enumerate(passages) if kept]
     if not filled or not len(asked.weights):
-        return Nearness(whole, words)
+        return Nearness(whole, words, tokens)
     packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
-    rows = packed.reshape(-1, BYTES_A_TOKEN)
-    products = np.empty((len(rows), len(asked.vectors)), np.float32)
-    for start in range(0, len(rows), _TOKENS_AT_ONCE):
-        bits = np.unpackbits(rows[start : start + _TOKENS_AT_ONCE], axis=1, bitorder="little")
-        products[start : start + _TOKENS_AT_ONCE] = bits.astype(np.float32) @ asked.vectors.T
-    # A product with ±1 is twice the product with 0/1, less the plain sum.
-    products = 2 * products - asked.vectors.sum(axis=1)
-    sizes = [len(passages[at]) // BYTES_A_TOKEN for at in filled]
-    starts = np.concatenate(([0], np.cumsum(sizes[:-1]))).astype(np.intp)
-    best = np.maximum.reduceat(products, starts, axis=0) / np.float32(_SCALE)
+    products = _products(asked.tables, packed.reshape(-1, BYTES_A_TOKEN))
+    sizes = tokens[filled].astype(np.intp)
+    starts = np.cumsum(sizes) - sizes
+    best = np.maximum.reduceat(products, starts, axis=0)[:, : len(asked.weights)]
+    best = best * np.float32(asked.unit / _SCALE)
     whole[filled] = best @ (asked.weights / asked.weights.sum())
     lengths = np.diff(np.append(asked.starts, len(asked.weights)))
     words[filled] = np.add.reduceat(best, asked.starts, axis=1) / lengths
-    return Nearness(whole, words)
+    return Nearness(whole, words, tokens)
+
+
+def _products(tables: Tables, tokens: NDArray[np.uint8]) -> Tables:
+    """The product of every asked token with the signs of every given one.
+
+    Looking bytes up in tables is three times faster than multiplying eight numbers for each.
+    """
+    wide = tables.shape[2]
+    lines = tables.view(np.dtype((np.void, 2 * wide)))[..., 0]
+    products = np.zeros((len(tokens), wide), np.int16)
+    found = np.empty(min(len(tokens), _TOKENS_AT_ONCE), lines.dtype)
+    for start in range(0, len(tokens), _TOKENS_AT_ONCE):
+        places = tokens[start : start + _TOKENS_AT_ONCE].T.copy()
+        here = found[: places.shape[1]]
+        for line, place in zip(lines, places, strict=True):
+            line.take(place, out=here, mode="wrap")
+            products[start : start + len(here)] += here.view(np.int16).reshape(-1, wide)
+    return products
 
 
 def word_weights(asked: AskedTokens) -> Floats:

@@ -308,7 +308,8 @@ class RecallIndex:
         meaning = asked.encoded if comparable else None
         if not english and asked.knows_languages:
             self._answer_in_other_languages()
-        across = asked.across if self._guarded(self._compares_languages) else None
+        compares = self._companion is not None and self._guarded(self._compares_languages)
+        across = asked.across if compares else None
 
         def work() -> SearchResult:
             with self._database:  # One state of the file, whatever others write meanwhile.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -16,7 +16,9 @@ from mindstone_tui.core.recall.store import TOKENIZER
 from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
-"""Occurrences that are fetched and scored for one question."""
+"""Occurrences that are fetched and scored for one question,"""
+BESIDE_MEANING: Final = 1_000
+"""and so many where passages are found by their meaning as well."""
 LONG_HISTORY: Final = 500
 """Passages from which on the rarity of a word is what a history itself says."""
 _K1: Final = 1.2
@@ -32,7 +34,7 @@ class WordMatches(msgspec.Struct, frozen=True):
     total_rarity: float
     """What a passage could earn at most before saturation: the rarity of every word asked for."""
     common: dict[str, float]
-    """Beginning of the word → rarity, of the words that only rescore."""
+    """How a word begins in a text → rarity, of the words that only rescore."""
     asked: float
     """The rarity of every word asked for, as a long history knows it: in a short one no word is
     rare, yet a question means the same there."""
@@ -56,15 +58,15 @@ class Lexicon:
             (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
         )
 
-    def match(self, terms: Sequence[str], passages: int) -> WordMatches:
-        """Passages that hold any of the terms, scored."""
-        found = {
-            stem: (term, self._count(stem, passages)) for term in terms for stem in self.stems(term)
-        }
+    def match(self, terms: Sequence[str], passages: int, most: int = MOST_POSTINGS) -> WordMatches:
+        """Passages that hold any of the terms, scored; the rarest terms find them."""
+        stems = {stem: term for term in terms for stem in self.stems(term)}
+        self._count_all(list(stems), passages)
+        found = {stem: (term, self._holding[stem]) for stem, term in stems.items()}
         rarest = sorted(found.items(), key=lambda item: item[1][1])[:MOST_TERMS]
         retrieving: list[str] = []
         common: dict[str, float] = {}
-        room = MOST_POSTINGS
+        room = most
         for stem, (term, count) in rarest:
             retrieves = count <= room or not (retrieving or common)
             if retrieves:
@@ -72,7 +74,8 @@ class Lexicon:
                 room -= count
             # FTS5 gives nothing for a word that half of all passages have.
             if not retrieves or 0 < passages <= 2 * count:
-                common[_shared_start(term, stem)] = rarity_of(count, passages)
+                start = _shared_start(term, stem)
+                common[f" {start}" if start.isascii() else start] = rarity_of(count, passages)
         total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
         longer = max(passages, LONG_HISTORY)
         asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
@@ -164,20 +167,23 @@ def _shared_start(term: str, stem: str) -> str:
     return term[:length]
 
 
-def score_common(common: Mapping[str, float], text: str, usual_length: float) -> float:
-    """BM25 that common words add to a passage, from its own text.
+def score_common(
+    common: Mapping[str, float], texts: Iterable[str], usual_length: float
+) -> list[float]:
+    """BM25 that common words add to each passage, from its own text.
 
     The text is searched for the words' beginnings instead of being stemmed: that is a hundred times
     faster, and these words only shift a score a little.
     """
-    lowered = f" {text.lower()}"
-    pull = _K1 * (1 - _B + _B * len(text) / max(usual_length, 1.0))
-    score = 0.0
+    lowered = [f" {text.lower()}" for text in texts]
+    shares = [_B * (len(text) - 1) / max(usual_length, 1.0) for text in lowered]
+    scores = [0.0] * len(lowered)
     for start, rarity in common.items():
-        found = lowered.count(f" {start}" if start.isascii() else start)
-        if found:
-            score += rarity * found * (_K1 + 1) / (found + pull)
-    return score
+        for at, text in enumerate(lowered):
+            if found := text.count(start):
+                pull = _K1 * (1 - _B + shares[at])
+                scores[at] += rarity * found * (_K1 + 1) / (found + pull)
+    return scores
 
 
 def rarity_of(count: int, passages: int) -> float:

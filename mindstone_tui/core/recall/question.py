@@ -121,4 +121,5 @@ def as_statement(text: str) -> str:
 
 def only_asks(text: str) -> bool:
     """Whether a text ends in a question: its answer stands elsewhere, most likely right after."""
-    return bool(_ASKS.search(text[-_LAST_SIGNS:]))
+    end = text[-_LAST_SIGNS:]
+    return ("?" in end or not end.isascii()) and bool(_ASKS.search(end))

@@ -71,6 +71,13 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT: Final = Weights()
+_PARTS: Final = (
+    *("words", "meaning", "closeness"),
+    *("neighbours", "sitting", "speaker", "person", "pieces"),
+    *("date", "kind", "pin", "use", "age"),
+    *("asks", "time", "correction", "rule"),
+)
+"""What a score is made of, in the order in which it is added up."""
 KINDS: Final = MappingProxyType(
     {
         "memory": 0.1,
@@ -88,7 +95,7 @@ SHORT: Final = 400
 """Characters: only messages shorter than this take from their neighbours."""
 SHORT_QUESTION: Final = 120
 """Characters from which on a message that ends in a question usually tells something, too."""
-LOOKED_AT: Final = 80
+LOOKED_AT: Final = 60
 """How many of the strongest are weighed by what they say."""
 ARRANGED: Final = 12
 """How many of the first hits are compared with each other."""
@@ -193,22 +200,28 @@ def rank(
     """The best hits, one a message, best first."""
     around = _Surroundings(question, candidates, pinned_turns, weights)
     strongest = sorted(candidates, key=lambda item: -around.rough(item))
-    hits: dict[str, Hit] = {}
+    best: dict[str, tuple[float, Passage, Sequence[float]]] = {}
     for item in strongest[: max(2 * count, LOOKED_AT)]:
-        parts = {
-            **_signals(item, weights),
-            **around.gains(item),
-            **_cues(question, item.passage, weights),
-        }
-        kept = {name: round(value, 4) for name, value in parts.items() if abs(value) >= 5e-5}
-        score = round(sum(kept.values()), 4)
-        known = hits.get(item.passage.entry)
-        if known is None or score > known.score:
-            hits[item.passage.entry] = Hit(
-                passage=item.passage, score=score, parts=kept, text=item.passage.text
-            )
-    ordered = sorted(hits.values(), key=lambda hit: (-hit.score, -hit.passage.seq))[:count]
-    return arrange(ordered[:ARRANGED]) + ordered[ARRANGED:]
+        parts = (
+            *_signals(item, weights),
+            *around.gains(item),
+            *_cues(question, item.passage, weights),
+        )
+        score = sum(parts)
+        known = best.get(item.passage.entry)
+        if known is None or score > known[0]:
+            best[item.passage.entry] = score, item.passage, parts
+    chosen = sorted(best.values(), key=lambda each: (-each[0], -each[1].seq))[:count]
+    hits = [_hit(passage, parts) for _, passage, parts in chosen]
+    hits.sort(key=lambda hit: (-hit.score, -hit.passage.seq))
+    return arrange(hits[:ARRANGED]) + hits[ARRANGED:]
+
+
+def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
+    named = zip(_PARTS, parts, strict=True)
+    kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
+    score = round(sum(kept.values()), 4)
+    return Hit(passage=passage, score=score, parts=kept, text=passage.text)
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:
@@ -253,17 +266,14 @@ def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
 
 
-def _signals(item: Candidate, weights: Weights) -> dict[str, float]:
+def _signals(item: Candidate, weights: Weights) -> tuple[float, float, float]:
     if item.other is not None:
-        return {
-            "words": weights.other_words * item.words,
-            "meaning": weights.other_meaning * item.other,
-        }
-    return {
-        "words": (weights.words_alone if item.by_words else weights.words) * item.words,
-        "meaning": weights.meaning * item.meaning,
-        "closeness": weights.closeness * item.closeness,
-    }
+        return weights.other_words * item.words, weights.other_meaning * item.other, 0.0
+    return (
+        (weights.words_alone if item.by_words else weights.words) * item.words,
+        weights.meaning * item.meaning,
+        weights.closeness * item.closeness,
+    )
 
 
 class _Surroundings:
@@ -279,36 +289,47 @@ class _Surroundings:
         self._question = question
         self._pinned_turns = pinned_turns
         self._weights = weights
-        self._own = {item.row: evidence_for(item, weights) for item in candidates}
-        self._known: dict[int, tuple[float, float, float, float, float]] = {}
-        self._by_first = {each.first: each for each in self._messages(candidates)}
-        self._by_last = {each.last: each for each in self._by_first.values()}
+        self._own: dict[int, float] = {}
         self._sittings: dict[int, float] = {}
+        self._by_first: dict[int, _Message] = {}
         for item in candidates:
-            best = self._sittings.get(item.sitting, 0.0)
-            self._sittings[item.sitting] = max(best, self._own[item.row])
+            self._take_in(item)
+        self._by_last = {each.last: each for each in self._by_first.values()}
+        self._known: dict[int, tuple[float, float, float, float, float]] = {}
         self._named = named_speakers(question, (item.passage for item in candidates))
+
+    def _take_in(self, item: Candidate) -> None:
+        """Let a candidate count in its sitting and in its message."""
+        row, sitting, passage = item.row, item.sitting, item.passage
+        own = self._own[row] = evidence_for(item, self._weights)
+        if own > self._sittings.setdefault(sitting, 0.0):
+            self._sittings[sitting] = own
+        first = row - passage.piece
+        message = self._by_first.get(first)
+        if message is None:
+            last = first + passage.pieces - 1
+            message = _Message(first, last, sitting, *self._gives(passage))
+            self._by_first[first] = message
+        if own > message.best:
+            message.best = own
+        if row == message.last:
+            message.asks = only_asks(passage.text)
 
     def rough(self, item: Candidate) -> float:
         """A score by everything that costs little to look at."""
-        return self._own[item.row] + sum(self._large(item))
+        return sum(self._large(item), self._own[item.row])
 
-    def gains(self, item: Candidate) -> dict[str, float]:
-        """All of it, by name."""
+    def gains(self, item: Candidate) -> tuple[float, ...]:
+        """All of it, from `neighbours` to `age`."""
         passage, weights = item.passage, self._weights
-        neighbours, sitting, speaker, person, pieces = self._large(item)
-        return {
-            "neighbours": neighbours,
-            "sitting": sitting,
-            "speaker": speaker,
-            "person": person,
-            "pieces": pieces,
-            "date": weights.date if _is_dated(self._question, passage.ts) else 0.0,
-            "kind": weights.kinds * KINDS.get(passage.kind, 0.0),
-            "pin": weights.pin if passage.turn in self._pinned_turns else 0.0,
-            "use": weights.use * (2 * math.log1p(item.used) - math.log1p(item.injected)),
-            "age": weights.age * item.recency,
-        }
+        return (
+            *self._large(item),
+            weights.date if _is_dated(self._question, passage.ts) else 0.0,
+            weights.kinds * KINDS.get(passage.kind, 0.0),
+            weights.pin if passage.turn in self._pinned_turns else 0.0,
+            weights.use * (2 * math.log1p(item.used) - math.log1p(item.injected)),
+            weights.age * item.recency,
+        )
 
     def _large(self, item: Candidate) -> tuple[float, float, float, float, float]:
         known = self._known.get(item.row)
@@ -322,20 +343,6 @@ class _Surroundings:
                 weights.pieces * math.log(passage.pieces) if passage.pieces > 1 else 0.0,
             )
         return known
-
-    def _messages(self, candidates: Iterable[Candidate]) -> list[_Message]:
-        known: dict[int, _Message] = {}
-        for item in candidates:
-            passage = item.passage
-            first = item.row - passage.piece
-            message = known.get(first)
-            if message is None:
-                last = first + passage.pieces - 1
-                message = known[first] = _Message(first, last, item.sitting, *self._gives(passage))
-            message.best = max(message.best, self._own[item.row])
-            if item.row == message.last:
-                message.asks = only_asks(passage.text)
-        return list(known.values())
 
     def _gives(self, passage: Passage) -> tuple[bool, float, float]:
         if _is_short(passage):
@@ -406,18 +413,20 @@ def _is_dated(question: Question, ts: str) -> bool:
     )
 
 
-def _cues(question: Question, passage: Passage, weights: Weights) -> dict[str, float]:
+def _cues(
+    question: Question, passage: Passage, weights: Weights
+) -> tuple[float, float, float, float]:
     """By what a passage says; each of these reads its text."""
     text = passage.text
     questions = only_asks(text)
     asks = questions and len(text) <= SHORT_QUESTION
     rules = passage.role == "user" and not question.of_record and _is_rule(text)
-    return {
-        "asks": weights.asks if asks else 0.0,
-        "time": weights.time if question.wants_time and tells_time(text) else 0.0,
-        "correction": weights.correction if is_correction(text) and not questions else 0.0,
-        "rule": weights.rule if rules else 0.0,
-    }
+    return (
+        weights.asks if asks else 0.0,
+        weights.time if question.wants_time and tells_time(text) else 0.0,
+        weights.correction if not questions and is_correction(text) else 0.0,
+        weights.rule if rules else 0.0,
+    )
 
 
 @remembers(4_096)  # The closer look takes milliseconds, and history does not change.

@@ -18,7 +18,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.recall.candidates import (
     BACKGROUND,
     FROM_MEANING,
-    FROM_WORDS,
+    FROM_WORDS_ALONE,
     USUAL_CLOSENESS,
     USUAL_COSINE,
     WITH_NEIGHBOURS,
@@ -141,7 +141,7 @@ def _gather(
     bounds = SearchBounds(
         without=skip, since=allowed.since, until=allowed.until, kinds=allowed.kinds
     )
-    by_words = store.by_words(_that_retrieve(rarity, lexicon), bounds, FROM_WORDS)
+    by_words = store.by_words(_that_retrieve(rarity, lexicon), bounds, FROM_WORDS_ALONE)
     numbers: Sequence[float] = asked.vector.tolist() if asked is not None else ()
     by_meaning = store.by_meaning(model, numbers, bounds, FROM_MEANING) if asked is not None else []
     chosen = list(dict.fromkeys(in_turn(by_words, by_meaning)))
@@ -263,9 +263,6 @@ def _meaning(
     tokens = asked_tokens(asked, lexicon.rarity)
     background = closeness(tokens, [each for _, each in sample[:BACKGROUND]]).whole
     ordinary = usual(float(background.mean()), USUAL_CLOSENESS, passages)
-    measured = closeness(tokens, [each for _, each in kept.values()]).whole.tolist()
-    near = {
-        place: close - ordinary - by_chance(each)
-        for (place, (_, each)), close in zip(kept.items(), measured, strict=True)
-    }
-    return cosines, near
+    measured = closeness(tokens, [each for _, each in kept.values()])
+    beyond = measured.whole - ordinary - by_chance(measured.tokens)
+    return cosines, dict(zip(kept, beyond.tolist(), strict=True))

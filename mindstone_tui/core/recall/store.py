@@ -361,9 +361,10 @@ class Tables:
             return
         with writing(self._database):
             self._drop_vectors()
+            # A vector is found by reading its chunk from the beginning: small ones are quick.
             self._database.execute(
                 f"create virtual table vectors using vec0"
-                f"(embedding float[{dims}] distance_metric=cosine, chunk_size=128)"
+                f"(embedding float[{dims}] distance_metric=cosine, chunk_size=16)"
             )
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import UNRELATED
@@ -18,13 +20,14 @@ from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage
 from mindstone_tui.core.recall.embed_apart import ModelApart
 from mindstone_tui.core.recall.embedding import (
     EmbeddedModel,
+    Encoded,
     Floats,
     RemoteEmbedder,
     open_embedder,
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.vector_view import VectorView
+from mindstone_tui.core.recall.vector_view import VectorView, lowest
 from tests.core.recall.talk import WordModel, said
 
 
@@ -102,6 +105,43 @@ def test_words_of_a_question_meet_their_counterparts_one_by_one(model: EmbeddedM
     assert found.words[0, 0] > UNRELATED > found.words[1, 0]
 
 
+@pytest.mark.parametrize("tokens", [1, 5, 8, 13])
+def test_looking_signs_up_in_tables_gives_their_products(tokens: int) -> None:
+    random = np.random.default_rng(tokens)
+    vectors = random.standard_normal((tokens, 384), np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    asked = asked_tokens(
+        Encoded(vectors.mean(axis=0), tuple(f"w{at}" for at in range(tokens)), vectors),
+        lambda _: 1.0,
+    )
+    sizes = [3, 0, 9_000, 40]  # more than are compared at a time
+    passages = [random.integers(0, 256, size * 32, np.uint8).tobytes() for size in sizes]
+    found = closeness(asked, passages)
+    assert found.tokens.tolist() == sizes
+    for kept, near in zip(passages, found.words, strict=True):
+        bits = np.unpackbits(
+            np.frombuffer(kept, np.uint8).reshape(-1, 32), axis=1, bitorder="little"
+        )
+        products = (2.0 * bits - 1) @ vectors[:, :256].T
+        best = products.max(axis=0) if len(bits) else np.zeros(tokens)
+        scale = np.sqrt(256 * 2 / np.pi) * np.sqrt(256 / 384)
+        assert near == pytest.approx(best / scale, abs=5e-4)
+
+
+@given(
+    st.lists(st.integers(0, 384), min_size=1, max_size=400),
+    st.integers(1, 60),
+    st.integers(1, 200),
+)
+def test_the_lowest_are_all_found_whichever_of_them_were_counted(
+    values: list[int], repeated: int, count: int
+) -> None:
+    many = np.array(values * repeated, np.int16)
+    found = lowest(many, count)
+    assert len(found) >= min(count, len(many))
+    assert sorted(found) == sorted(np.flatnonzero(many <= many[found].max()))
+
+
 def test_a_remote_model_is_asked_by_name_and_its_answer_checked() -> None:
     asked: list[dict[str, object]] = []
 
@@ -130,10 +170,13 @@ def test_a_setting_names_the_embedded_model_or_a_remote_one() -> None:
 def test_nearest_by_sign_then_by_numbers_agrees_with_comparing_everything() -> None:
     count = 60_000 if os.environ.get("MINDSTONE_FAULTS") else 4_000
     random = np.random.default_rng(5)
-    centres = random.standard_normal((60, 384), np.float32)
-    rows = centres[random.integers(0, 60, count)] + random.standard_normal((count, 384), np.float32)
+    some = count // 66
+    centres = random.standard_normal((some, 384), np.float32)
+    rows = centres[random.integers(0, some, count)] + random.standard_normal(
+        (count, 384), np.float32
+    )
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    compared, by_sign = VectorView(384), VectorView(384, compared_up_to=0)
+    compared, by_sign = (VectorView(384, compared_up_to=most) for most in (count, 0))
     packed = [bits.tobytes() for bits in signs(rows)]
 
     def read(wanted: Sequence[int]) -> dict[int, bytes]:
