@@ -338,7 +338,7 @@ class _ToldChunks(dict[str, tuple[str, ...]]):
 
 
 _STRETCH: Final = 4_096
-_MOST_KNOWN: Final = 32768
+_MOST_KNOWN: Final = 32_768
 _LONGEST_KNOWN: Final = 100
 _told: Final = _ToldChunks()
 
