@@ -137,8 +137,8 @@ class _KnownSegments(dict[str, tuple[str, str]]):
         return found
 
 
-_MOST_KNOWN: Final = 32_768
-_LONGEST_KNOWN: Final = 60
+_MOST_KNOWN: Final = 65_536
+_LONGEST_KNOWN: Final = 100
 _known: Final = _KnownChunks()
 _segments: Final = _KnownSegments()
 

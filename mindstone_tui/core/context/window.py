@@ -6,7 +6,6 @@ What shapes a prompt are functions over this state, in `plan`, `prune`, `trim`, 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,6 +46,12 @@ OffLoop = Callable[[Ensure, Sequence[ExchangeLines]], Awaitable[Mapping[int, Rec
 RoomMaker = Callable[["LiveWindow", Call], Awaitable[list[Line]]]
 
 
+async def _in_thread(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    import asyncio  # whoever awaits this has it, and those who only plan a window load it not
+
+    return await asyncio.to_thread(ensure, units)
+
+
 class LiveWindow(View):
     """What the model sees next, kept by writing down every decision about it."""
 
@@ -60,7 +65,7 @@ class LiveWindow(View):
         counters: Callable[[str], Counter] = counter_for,
         calibration: Calibration | None = None,
         similar: Similarity = word_similarity,
-        off_loop: OffLoop = asyncio.to_thread,
+        off_loop: OffLoop = _in_thread,
     ) -> None:
         super().__init__(
             history, settings, counters=counters, calibration=calibration, similar=similar

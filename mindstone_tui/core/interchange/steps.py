@@ -62,7 +62,8 @@ class _Open:
             while name in self.calls:
                 number += 1
                 name = f"{short}#{number}"
-            self.calls[name] = msgspec.structs.replace(call, id=name)
+            renamed = name != call.id
+            self.calls[name] = msgspec.structs.replace(call, id=name) if renamed else call
             self.pending[name] = None
 
     def answer(self, gave: Gave) -> bool:

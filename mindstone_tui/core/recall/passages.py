@@ -304,18 +304,43 @@ def telling_words(text: str, longest: int = TOLD * LONGEST_PIECE) -> str:
 
 
 def _most_telling(text: str) -> Iterator[str]:
-    for start, end in sorted(_troubled(text)):
-        for line in text[start:end].splitlines():
-            if _ERROR.search(line):
-                yield line.strip()[:_LONGEST_ERROR]
-    known: set[str] = set()
-    for line in text.splitlines():
-        for chunk in line.split():
-            if chunk in known or (chunk.isalpha() and (chunk.islower() or chunk[1:].islower())):
-                continue
-            known.add(chunk)
-            for found in _TELLING.finditer(chunk):
-                yield found[0]
+    for stretch in _stretches(text):
+        for start, end in sorted(_troubled(stretch)):
+            for line in stretch[start:end].splitlines():
+                if _ERROR.search(line):
+                    yield line.strip()[:_LONGEST_ERROR]
+    for stretch in _stretches(text):
+        for chunk in dict.fromkeys(stretch.split()):
+            yield from _told[chunk]
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """The text as stretches of whole lines: who has read enough need not look at the rest."""
+    start = 0
+    while len(text) - start > _STRETCH:
+        end = text.find("\n", start + _STRETCH) + 1 or len(text)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class _ToldChunks(dict[str, tuple[str, ...]]):
+    """What stands between blanks → the paths and identifiers in it; outputs repeat each other."""
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
+        found = () if plain else tuple([match[0] for match in _TELLING.finditer(chunk)])
+        if len(chunk) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[chunk] = found
+        return found
+
+
+_STRETCH: Final = 4_096
+_MOST_KNOWN: Final = 32_768
+_LONGEST_KNOWN: Final = 100
+_told: Final = _ToldChunks()
 
 
 def _troubled(text: str) -> set[tuple[int, int]]:

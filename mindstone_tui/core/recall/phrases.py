@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -19,35 +20,38 @@ Intent = Literal["nothing", "asks", "tells"]
 
 _LONGEST_SMALL_TALK: Final = 12
 
-_SMALL_TALK: Final = frozenset(
-    word
-    for text in (
-        # German, Dutch, Swedish
-        """danke schön vielen dank bitte weiter mach machen gut super toll prima klasse genau stimmt
-        okay ok alles klar hilft hallo hi guten morgen tag abend geht klingt passt verstanden fertig
-        los nochmal erstmal tschüss bis später heel erg bedankt helpt goed goedemorgen hallo ga maar
-        verder klinkt prima oké hoi graag tack hej bra fortsätt""",
-        # French, Spanish, Italian, Portuguese
-        """merci beaucoup bonjour salut bonsoir ça va comment allez vas tu vous continue continuez
-        parfait super génial accord d'accord aide m'aide s'il plaît compris très bien muchas gracias
-        hola buenos días buenas tardes noches sigue
-        continúa continua perfecto genial vale claro suena bien ayuda mucho
-        entendido estás estáis tal grazie mille ciao buongiorno buonasera continua perfetto ottimo
-        bene capito aiuta molto stai sta va avanti obrigado obrigada olá oi bom boa dia tarde noite
-        continue continua perfeito ótimo beleza entendi ajuda muito tudo vai você""",
-        # Polish, Turkish, Czech
-        """dziękuję dzięki cześć dzień dobry dobrze świetnie super jasne rozumiem brzmi pomaga dalej
-        mów się masz teşekkürler teşekkür ederim sağol merhaba selam günaydın nasılsın iyi akşamlar
-        devam et tamam harika güzel anladım yardımcı kulağa hoş geliyor çok oldu bu bana děkuji
-        ahoj dobrý den pokračuj""",
-        # Russian, Ukrainian, Greek, Arabic
-        """спасибо большое привет доброе утро добрый день вечер хорошо отлично супер ясно понял
-        поняла помогает продолжай продолжайте дальше пожалуйста дела ладно окей дякую привіт добре
-        ευχαριστώ πολύ γεια καλημέρα καλησπέρα συνέχισε τέλεια εντάξει ωραία شكرا جزيلا مرحبا صباح
-        مساء الخير حالك كيف حسنا جيد جيدا ممتاز تابع استمر تمام يبدو يساعدني هذا فضلك من""",
-    )
-    for word in words_of(text)
+_SMALL_TALK: Final = (
+    # German, Dutch, Swedish
+    """danke schön vielen dank bitte weiter mach machen gut super toll prima klasse genau stimmt
+    okay ok alles klar hilft hallo hi guten morgen tag abend geht klingt passt verstanden fertig
+    los nochmal erstmal tschüss bis später heel erg bedankt helpt goed goedemorgen hallo ga maar
+    verder klinkt prima oké hoi graag tack hej bra fortsätt""",
+    # French, Spanish, Italian, Portuguese
+    """merci beaucoup bonjour salut bonsoir ça va comment allez vas tu vous continue continuez
+    parfait super génial accord d'accord aide m'aide s'il plaît compris très bien muchas gracias
+    hola buenos días buenas tardes noches sigue
+    continúa continua perfecto genial vale claro suena bien ayuda mucho
+    entendido estás estáis tal grazie mille ciao buongiorno buonasera continua perfetto ottimo
+    bene capito aiuta molto stai sta va avanti obrigado obrigada olá oi bom boa dia tarde noite
+    continue continua perfeito ótimo beleza entendi ajuda muito tudo vai você""",
+    # Polish, Turkish, Czech
+    """dziękuję dzięki cześć dzień dobry dobrze świetnie super jasne rozumiem brzmi pomaga dalej
+    mów się masz teşekkürler teşekkür ederim sağol merhaba selam günaydın nasılsın iyi akşamlar
+    devam et tamam harika güzel anladım yardımcı kulağa hoş geliyor çok oldu bu bana děkuji
+    ahoj dobrý den pokračuj""",
+    # Russian, Ukrainian, Greek, Arabic
+    """спасибо большое привет доброе утро добрый день вечер хорошо отлично супер ясно понял
+    поняла помогает продолжай продолжайте дальше пожалуйста дела ладно окей дякую привіт добре
+    ευχαριστώ πολύ γεια καλημέρα καλησπέρα συνέχισε τέλεια εντάξει ωραία شكرا جزيلا مرحبا صباح
+    مساء الخير حالك كيف حسنا جيد جيدا ممتاز تابع استمر تمام يبدو يساعدني هذا فضلك من""",
 )
+
+
+@cache
+def _small_talk() -> frozenset[str]:
+    """The words of small talk as they are indexed; cut when the first message asks for them."""
+    return frozenset(word for text in _SMALL_TALK for word in words_of(text))
+
 
 _SMALL_PHRASES: Final = MappingProxyType(
     {
@@ -190,7 +194,7 @@ def _is_small_talk(text: str, language: str) -> bool:
     words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
     if len(words) > _LONGEST_SMALL_TALK:
         return False
-    small = _SMALL_TALK | frozenset(_folded(SMALL_WORDS.get(language, frozenset())))
+    small = _small_talk() | frozenset(_folded(SMALL_WORDS.get(language, frozenset())))
     return all(word in small for word in words)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -198,6 +198,7 @@ def _load_vectors(database: apsw.Connection) -> bool:
     return True
 
 
+@cache
 def _vector_extension() -> str:
     """Where sqlite-vec's library lies; its Python package is not imported, for it loads numpy."""
     found = find_spec("sqlite_vec")

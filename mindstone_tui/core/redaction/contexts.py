@@ -231,9 +231,10 @@ def beside_runs(scan: Scan) -> Matches:
     for run, end in scan.runs:
         if run < after:
             continue
-        before = text[max(run - _REACH, 0) : run]
-        if not before:
+        sign = text[run - 1 : run]
+        if not sign or (sign not in _TOKEN_SIGNS and (sign not in _SIGNS or text[run] == "/")):
             continue
+        before = text[max(run - _REACH, 0) : run]
         head = before.rstrip(_TOKEN_SIGNS)
         start = run - len(before) + len(head)
         if run - start > _LONGEST_HEAD or head[-1:] not in _SIGNS or text[start] == "/":

@@ -7,12 +7,10 @@ and whatever it still tries to write is refused.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
 import secrets
-import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +78,8 @@ class Lease:
 
     async def take(self, *, wait: bool, on_wait: Callable[[], None]) -> None:
         """Take it, waiting for the other surface if need be; `on_wait` is told once."""
+        import asyncio  # takes long to load, and most who import this module never wait
+
         told = False
         try:
             while not self._try_take(stay=wait):
@@ -130,6 +130,8 @@ class SharedLease(Lease):
         self, places: SessionPlaces, transcript: Transcript, store: HistoryStore, seconds: float
     ) -> None:
         super().__init__(places)
+        import socket  # as above
+
         self._transcript = transcript
         self._store = store
         self._seconds = seconds

@@ -6,7 +6,6 @@ that nobody takes a turn in a session that is half imported.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +132,8 @@ class Importer:
     def _take(self, lease: Lease) -> None:
         self._lease = lease
         if not lease.try_take():
+            import asyncio  # seldom needed, and takes long to load
+
             asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
 
     def _finish(self, own: SessionPlaces, report: ImportReport) -> None:

@@ -8,7 +8,6 @@ had the count comes from characters and errs high; `method` says which it was.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
 import os
@@ -171,6 +170,8 @@ class TokenCounter:
     async def ready(self) -> None:
         """Open the vocabulary off the loop."""
         if not self._asked:
+            import asyncio  # runs already if anybody comes here, and takes long to load
+
             await asyncio.to_thread(lambda: self.method)
             self._asked = True
 

@@ -215,7 +215,11 @@ def next_ids(moment: datetime, last: str, entropy: Entropy = os.urandom) -> Iter
     # A clock that was never set may say 1969, and there is no id for the time before 1970.
     fresh = (max(int(moment.timestamp() * 1000), 0) << 80) | int.from_bytes(entropy(10))
     first = max(fresh, decode_ulid(last) + 1) if last else fresh
-    return map(encode_ulid, itertools.count(first))
+    head = ""
+    for value in itertools.count(first):
+        if not head or not value & 1023:
+            head = encode_ulid(value)[:-2]
+        yield head + _PAIRS[value & 1023]
 
 
 def encode_ulid(value: int) -> str:

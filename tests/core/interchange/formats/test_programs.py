@@ -105,6 +105,29 @@ def test_claude_code_a_record_that_follows_nothing_known_goes_on(
     assert said(home) == ["one", "two", "three"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "two",
+        ["two"],
+        [{"type": "text", "text": "two"}, {"type": "text", "text": 7}],
+        {"type": "text", "text": "two"},
+        "half \ud83d a sign",
+    ],
+)
+def test_claude_code_a_prompt_of_any_shape_is_rewound(
+    home: Path, tmp_path: Path, content: object
+) -> None:
+    def record(name: str, parent: str | None, said: object) -> dict[str, Any]:
+        about = {"uuid": name, "parentUuid": parent, "sessionId": "s", "isSidechain": False}
+        return {**about, "type": "user", "message": {"role": "user", "content": said}}
+
+    records = [record("a", None, "one"), record("b", "a", content), record("c", "a", "three")]
+    report = take_over(home, write_lines(tmp_path / "rewound.jsonl", records))
+    assert said(home) == ["one", "three"]
+    assert report.left_out == {"message on another branch": 1}
+
+
 def test_claude_code_a_sub_agent_is_a_session_of_its_own(home: Path) -> None:
     (main,) = each_of(home, FIXTURES / "claude-code.jsonl")
     (agent,) = each_of(home, FIXTURES / "claude-code-subagents" / "agent-a1b2c3d.jsonl")
