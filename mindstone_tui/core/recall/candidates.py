@@ -39,7 +39,7 @@ T = TypeVar("T")
 FROM_WORDS_ALONE: Final = 80
 FROM_WORDS: Final = 60
 FROM_MEANING: Final = 120
-WITH_NEIGHBOURS: Final = 40
+WITH_NEIGHBOURS: Final = 36
 """How many of the strongest bring their neighbours along."""
 BACKGROUND: Final = 48
 """Passages, evenly spread over history, whose closeness says what is usual."""

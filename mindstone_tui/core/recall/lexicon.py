@@ -17,7 +17,7 @@ from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question,"""
-BESIDE_MEANING: Final = 1_000
+BESIDE_MEANING: Final = 800
 """and so many where passages are found by their meaning as well."""
 LONG_HISTORY: Final = 500
 """Passages from which on the rarity of a word is what a history itself says."""

@@ -206,7 +206,7 @@ def rank(
 ) -> list[Hit]:
     """The best hits, one a message, best first."""
     around = _Surroundings(question, candidates, pinned_turns, weights)
-    strongest = sorted(candidates, key=lambda item: -around.rough(item))
+    strongest = sorted(candidates, key=around.rough, reverse=True)
     weighed: list[_Weighed] = []
     for item in strongest[: max(2 * count, LOOKED_AT)]:
         parts = (
