@@ -237,6 +237,8 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += trim_results(live, call, marks)
     pruned, held = await _prune_if_due(live, call, marks, tempo)
     lines += pruned
+    if pruned and live.measure(call).total > marks.ceiling:  # what may not leave can be shortened
+        lines += trim_results(live, call, marks)
     lines += await _emergency(live, call, marks)
     lines += cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
