@@ -1,7 +1,7 @@
-"""What was found out about texts, remembered without holding the texts.
+"""What was found out about texts, remembered without holding more of them than a few words.
 
 A cache whose keys are texts holds every one of them: messages of any length, and of a history that
-has long left the window. Here a text is known by its digest.
+has long left the window. Here a text is known by its digest; only short ones are their own keys.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 _DIGEST: Final = 16
+_MOST_KNOWN: Final = 16_384
+_LONGEST_KNOWN: Final = 100
 
 
 def remembers(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
@@ -42,3 +44,21 @@ def remembers(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
         return remembered
 
     return remembering
+
+
+class Known(dict[str, T]):
+    """What `find` says of words and the like: most of a long text was met before.
+
+    All of it is forgotten when it would become too much; a text that is long is not kept at all.
+    """
+
+    def __init__(self, find: Callable[[str], T]) -> None:
+        self._find = find
+
+    def __missing__(self, text: str) -> T:
+        found = self._find(text)
+        if len(text) <= _LONGEST_KNOWN:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[text] = found
+        return found

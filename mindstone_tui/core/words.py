@@ -19,6 +19,7 @@ from typing import Final
 
 from mindstone_tui.core.languages import ENGLISH, SMALL_WORDS, language_of
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text_cache import Known
 
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
@@ -104,43 +105,26 @@ def words_of(text: str) -> Iterator[str]:
         yield from _known[chunk].split()
 
 
-class _KnownChunks(dict[str, str]):
-    """What stands between blanks → its words, joined: most of a long text was met before."""
-
-    def __missing__(self, chunk: str) -> str:
-        core = chunk.strip(_ASCII_EDGES)
-        if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
-            words = low
-        else:
-            words = _compound_words(chunk)
-        if len(chunk) <= _LONGEST_KNOWN:
-            if len(self) >= _MOST_KNOWN:
-                self.clear()
-            self[chunk] = words
-        return words
+def _words_between_blanks(chunk: str) -> str:
+    """The words of what stands between blanks, joined."""
+    core = chunk.strip(_ASCII_EDGES)
+    if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
+        return low
+    return _compound_words(chunk)
 
 
-class _KnownSegments(dict[str, tuple[str, str]]):
-    """Part of such a chunk, in ASCII, blanks for its signs → its words, joined; its whole form."""
-
-    def __missing__(self, segment: str) -> tuple[str, str]:
-        low = segment.lower()
-        words = (low if low[1:] == segment[1:] else _HUMPS.sub(" ", segment).lower()).split()
-        whole = low.replace(" ", "")
-        if len(words) > 1:
-            words.append(whole)
-        found = " ".join(words), whole
-        if len(segment) <= _LONGEST_KNOWN:
-            if len(self) >= _MOST_KNOWN:
-                self.clear()
-            self[segment] = found
-        return found
+def _words_of_segment(segment: str) -> tuple[str, str]:
+    """The words of a part of such a chunk, in ASCII with blanks for its signs; its whole form."""
+    low = segment.lower()
+    words = (low if low[1:] == segment[1:] else _HUMPS.sub(" ", segment).lower()).split()
+    whole = low.replace(" ", "")
+    if len(words) > 1:
+        words.append(whole)
+    return " ".join(words), whole
 
 
-_MOST_KNOWN: Final = 65_536
-_LONGEST_KNOWN: Final = 100
-_known: Final = _KnownChunks()
-_segments: Final = _KnownSegments()
+_known: Final = Known(_words_between_blanks)
+_segments: Final = Known(_words_of_segment)
 
 
 def plain_words(text: str, shortest: int = 1) -> list[str]:

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FROM_WORDS_ALONE: Final = 80
+"""Passages that their words bring in,"""
 FROM_WORDS: Final = 60
+"""so many of them beside those that their meaning brings in,"""
 FROM_MEANING: Final = 120
+"""which are these."""
 WITH_NEIGHBOURS: Final = 36
 """How many of the strongest bring their neighbours along."""
 BACKGROUND: Final = 48
@@ -453,8 +456,6 @@ class Gatherer:
         return {row: numbers[0] for row, numbers in found if numbers is not None}
 
     def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
-        if self._database.execute("select 1 from uses limit 1").fetchone() is None:
-            return {}
         found = self._database.execute(
             "select entry, injected, used from uses"
             " where entry in (select value from json_each(?))",

@@ -35,6 +35,7 @@ from mindstone_tui.core.entries.derived import (
 )
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
+from mindstone_tui.core.text_cache import Known
 
 Form = Literal["prose", "code"]
 
@@ -324,23 +325,14 @@ def _stretches(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-class _ToldChunks(dict[str, tuple[str, ...]]):
-    """What stands between blanks → the paths and identifiers in it; outputs repeat each other."""
-
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
-        found = () if plain else tuple([match[0] for match in _TELLING.finditer(chunk)])
-        if len(chunk) <= _LONGEST_KNOWN:
-            if len(self) >= _MOST_KNOWN:
-                self.clear()
-            self[chunk] = found
-        return found
+def _told_by(chunk: str) -> tuple[str, ...]:
+    """The paths and identifiers in what stands between blanks; outputs repeat each other."""
+    plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
+    return () if plain else tuple([match[0] for match in _TELLING.finditer(chunk)])
 
 
 _STRETCH: Final = 4_096
-_MOST_KNOWN: Final = 32_768
-_LONGEST_KNOWN: Final = 100
-_told: Final = _ToldChunks()
+_told: Final = Known(_told_by)
 
 
 def _troubled(text: str) -> set[tuple[int, int]]:
