@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 _DIGEST: Final = 16
-_MOST_KNOWN: Final = 16_384
+_MOST_KNOWN: Final = 65_536
 _LONGEST_KNOWN: Final = 100
 
 

@@ -456,6 +456,9 @@ class Gatherer:
         return {row: numbers[0] for row, numbers in found if numbers is not None}
 
     def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
+        # Nothing was ever recalled in most histories: those of other programs, and new ones.
+        if self._database.execute("select 1 from uses limit 1").fetchone() is None:
+            return {}
         found = self._database.execute(
             "select entry, injected, used from uses"
             " where entry in (select value from json_each(?))",
