@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ hypothesis.settings.load_profile("house")
 # The suite starts some two hundred programs; without bytecode each would compile this one anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What `nohup` or a shell's `&` ignores, every program that the suite starts would ignore, too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until every test is imported: nothing of that is ever let go
 
 

@@ -35,7 +35,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a small part of each")
     parser.add_argument("--every", type=int, default=1, help="one case in so many", metavar="N")
     chosen = parser.parse_args()
-    # A shell starts what runs in the background deaf to it, and every process of ours would be.
+    # What `nohup` or a shell's `&` ignores, every program that is started here would, too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tried: list[Case] = []
     for name in chosen.rooms or [each for each in ROOMS if each not in APART]:
