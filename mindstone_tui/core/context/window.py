@@ -102,9 +102,11 @@ class LiveWindow(View):
         return [self.history.whole(line) for line in missed]
 
     def take(self, line: Line) -> None:
-        """Take in one line, and before it any that were missed; once is enough."""
+        """Take in one line of ours, and before it any that were missed; once is enough."""
         if line.seq > self.fold.head + 1:
-            self.catch_up()
+            self.catch_up()  # which reads to the end of the file, and there ours stands by now
+        if self._missed:
+            self._missed = [each for each in self._missed if each.seq != line.seq]
         if line.seq > self.fold.head:
             self.fold.add(with_blobs(line, self.history.places))
             self.watch.observe(line)

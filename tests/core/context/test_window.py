@@ -662,3 +662,16 @@ def test_whatever_is_written_next_saves_what_the_disk_refused_and_says_so(home: 
     ]
     window.catch_up()
     assert window.missed() == []
+
+
+def test_lines_of_ours_behind_a_line_of_another_surface_are_not_taken_for_the_others(
+    home: Path,
+) -> None:
+    transcript = transcript_in(home)
+    window = LiveWindow(transcript, transcript.history(), Settings(), indexer=FakeIndex())
+    window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
+    other = transcript_in(home)
+    theirs = other.append(CommandRun(command="/context", output=""))
+    window.record_all([TurnStarted(), UserMessage(text="and mine")], 2)
+    window.catch_up()
+    assert [line.seq for line in window.missed()] == [theirs.seq]
