@@ -52,6 +52,16 @@ class SessionModels:
         """What can answer now."""
         return self._models.usable()
 
+    def left_with_the_guide(self) -> str:
+        """What to tell where a session that began without a model still has none; else nothing."""
+        context, chosen = self._context, self._models.default()
+        if context.overridden or context.window.fold.model != GUIDE or chosen == GUIDE:
+            return ""
+        return (
+            f"The guide answers in this session, as before. Your default is {chosen}: "
+            f"`/model {chosen}` lets it answer here, too."
+        )
+
     def take(self, name: str) -> Provider:
         """Let another model answer from here on; returns who answered before."""
         provider, before = self._models.provider(name), self._context.provider

@@ -123,7 +123,7 @@ class SessionServices:
         self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
-        self.greeting = ""
+        self.greeting = models.left_with_the_guide()
         """What a person must know about this session before the first message."""
         self.unheeded = unheeded
         """What the project's settings asked for and did not get, in a sentence."""

@@ -437,3 +437,20 @@ async def test_opening_a_session_sweeps_what_a_killed_program_left(
         assert not left.exists()
         assert fresh.exists(), "this one may belong to a program that is still at it"
     fresh.unlink()
+
+
+async def test_a_session_that_began_with_the_guide_says_how_to_get_the_default(
+    home: Path, tmp_path: Path
+) -> None:
+    chosen = script(tmp_path, {"text": "hello"}, loop=True)
+    async with on_stage(home) as stage:
+        await stage.say("hello")
+    (home / "config.toml").write_text(f'[models]\ndefault = "{chosen}"\n')
+    async with on_stage(home) as stage:
+        await stage.until(events.ContextReported)
+        told = [each.message for each in stage.all(events.Noticed)]
+        assert any(f"`/model {chosen}`" in each for each in told), told
+        await stage.run(f"/model {chosen}")
+    async with on_stage(home) as stage:
+        await stage.until(events.ContextReported)
+        assert not stage.all(events.Noticed)
