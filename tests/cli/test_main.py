@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui import __version__
 from mindstone_tui.cli import main
 from mindstone_tui.cli.main import run
-from mindstone_tui.cli.output import harmless_json
+from mindstone_tui.cli.output import harmless_json, own_command
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
 
@@ -112,6 +112,15 @@ def test_reindexing_a_session_that_does_not_exist_makes_nothing(
     assert not (home / "agents" / "default" / "sessions").exists()
 
 
+def test_a_part_of_a_session_s_name_is_answered_with_the_whole(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(transcript_in(home, "agent:default:claude-code-1358f047"), "hello", "yes")
+    for typed in ("code-1358", "cluade-code-1358f047"):
+        assert run(["context", "--session", typed]) != 0
+        assert "Did you mean claude-code-1358f047?" in capsys.readouterr().err
+
+
 def test_an_error_is_what_happened_and_what_to_do_and_no_traceback() -> None:
     done = mindstone("log", "--session", "nosuch")
     assert done.returncode == 1
@@ -199,6 +208,17 @@ def test_text_from_outside_cannot_steer_the_terminal(home: Path) -> None:
         done = mindstone_here(*arguments)
         assert done.returncode == 0
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x00\r\b"), arguments
+
+
+def test_what_to_type_again_is_a_path_only_where_the_shell_would_not_find_it(
+    tmp_path: Path,
+) -> None:
+    nowhere, somewhere = {"PATH": ""}, {"PATH": str(tmp_path)}
+    (tmp_path / "mindstone").touch(mode=0o700)
+    assert own_command(".venv/bin/mindstone", nowhere) == ".venv/bin/mindstone"
+    assert own_command("/my files/mindstone", nowhere) == "'/my files/mindstone'"
+    assert own_command(".venv/bin/mindstone", somewhere) == "mindstone"
+    assert own_command("/src/mindstone_tui/__main__.py", nowhere) == "mindstone"
 
 
 def test_json_is_the_same_value_after_it_was_made_harmless() -> None:
