@@ -40,7 +40,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 2
+_VERSION: Final = 3
 _DAY: Final = len("2026-03-31")
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
@@ -364,7 +364,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case InstructionsChanged(sections=sections):
+        case InstructionsChanged(sections=sections) if profile.program == OWN or not profile.folder:
             for section in sections:
                 if section.name == "environment" and (place := _PLACE.match(section.text)):
                     profile.folder = place[1]
