@@ -93,7 +93,8 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
 class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A session as a whole."""
 
-    version: int = _VERSION
+    version: int = 0
+    """Which rules it was made by; written down, so that another rule makes it anew."""
     salt: str = ""
     """Of the transcript that this was read off; another one begins anew."""
     read: int = 0
@@ -284,7 +285,7 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
                 or known.salt != salt
                 or known.read > history.size
             ):
-                known = SessionProfile(salt=salt)
+                known = SessionProfile(version=_VERSION, salt=salt)
             if known.read == history.size:
                 return known
             for start, raw in history.raw_from(known.read):

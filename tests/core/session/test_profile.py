@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -50,7 +52,9 @@ def test_a_damaged_profile_is_made_again(home: Path) -> None:
     talk(home)
     places = transcript_in(home).places
     whole = profile_of(places)
-    for rubbish in (b"", b"{", b'{"version": 99}', b"[]"):
+    assert whole is not None
+    older = {"salt": whole.salt, "read": whole.read, "folder": "/as/it/was/told/before"}
+    for rubbish in (b"", b"{", b'{"version": 99}', b"[]", msgspec.json.encode(older)):
         places.profile.write_bytes(rubbish)
         assert profile_of(places) == whole
 
