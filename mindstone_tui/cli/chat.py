@@ -20,6 +20,7 @@ from mindstone_tui.cli.options import (
     session_key,
     working_folder,
 )
+from mindstone_tui.cli.output import own_command
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 
@@ -39,7 +40,7 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
     if name := app.resume_name:
-        typer.echo(f"Resume: mindstone -s {name}", err=True)
+        typer.echo(f"Resume: {own_command()} -s {name}", err=True)
     return app.return_code or code or 0
 
 

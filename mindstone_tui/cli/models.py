@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
+import textwrap
 from typing import Annotated
 
 import typer
 
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import Progress, hint, prompt, say, say_json, table
+from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, say_json, table
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
@@ -147,15 +149,16 @@ def offer() -> None:
     best = offered(home, load(home, os.environ).settings, os.environ)
     if best is None:
         return
-    prompt(
+    offer = (
         f"No language model is set up yet. {best.title} fits this machine: {megabytes(best.bytes)} "
-        f"to download, about {megabytes(best.memory)} of memory, {best.licence}, runs offline.\n"
-        f"It {best.skills}.\n"
-        "Download it now? [y/N] "
+        f"to download, about {megabytes(best.memory)} of memory, {best.licence}, runs offline. "
+        f"It {best.skills}."
     )
+    width = shutil.get_terminal_size().columns
+    prompt(f"{textwrap.fill(offer, max(width - 1, 20))}\nDownload it now? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         refuse_offer(home)
-        hint(f"Not downloaded. Any time later: mindstone models add {_short(best.name)}")
+        hint(f"Not downloaded. Any time later: {own_command()} models add {_short(best.name)}")
         return
     _fetch(home, best.name)
     store(home, "models.default", best.name)

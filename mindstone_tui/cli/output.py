@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
 
@@ -102,6 +104,13 @@ def _escaped(sign: str) -> str:
 def hint(text: str) -> None:
     """Print something about the work, not its result, on stderr."""
     say_styled(text, "dim", sys.stderr)
+
+
+def own_command(started: str = "", environ: Mapping[str, str] = os.environ) -> str:
+    """What to type to start this program again: where it lies, unless the shell finds it."""
+    started = started or sys.argv[0]
+    found = shutil.which("mindstone", path=environ.get("PATH", ""))
+    return "mindstone" if found or Path(started).name != "mindstone" else shlex.quote(started)
 
 
 def complain(what: str, remedy: str = "") -> None:

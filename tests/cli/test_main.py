@@ -13,7 +13,7 @@ import pytest
 from mindstone_tui import __version__
 from mindstone_tui.cli import main
 from mindstone_tui.cli.main import run
-from mindstone_tui.cli.output import harmless_json
+from mindstone_tui.cli.output import harmless_json, own_command
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
 
@@ -199,6 +199,17 @@ def test_text_from_outside_cannot_steer_the_terminal(home: Path) -> None:
         done = mindstone_here(*arguments)
         assert done.returncode == 0
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x00\r\b"), arguments
+
+
+def test_what_to_type_again_is_a_path_only_where_the_shell_would_not_find_it(
+    tmp_path: Path,
+) -> None:
+    nowhere, somewhere = {"PATH": ""}, {"PATH": str(tmp_path)}
+    (tmp_path / "mindstone").touch(mode=0o700)
+    assert own_command(".venv/bin/mindstone", nowhere) == ".venv/bin/mindstone"
+    assert own_command("/my files/mindstone", nowhere) == "'/my files/mindstone'"
+    assert own_command(".venv/bin/mindstone", somewhere) == "mindstone"
+    assert own_command("/src/mindstone_tui/__main__.py", nowhere) == "mindstone"
 
 
 def test_json_is_the_same_value_after_it_was_made_harmless() -> None:

@@ -399,13 +399,15 @@ _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", 
 def _pruned(event: ev.WindowPruned) -> EventLine:
     count = plural(sum(left.exchanges for left in event.left), "exchange")
     named = turn_names(turn for left in event.left for turn in left.turns)
+    # What an import left out of the window was not counted, but estimated from its length.
+    about = "about " if event.trigger == "import" else ""
     each = [
-        f"turn {left.name}: {left.tokens:,} tokens, {left.reason}, score {left.score:.2f}"
+        f"turn {left.name}: {about}{left.tokens:,} tokens, {left.reason}, score {left.score:.2f}"
         + (f", {plural(left.receipt.passages, 'passage')} read back" if left.receipt else "")
         for left in event.left
     ]
     # Where a summary takes their place, the figure would leave that out.
-    size = f" · {_shrunk(event)}" if event.trigger in _BY_THEMSELVES else ""
+    size = f" · {about}{_shrunk(event)}" if event.trigger in _BY_THEMSELVES else ""
     return EventLine(
         sign="↥",
         text=f"{count} left the window: {named}{size}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
+from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import one_line, plural
 
 BAR = 30
@@ -197,7 +198,7 @@ def _outside(report: ContextReport) -> list[str]:
         return ["Nothing has left the window."]
     return [
         f"Out of the window: {plural(outside.exchanges, 'exchange')}, "
-        f"{outside.tokens:,} tokens, {outside.state}."
+        f"about {tokens(outside.tokens)} tokens, {outside.state}."
     ]
 
 

@@ -1,10 +1,11 @@
 """History as passages: which entries can be found again, by what words, under which id.
 
-Messages are passages as they are, long ones in pieces. A tool result is found by the call that
-made it, by what it says, and, where it is too long to index whole, by the paths, identifiers and
-errors in it. Bookkeeping is left out, and so are summaries: recall brings back originals and does
-not feed on itself. A handoff is found by those who ask, and never brought back unasked. A memory is
-found in its file, where it ceases to exist when a person undoes it.
+Messages are passages as they are, long ones in pieces. A tool result is found by the call that made
+it, by what it says, and, where it is too long to index whole, by the paths, identifiers and errors
+in it. Bookkeeping is left out, and so are summaries and what the model itself recalled: recall
+brings back originals and does not feed on itself. A handoff is found by those who ask, and never
+brought back unasked. A memory is found in its file, where it ceases to exist when a person undoes
+it.
 """
 
 from __future__ import annotations
@@ -184,6 +185,10 @@ TOOL_VECTORS: Final = 6
 TOLD: Final = 2
 """Pieces for the telling words of what lies between."""
 _CALL_SHOWN: Final = 200
+_RECALL: Final = "recall"
+"""Our own tool, whose results repeat what stands elsewhere;"""
+_IMPORT: Final = "import"
+"""what another program called so may stand nowhere else."""
 
 _TROUBLE: Final = (
     *("error", "exception", "traceback", "fail", "fatal", "panic", "warning", "denied", "refused"),
@@ -227,6 +232,8 @@ class Chunker:
                 return _cut(line, text, "assistant")
             case ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
+                return []
+            case ToolReturned(name=name) if name == _RECALL and line.channel != _IMPORT:
                 return []
             case ToolReturned() as result:
                 return self._of_result(line, result)

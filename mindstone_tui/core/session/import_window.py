@@ -15,9 +15,10 @@ from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_
 from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
+from mindstone_tui.core.context.trim import TASK_SHARE
 from mindstone_tui.core.context.window_view import open_fold, reader
 from mindstone_tui.core.entries import WINDOW_CHANGES, Line, Span
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Left,
@@ -38,7 +39,7 @@ class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
     """The exchanges that stay, and the newest line that does not."""
 
     kept: dict[int, list[Line]]
-    tokens: int
+    tokens: float
     head: int
     first_out: Line
 
@@ -54,16 +55,25 @@ def initial_prune(
     task: Line | None = None,
     state: WindowState | None = None,
 ) -> ContextWindowPruned | None:
-    """The prune that ends an import: the newest exchanges that fit under the floor stay.
+    """The prune that ends an import: the newest exchanges stay that fit under the floor.
 
     Reads only as many lines as the window holds. `receipt` proves that the imported turns were
     indexed before this is written; `outside_tokens` tells how much was said up to a line; `task` is
     the first user message; `state` names what the session had before. None when everything fits.
     """
-    marks = budget.marks(room, settings.context, settings.zones)
-    found = _newest_that_fit(newest_first, TokenCache(counter), marks.floor)
+    ledger = TokenCache(counter)
+    floor = budget.marks(room, settings.context, settings.zones).floor
+    always = 0.0 if task is None else _size(task, ledger)
+    found = _newest_that_fit(
+        (line for line in newest_first if task is None or line.seq != task.seq),
+        ledger,
+        # Where room is needed, the task is shortened to its share.
+        floor - min(always, room.tokens(TASK_SHARE)),
+        settings.context.placeholder_tokens,
+    )
     if found is None:
         return None
+    tokens = round(found.tokens + always)
     before = state or WindowState(through=-1)
     spans = single(line.seq for lines in found.kept.values() for line in lines)
     if task is not None:
@@ -92,8 +102,8 @@ def initial_prune(
             task=task.seq if task is not None else before.task,
             outside=outside,
         ),
-        tokens_before=found.tokens + said_outside,
-        tokens_after=found.tokens,
+        tokens_before=tokens + said_outside,
+        tokens_after=tokens,
         policy="fifo",
         trigger="import",
         marker=marker_text(outside, found.kept, ()) if settings.context.marker else "",
@@ -101,10 +111,16 @@ def initial_prune(
 
 
 def _newest_that_fit(
-    newest_first: Iterable[Line], ledger: TokenCache, floor: int
+    newest_first: Iterable[Line], ledger: TokenCache, floor: float, shortest: int
 ) -> _Fitting | None:
-    """Whole exchanges from the end, as long as they fit under a mark; None when all of them do."""
+    """Whole exchanges from the end, as long as they fit under a mark; None when all of them do.
+
+    An exchange that is too large only by its tool results stays where hardly anything else would:
+    the first request shortens them, and the work that was done last is what one goes on with.
+    """
     kept: dict[int, list[Line]] = {}
+    sizes: dict[int, float] = {}
+    shortened: dict[int, float] = {}
     total, head, first_out = 0.0, -1, None
     for line in newest_first:
         head = max(head, line.seq)
@@ -113,18 +129,34 @@ def _newest_that_fit(
             break
         kept.setdefault(line.turn, []).append(line)
         if said(line) is not None:
-            total += ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
+            size = _size(line, ledger)
+            small = min(size, shortest) if isinstance(line.entry, ToolReturned) else size
+            sizes[line.turn] = sizes.get(line.turn, 0.0) + size
+            shortened[line.turn] = shortened.get(line.turn, 0.0) + small
+            total += size
+    if len(sizes) > 1 and total > floor:
+        oldest = min(sizes)
+        others = total - sizes[oldest]
+        if others > floor * _HARDLY or others + shortened[oldest] > floor:
+            total = others
+            first_out = max(kept.pop(oldest), key=lambda line: line.seq)
+            kept.pop(0, None)
     if first_out is None or first_out.turn < 1:
         return None
-    if len(kept) > 1 and total > floor:
-        first_out = max(kept.pop(min(kept)), key=lambda line: line.seq)
-    return _Fitting(kept=kept, tokens=round(total), head=head, first_out=first_out)
+    return _Fitting(kept=kept, tokens=total, head=head, first_out=first_out)
+
+
+def _size(line: Line, ledger: TokenCache) -> float:
+    """Tokens that a message takes in the prompt."""
+    return ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
 
 
 CHANNEL: Final = "import"
 _SAID: Final = frozenset((b"user_message", b"assistant_message", b"tool_returned"))
 _AROUND_TEXT: Final = 520
 """Bytes of a line that are not what was said."""
+_HARDLY: Final = 0.1
+"""So little of the room that a window which holds no more is hardly one."""
 
 
 def plan_imported_window(transcript: Transcript, settings: Settings, index: RecallIndex) -> None:
@@ -175,7 +207,7 @@ def _tokens_through(history: History, last: int) -> int:
         if start >= end:
             break
         if named_kind(raw) in _SAID:
-            size += max(len(raw) - _AROUND_TEXT, 0)
+            size += max(len(raw) - raw.count(b"\\") - _AROUND_TEXT, 0)
     return size * 2 // CHARACTERS_IN_TWO_TOKENS
 
 

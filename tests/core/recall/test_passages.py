@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,13 @@ def test_bookkeeping_is_not_indexed_so_recall_does_not_feed_on_itself() -> None:
     injected = RecallInjected(query="q", passages=(), text="recalled words", tokens=2)
     assert passages_of([line_of(injected), line_of(TurnEnded(ending="done"), 2)]) == []
     assert passages_of([line_of(AssistantMessage(text="  "))]) == []
+
+
+def test_what_the_model_recalled_is_not_indexed_again() -> None:
+    found = line_of(ToolReturned(call="c", name="recall", text="user, 8 May 2023: I paint."))
+    assert passages_of([found]) == []
+    imported = msgspec.structs.replace(found, channel="import")
+    assert [passage.text for passage in passages_of([imported])] == ["user, 8 May 2023: I paint."]
 
 
 def test_a_note_keeps_its_kind() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -38,7 +39,7 @@ def crush(path: Path) -> Path:
         ("m8", "s2", "user", [_part("text", text="Look for ports.")], 7),
         ("m9", "s2", "assistant", [_part("text", text="There is one.")], 8),
     ]
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(
             """
             CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT,
@@ -101,7 +102,7 @@ def cursor(path: Path) -> Path:
             for number, bubble in enumerate(bubbles)
         ],
     }
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         for table in ("ItemTable", "cursorDiskKV"):
             connection.execute(f"CREATE TABLE {table} (key TEXT UNIQUE, value BLOB)")
         rows = [("composerData:k1", composer)]
@@ -141,7 +142,7 @@ def older_cursor(path: Path) -> Path:
             }
         ]
     }
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE ItemTable (key TEXT UNIQUE, value BLOB)")
         connection.executemany(
             "INSERT INTO ItemTable VALUES (?, ?)",
@@ -194,7 +195,7 @@ def cursor_store(path: Path) -> Path:
         {"role": "assistant", "content": [{"type": "text", "text": "It uses port 8080."}]},
     ]
     path.parent.mkdir(parents=True)
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)")
         connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
 

@@ -6,6 +6,7 @@ so that a test can compare what the importer made of a file with what stands in 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -163,7 +164,7 @@ def aider(path: Path) -> list[Heard]:
 def crush(path: Path) -> list[Heard]:
     """`crush.db`, all of its sessions one after the other."""
     heard: list[Heard] = []
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         query = (
             "SELECT m.role, m.parts, m.model, m.provider, m.created_at FROM messages m "
             "JOIN sessions s ON s.id = m.session_id WHERE m.id != ifnull(s.summary_message_id, '') "
@@ -428,7 +429,7 @@ def _openhands_events(folder: Path) -> list[Heard]:
 def cursor(path: Path) -> list[Heard]:
     """`state.vscdb` of the editor, all conversations one after the other."""
     heard: list[Heard] = []
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         stored = {key: json.loads(v) for key, v in connection.execute("SELECT * FROM cursorDiskKV")}
     for key in sorted(key for key in stored if key.startswith("composerData:")):
         ts = at(stored[key]["createdAt"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -261,7 +262,7 @@ def test_a_damaged_root_of_cursors_store_ends_and_is_named(
     home: Path, tmp_path: Path, data: bytes
 ) -> None:
     path = databases.cursor_store(tmp_path / "chats" / "p" / "7f" / "store.db")
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         (about,) = connection.execute("SELECT value FROM meta").fetchone()
         root = json.loads(bytes.fromhex(about))["latestRootBlobId"]
         connection.execute("UPDATE blobs SET data = ? WHERE id = ?", (data, root))

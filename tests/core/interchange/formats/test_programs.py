@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -326,7 +327,7 @@ def test_opencode_a_damaged_piece_is_named_and_the_rest_is_taken(
 def _opencode_database(path: Path) -> Path:
     export = json.loads((FIXTURES / "opencode.json").read_text())
     info = export["info"]
-    with sqlite3.connect(path) as base:
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
         base.executescript(
             "CREATE TABLE session (id TEXT, title TEXT, time_created INTEGER, revert TEXT);"
             "CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT);"
