@@ -98,9 +98,10 @@ class PlaceError(MindstoneError):
 class NoSuchSession(PlaceError):
     """A session that nobody began."""
 
-    def __init__(self, key: object) -> None:
+    def __init__(self, key: object, alike: Sequence[str] = ()) -> None:
+        meant = f"Did you mean {' or '.join(alike)}? " if alike else ""
         super().__init__(
-            f"There is no session {key}.", "`mindstone sessions` lists those that exist."
+            f"There is no session {key}.", f"{meant}`mindstone sessions` lists those that exist."
         )
 
 

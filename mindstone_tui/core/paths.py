@@ -7,6 +7,7 @@ it that is safe on every file system, reversible, and never the same for two key
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ LONGEST_NAME: Final = 1_500
 _PLAIN: Final = pattern_of(r"[a-z0-9_-](?:[a-z0-9._-]*[a-z0-9_-])?")
 _RESERVED: Final = pattern_of(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
 _FOLDER_LENGTH: Final = 200
+_MOST_ALIKE: Final = 3
 
 
 class SessionKey(msgspec.Struct, frozen=True, order=True):
@@ -228,7 +230,18 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     def missing(self) -> NoSuchSession:
         """Why there is no transcript: nobody began it, or it is gone."""
         left = [path.name for path in self.derived]
-        return HistoryMissing(self.key, left) if left else NoSuchSession(self.key)
+        return HistoryMissing(self.key, left) if left else NoSuchSession(self.key, self._alike())
+
+    def _alike(self) -> list[str]:
+        """Sessions of the same agent that have this one's name in theirs, or nearly; a few."""
+        from difflib import get_close_matches  # only whoever mistyped needs it
+
+        with contextlib.suppress(OSError):
+            others = sorted(path.name for path in self.folder.parent.iterdir())
+            name = self.folder.name
+            found = [other for other in others if name in other]
+            return (found or get_close_matches(name, others))[:_MOST_ALIKE]
+        return []
 
 
 class AgentPlaces(msgspec.Struct, frozen=True):

@@ -112,6 +112,15 @@ def test_reindexing_a_session_that_does_not_exist_makes_nothing(
     assert not (home / "agents" / "default" / "sessions").exists()
 
 
+def test_a_part_of_a_session_s_name_is_answered_with_the_whole(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(transcript_in(home, "agent:default:claude-code-1358f047"), "hello", "yes")
+    for typed in ("code-1358", "cluade-code-1358f047"):
+        assert run(["context", "--session", typed]) != 0
+        assert "Did you mean claude-code-1358f047?" in capsys.readouterr().err
+
+
 def test_an_error_is_what_happened_and_what_to_do_and_no_traceback() -> None:
     done = mindstone("log", "--session", "nosuch")
     assert done.returncode == 1
