@@ -93,8 +93,6 @@ def set_key(
     """Set one key in your config file. Comments stay; invalid values are refused."""
     file = store(places(), key, value)
     hint(f"{key} is set in {file}.")
-    if key == "models.default" and value:
-        hint(f"A session that has a model keeps it; in it, `/model {value}` changes that.")
 
 
 def explain(

@@ -110,7 +110,12 @@ def _words_between_blanks(chunk: str) -> str:
     core = chunk.strip(_ASCII_EDGES)
     if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
         return low
-    return _compound_words(chunk)
+    if not chunk.isascii():
+        chunk = chunk.strip(_PUNCTUATION)
+        core = chunk.strip(_ASCII_EDGES)
+    if chunk.isascii() and core.isprintable():
+        return _ascii_words(core)
+    return " ".join(_words_of_chunk(chunk.strip(_PUNCTUATION)))
 
 
 def _words_of_segment(segment: str) -> tuple[str, str]:
@@ -178,26 +183,23 @@ def quoted(terms: list[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def _compound_words(chunk: str) -> str:
-    """The words of a chunk that is not one plain word, joined."""
-    core = chunk if chunk.isascii() else chunk.strip(_PUNCTUATION)
-    if core.isascii() and core.isprintable():
-        return _ascii_words(core.strip(_ASCII_EDGES))
-    return " ".join(_words_of_chunk(core.strip(_PUNCTUATION)))
-
-
 def _ascii_words(core: str) -> str:
     """What `_words_of_chunk` gives for plain ASCII, joined, several times as fast."""
-    beside: list[str] = []
+    words: list[str] = []
     if "'" in core:
         core = _POSSESSIVE.sub("", core)
-        beside = _beside_apostrophes(core)
+        words = _beside_apostrophes(core)
         core = _APOSTROPHE.sub("", core)
-    segments = core.encode().translate(_ASCII_SEGMENTS).decode().split("\n")
-    found = [_segments[segment] for segment in segments if segment]
-    words = [*beside, *[parts for parts, _ in found if parts]]
-    if len(found) > 1 and len(whole := "".join([each for _, each in found])) <= _LONGEST_WHOLE:
-        words.append(whole)
+    segments, joined = 0, ""
+    for segment in core.encode().translate(_ASCII_SEGMENTS).decode().split("\n"):
+        if segment:
+            parts, whole = _segments[segment]
+            segments += 1
+            joined += whole
+            if parts:
+                words.append(parts)
+    if segments > 1 and len(joined) <= _LONGEST_WHOLE:
+        words.append(joined)
     return " ".join(words)
 
 

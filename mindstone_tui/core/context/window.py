@@ -211,10 +211,12 @@ class LiveWindow(View):
     def set_model(
         self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
     ) -> Line | None:
-        """Let another model answer."""
+        """Let another model answer, or the same one for another reason or in another window."""
         now = self.fold.model_changed
-        if now is not None and (now.model, now.window, now.window_label) == (model, window, label):
-            return None
+        if now is not None and now.model == model:
+            why = why or now.why
+            if (now.window, now.window_label, now.why) == (window, label, why):
+                return None
         state = self.fold.state
         changed = ModelChanged(model=model, state=state, window=window, window_label=label, why=why)
         return self.record(changed, self.fold.turn)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
@@ -32,7 +31,7 @@ from mindstone_tui.core.recall.embedding import (
     understands,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
-from mindstone_tui.core.recall.passages import Chunker, Passage
+from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import as_statement, read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
@@ -46,8 +45,6 @@ from mindstone_tui.core.recall.store import (
     put_aside,
     unavailable,
 )
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.reader import with_blobs
 
 T = TypeVar("T")
 
@@ -527,59 +524,3 @@ class InMemoryIndex(RecallIndex):
     def _guarded(self, work: Callable[[], T]) -> T:
         with self._lock:
             return work()
-
-
-AT_ONCE: Final = 2_048
-"""Passages stored in one transaction while catching up."""
-
-ReadFrom = Callable[[int], Iterable[Line]]
-Progress = Callable[[int], None]
-
-
-def catch_up(index: RecallIndex, read: ReadFrom, progress: Progress | None = None) -> int:
-    """Index the words of all lines after the mark; how many passages were looked at.
-
-    `read(seq)` gives the lines from that number on; `progress` hears the last number stored. The
-    newest exchange may still be growing: it is stored too, but read again the next time.
-    """
-    mark = index.mark
-    if mark.seq >= 0 and not _belongs(mark, read):
-        index.clear()
-        mark = IndexMark()
-    chunker = Chunker()
-    waiting: list[Passage] = []
-    seen = 0
-    last: Line | None = None
-    for line in read(mark.seq + 1):
-        if last is not None and line.turn != last.turn:
-            mark = IndexMark(last.seq, last.hash)
-            if len(waiting) >= AT_ONCE:
-                index.add(waiting, mark)
-                waiting = []
-                if progress is not None:
-                    progress(mark.seq)
-        found = chunker.passages(line)
-        waiting.extend(found)
-        seen += len(found)
-        last = line
-    if last is not None:
-        index.add(waiting, mark)
-        if progress is not None:
-            progress(last.seq)
-    return seen
-
-
-def reading(history: History) -> ReadFrom:
-    """A transcript's lines with their whole bodies; what cannot be read is left to `verify`."""
-
-    def read(first: int) -> Iterator[Line]:
-        for line in history.read(first):
-            if isinstance(line, Line):
-                yield with_blobs(line, history.places)
-
-    return read
-
-
-def _belongs(mark: IndexMark, read: ReadFrom) -> bool:
-    line = next(iter(read(mark.seq)), None)
-    return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)

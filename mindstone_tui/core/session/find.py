@@ -17,6 +17,7 @@ from mindstone_tui.core.context import budget
 from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import (
     Asked,
@@ -24,8 +25,6 @@ from mindstone_tui.core.recall.index import (
     RecallIndex,
     SearchResult,
     best_of,
-    catch_up,
-    reading,
     search_many,
 )
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries

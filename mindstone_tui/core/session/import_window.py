@@ -27,13 +27,11 @@ from mindstone_tui.core.entries.window import (
     WindowCarried,
     WindowState,
 )
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 from mindstone_tui.core.transcript.reader import named_kind
 
 
@@ -161,20 +159,14 @@ _HARDLY: Final = 0.1
 """So little of the room that a window which holds no more is hardly one."""
 
 
-def plan_imported_window(
-    places: SessionPlaces,
-    settings: Settings,
-    index: RecallIndex,
-    upstream: HistoryStore | None = None,
-    grant: Grant | None = None,
-) -> None:
+def plan_imported_window(transcript: Transcript, settings: Settings, index: RecallIndex) -> None:
     """Write down which part of an imported history is in the window.
 
     Runs after indexing: the first exchange is read back from the index, and the index has come to
     the end, so everything between is there too. Sizes are estimated from lengths, which costs a
     hundredth of counting; the first turn counts what is in the window.
     """
-    with History(places, may_store_offsets=True) as history:
+    with transcript.history() as history:
         window, label = resolve_window(settings.context.window)
         first = _first_message(history)
         prune = initial_prune(
@@ -187,12 +179,7 @@ def plan_imported_window(
             task=first,
             state=_state_before(history),
         )
-        transcript = Transcript(places, channel=CHANNEL, create=False, upstream=upstream)
-        transcript.hold(grant)
-        try:
-            transcript.append(prune or WindowCarried(state=open_fold(history).state))
-        finally:
-            transcript.close()
+        transcript.append(prune or WindowCarried(state=open_fold(history).state))
 
 
 def _state_before(history: History) -> WindowState | None:

@@ -17,15 +17,9 @@ from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened, Tu
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import (
-    Asked,
-    RecallIndex,
-    SearchResult,
-    best_of,
-    catch_up,
-    reading,
-)
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
 
 _DEEPEST: Final = 16

@@ -21,6 +21,9 @@ from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
     TurnStarted,
     UserMessage,
     usage_in,
@@ -274,8 +277,25 @@ def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
 
 
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
-    """A session's profile up to its last line; None where it cannot be read."""
-    known = stored_profile(places)
+    """A session's profile up to its last line, and kept so; None where it cannot be read."""
+    kept = stored_profile(places)
+    before = kept.read if kept is not None else 0
+    known = read_profile(places, kept)
+    if known is not None and (known is not kept or known.read > before):
+        keep_profile(places, known)
+    return known
+
+
+def keep_profile(places: SessionPlaces, profile: SessionProfile) -> None:
+    """Keep a profile for the next list; one that cannot be kept is made again then."""
+    with contextlib.suppress(MindstoneError, OSError):
+        replace_file(places.profile, msgspec.json.encode(profile))
+
+
+def read_profile(
+    places: SessionPlaces, known: SessionProfile | None = None
+) -> SessionProfile | None:
+    """What is known of a session brought up to its last line; None where it cannot be read."""
     try:
         with History(places) as history:
             salt = _salt(history)
@@ -286,8 +306,6 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
                 or known.read > history.size
             ):
                 known = SessionProfile(version=_VERSION, salt=salt)
-            if known.read == history.size:
-                return known
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
                 kind = named_kind(raw)
@@ -299,10 +317,13 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
                         _take(known, line)
     except (MindstoneError, OSError):
         return None
-    # A list that cannot be kept is made again next time.
-    with contextlib.suppress(MindstoneError, OSError):
-        replace_file(places.profile, msgspec.json.encode(known))
     return known
+
+
+def take_next(profile: SessionProfile, line: Line) -> None:
+    """Add to a profile the line that begins where it has read to."""
+    profile.read += len(line.raw) + 1
+    _take(profile, line)
 
 
 def profile_from(lines: Iterable[Line]) -> SessionProfile:
@@ -342,9 +363,9 @@ def _take_result(profile: SessionProfile, raw: bytes) -> None:
 
 def _take(profile: SessionProfile, line: Line) -> None:
     """Add one line to a profile; what a fork copied is counted where it was said."""
-    if line.parent:
-        return
     entry = line.entry
+    if line.parent or isinstance(entry, ToolCalled | TurnEnded):
+        return
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     match entry:
         case SessionOpened():
@@ -356,6 +377,8 @@ def _take(profile: SessionProfile, line: Line) -> None:
         case UserMessage():
             _count(day.said, "user")
             profile.ended = max(profile.ended, line.ts)
+        case ToolReturned():
+            _count(day.said, "tool")
         case AssistantMessage(model=model, calls=calls):
             _count(day.said, "assistant")
             profile.ended = max(profile.ended, line.ts)

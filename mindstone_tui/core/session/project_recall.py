@@ -26,14 +26,9 @@ from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
-from mindstone_tui.core.recall.index import (
-    Asked,
-    RecallIndex,
-    SearchResult,
-    catch_up,
-    reading,
-)
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.lexicon import rarity_of
 from mindstone_tui.core.session.lease import Lease

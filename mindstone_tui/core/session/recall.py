@@ -27,16 +27,9 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import (
-    Asked,
-    RecallIndex,
-    SearchResult,
-    best_of,
-    catch_up,
-    reading,
-    search_many,
-)
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, search_many
 from mindstone_tui.core.recall.inject import (
     CONSIDERED,
     Choice,

@@ -20,13 +20,9 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import (
-    Asked,
-    RecallIndex,
-    catch_up,
-    reading,
-)
+from mindstone_tui.core.recall.index import Asked, RecallIndex
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.filters import SessionFilter, day_after

@@ -33,7 +33,12 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
+from mindstone_tui.core.entries.window import (
+    BY_HAND,
+    ContextWindowPruned,
+    ModelChanged,
+    Section,
+)
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -123,7 +128,7 @@ class SessionServices:
         self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
-        self.greeting = models.left_with_the_guide()
+        self.greeting = ""
         """What a person must know about this session before the first message."""
         self.unheeded = unheeded
         """What the project's settings asked for and did not get, in a sentence."""
@@ -148,7 +153,7 @@ class SessionServices:
         info = self.context.info
         self.context.overridden = False
         window = self.context.named_window or info.window or Window(tokens=0, label="assumed")
-        self.context.window.set_model(name, window=window.tokens, label=window.label)
+        self.context.window.set_model(name, window=window.tokens, label=window.label, why=BY_HAND)
         await before.close()
         return info
 

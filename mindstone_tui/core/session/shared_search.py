@@ -19,16 +19,9 @@ from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.errors import DamagedTranscript, MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import (
-    CHUNKING,
-    Asked,
-    RecallIndex,
-    SearchResult,
-    best_of,
-    catch_up,
-    reading,
-)
+from mindstone_tui.core.recall.index import CHUNKING, Asked, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, epoch, passages_of
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.server_candidates import Stemmer, search_server

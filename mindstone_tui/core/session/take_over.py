@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import ensure_folder, open_regular
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
+from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.catch_up import CatchUp, reading
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.import_window import plan_imported_window
 from mindstone_tui.core.session.lease import Lease, SharedLease
-from mindstone_tui.core.session.profile import profile_of
+from mindstone_tui.core.session.profile import (
+    keep_profile,
+    read_profile,
+    stored_profile,
+    take_next,
+)
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.reader import with_blobs
 
 _CHUNK: Final = 1 << 20
 _REMEMBERED: Final = 8_000_000
@@ -78,6 +87,7 @@ class Importer:
         self._embedder = open_embedder(settings.recall.embedder)
         self._clean = Cleaner(environ)
         self._lease: Lease | None = None
+        self._uptake: _Uptake | None = None
         self.taken: list[SessionPlaces] = []
         """Sessions that were written to; words find all of them, and vectors can be made."""
 
@@ -91,8 +101,8 @@ class Importer:
         reports = self._into(file, key, progress) if key else self._each(file, progress)
         try:
             for report in reports:
-                if report.session:
-                    self._finish(self._home.session(SessionKey.parse(report.session)), report)
+                if self._uptake is not None:
+                    self._finish(self._uptake, report)
                 yield report
                 self._give_back()
         finally:
@@ -100,7 +110,12 @@ class Importer:
 
     def _each(self, file: Path, progress: Callable[[int, int], None]) -> Iterator[ImportReport]:
         return import_each(
-            file, self._open, format=self._origin, clean=self._clean, progress=progress
+            file,
+            self._open,
+            format=self._origin,
+            clean=self._clean,
+            progress=progress,
+            index=self._follow,
         )
 
     def _into(
@@ -108,7 +123,12 @@ class Importer:
     ) -> Iterator[ImportReport]:
         with contextlib.closing(self._open(key)) as transcript:
             yield import_file(
-                file, transcript, format=self._origin, clean=self._clean, progress=progress
+                file,
+                transcript,
+                format=self._origin,
+                clean=self._clean,
+                progress=progress,
+                index=self._follow(transcript),
             )
 
     def _open(self, key: SessionKey) -> Transcript:
@@ -136,28 +156,72 @@ class Importer:
 
             asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
 
-    def _finish(self, own: SessionPlaces, report: ImportReport) -> None:
+    def _follow(self, transcript: Transcript) -> Index:
+        """What takes in the lines of a session as they are written."""
+        index = RecallIndex.open(transcript.places.index, self._embedder)
+        self._uptake = _Uptake(transcript, index)
+        return self._uptake.take
+
+    def _finish(self, uptake: _Uptake, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
-        index = RecallIndex.open(own.index, self._embedder)
-        try:
-            bring_up_to_date(own, index, self._progress, wait=False)
-            if report.added:
-                upstream = upstream_of(self._home, self._settings.history, own.key)
-                grant = self._lease.grant if self._lease is not None else None
-                plan_imported_window(own, self._settings, index, upstream, grant)
-        finally:
-            index.close()
+        own = uptake.transcript.places
+        uptake.make_findable(self._progress)
+        if report.added:
+            plan_imported_window(uptake.transcript, self._settings, uptake.index)
         self.taken.append(own)
-        profile_of(own)
+        uptake.keep_profile()
         if self._settings.history.search == "server":
             from mindstone_tui.core.session.shared_search import publish_quietly
 
             publish_quietly(own, self._settings)
 
     def _give_back(self) -> None:
+        if self._uptake is not None:
+            self._uptake.index.close()
+            self._uptake = None
         if self._lease is not None:
             self._lease.close()
             self._lease = None
+
+
+class _Uptake:
+    """Takes in the lines of an import while they are at hand: for the index and the profile.
+
+    Where somebody else wrote in between, the file is read in the end.
+    """
+
+    def __init__(self, transcript: Transcript, index: RecallIndex) -> None:
+        self.transcript = transcript
+        self.index = index
+        self._newest = transcript.head.hash
+        with transcript.history() as history:
+            self._words = CatchUp(index, reading(history))
+            self._profile = read_profile(transcript.places)
+            self._unbroken = history.size == transcript.size
+
+    def take(self, lines: Sequence[Line]) -> None:
+        """Take in lines that were just written."""
+        self._unbroken = self._unbroken and lines[0].prev == self._newest
+        self._newest = lines[-1].hash
+        if self._unbroken:
+            for line in lines:
+                self._words.take(with_blobs(line, self.transcript.places))
+                if self._profile is not None:
+                    take_next(self._profile, line)
+
+    def make_findable(self, progress: Progress) -> None:
+        """Let words find everything that was said."""
+        if self._unbroken:
+            self._words.finish()
+        else:
+            bring_up_to_date(self.transcript.places, self.index, progress, wait=False)
+
+    def keep_profile(self) -> None:
+        """Keep what was learned of the session as a whole."""
+        places = self.transcript.places
+        profile = read_profile(places, self._profile if self._unbroken else stored_profile(places))
+        if profile is not None:
+            keep_profile(places, profile)
 
 
 def upstream_of(home: Places, history: HistorySettings, key: SessionKey) -> HistoryStore | None:

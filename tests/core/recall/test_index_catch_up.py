@@ -9,7 +9,8 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     UserMessage,
 )
-from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, say, transcript_in, use_tool

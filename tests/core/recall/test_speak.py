@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.candidates import AskedWords, Gathered
-from mindstone_tui.core.recall.index import (
-    InMemoryIndex,
-    RecallIndex,
-    SearchResult,
-    catch_up,
-    reading,
-)
+from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.index import InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit

@@ -34,9 +34,11 @@ def _long_file(path: Path, count: int, first: int = 0) -> Path:
 
 
 def _settle(home: Path) -> None:
-    index = RecallIndex.open(places_in(home).index, None)
-    plan_imported_window(places_in(home), Settings(), index)
+    transcript = transcript_in(home)
+    index = RecallIndex.open(transcript.places.index, None)
+    plan_imported_window(transcript, Settings(), index)
     index.close()
+    transcript.close()
 
 
 def test_planning_the_window_of_an_import_holds_the_window_and_not_the_history(

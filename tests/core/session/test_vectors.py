@@ -14,8 +14,9 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Encoded
-from mindstone_tui.core.recall.index import RecallIndex, catch_up, reading
+from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.session import vector_worker
 from mindstone_tui.core.session.agent_files import AgentFilesIndex
 from mindstone_tui.core.session.read_only import Look, look_at

@@ -1,0 +1,93 @@
+"""The words of a session's newest lines go into its index: read from the file, or as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.passages import Chunker, Passage
+from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import with_blobs
+
+AT_ONCE: Final = 2_048
+"""Passages stored in one transaction while catching up."""
+
+ReadFrom = Callable[[int], Iterable[Line]]
+Progress = Callable[[int], None]
+
+
+class CatchUp:
+    """Indexes the words of lines that come in order; the newest may still be written.
+
+    The newest exchange may still be growing: it is stored too, but read again the next time.
+    """
+
+    def __init__(
+        self, index: RecallIndex, read: ReadFrom, progress: Progress | None = None
+    ) -> None:
+        """Take in all lines after the mark; `read(seq)` gives those from that number on."""
+        self._index = index
+        self._progress = progress
+        self._mark = index.mark
+        if self._mark.seq >= 0 and not _belongs(self._mark, read):
+            index.clear()
+            self._mark = IndexMark()
+        self._chunker = Chunker()
+        self._waiting: list[Passage] = []
+        self._last: Line | None = None
+        self.seen = 0
+        """Passages that were looked at."""
+        for line in read(self._mark.seq + 1):
+            self.take(line)
+
+    def take(self, line: Line) -> None:
+        """Take in the line after the last one, with its whole body."""
+        last = self._last
+        if last is not None and line.turn != last.turn:
+            self._mark = IndexMark(last.seq, last.hash)
+            if len(self._waiting) >= AT_ONCE:
+                self._store(self._mark.seq)
+        found = self._chunker.passages(line)
+        self._waiting += found
+        self.seen += len(found)
+        self._last = line
+
+    def finish(self) -> None:
+        """Store what is left."""
+        if self._last is not None:
+            self._store(self._last.seq)
+
+    def _store(self, through: int) -> None:
+        self._index.add(self._waiting, self._mark)
+        self._waiting = []
+        if self._progress is not None:
+            self._progress(through)
+
+
+def catch_up(index: RecallIndex, read: ReadFrom, progress: Progress | None = None) -> int:
+    """Index the words of all lines after the mark; how many passages were looked at.
+
+    `read(seq)` gives the lines from that number on; `progress` hears the last number stored.
+    """
+    work = CatchUp(index, read, progress)
+    work.finish()
+    return work.seen
+
+
+def reading(history: History) -> ReadFrom:
+    """A transcript's lines with their whole bodies; what cannot be read is left to `verify`."""
+
+    def read(first: int) -> Iterator[Line]:
+        for line in history.read(first):
+            if isinstance(line, Line):
+                yield with_blobs(line, history.places)
+
+    return read
+
+
+def _belongs(mark: IndexMark, read: ReadFrom) -> bool:
+    line = next(iter(read(mark.seq)), None)
+    return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)
