@@ -190,8 +190,7 @@ class Past:
         said = self._said[-1] if self._said else 0
         self._said.extend([said] * (line.seq - len(self._said)))  # some cannot be read
         if isinstance(entry, _SAID):
-            # Signs are counted as in take_over: `count` would take several times as long.
-            said += max(len(line.raw.replace(b"\\", b"")) - _AROUND_TEXT, 0)
+            said += max(len(line.raw) - line.raw.count(b"\\") - _AROUND_TEXT, 0)
         self._said.append(said)
         if state_of(line) is not None:
             self._change, self._since = line, []
