@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Annotated
 
 import typer
@@ -27,4 +28,7 @@ def mcp(
     """
     from mindstone_tui.servers.mcp import serve
 
+    # The library waits for its next line in a thread that nothing interrupts.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(serve(Home(), propose=propose))

@@ -12,6 +12,7 @@ import binascii
 import contextlib
 import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -371,6 +372,7 @@ class EditorAgent:
 
 async def serve(home: api.Home) -> None:
     """Be the agent of the editor that started this program."""
+    _expect_pipes()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST)
     # Streams of their own: whoever ends the program still flushes the standard ones.
@@ -387,6 +389,17 @@ async def serve(home: api.Home) -> None:
     on_ending(stop)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
+
+
+def _expect_pipes() -> None:
+    """Refuse streams that cannot be waited on: a file is always ready, and so is its end."""
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        mode = os.fstat(stream.fileno()).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()):
+            raise UsageError(
+                f"Standard {name} is neither a pipe nor a terminal.",
+                "An editor starts `mindstone acp` and talks with it through pipes.",
+            )
 
 
 def _options(conversation: api.Conversation) -> list[dict[str, Any]]:

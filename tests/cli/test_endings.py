@@ -120,3 +120,47 @@ def test_an_output_that_takes_nothing_is_said_in_one_sentence(home: Path) -> Non
             assert done.stderr.strip() == (
                 "mindstone: The output could not be written: No space left on device."
             ), verb
+
+
+def test_an_agent_for_editors_without_a_pipe_says_so_at_once(home: Path, tmp_path: Path) -> None:
+    del home
+    for stdin, stdout in ((subprocess.DEVNULL, subprocess.PIPE), (subprocess.PIPE, None)):
+        with (tmp_path / "out").open("w") as file:
+            done = subprocess.run(
+                [sys.executable, "-m", "mindstone_tui", "acp"],
+                stdin=stdin,
+                stdout=stdout or file,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        assert done.returncode == 2
+        assert "is neither a pipe nor a terminal" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_ends_the_server_for_other_agents(home: Path) -> None:
+    del home
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        assert "result" in server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        try:
+            assert server.wait(PATIENCE) in (130, -signal.SIGINT)
+        finally:
+            server.kill()

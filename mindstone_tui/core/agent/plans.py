@@ -15,7 +15,7 @@ from mindstone_tui.core.agent.memories import RecentHistory
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import PlanChanged, TaskDone, TodoChanged, TodoItem
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.errors import ToolError, UsageError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
@@ -124,7 +124,7 @@ class Plans:
     async def write(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """What the model calls to keep the list."""
         del context
-        items = tuple(item for each in arguments.items if (item := _item(each)) is not None)
+        items = tuple(_item(number, each) for number, each in enumerate(arguments.items, 1))
         self.record(TodoChanged(items=items))
         done = sum(one.status == "done" for one in items)
         return ToolResult(
@@ -147,10 +147,13 @@ class Plans:
         )
 
 
-def _item(given: TodoArgument) -> TodoItem | None:
+def _item(number: int, given: TodoArgument) -> TodoItem:
     title = one_line(given.title or given.content, _LONGEST)
     if not title:
-        return None
+        raise ToolError(
+            f"The list stays as it was: item {number} has no title.",
+            "Send every item with `title` and `status`.",
+        )
     status = given.status
     if status in ("done", "completed"):
         return TodoItem(title=title, status="done")

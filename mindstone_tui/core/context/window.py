@@ -102,9 +102,11 @@ class LiveWindow(View):
         return [self.history.whole(line) for line in missed]
 
     def take(self, line: Line) -> None:
-        """Take in one line, and before it any that were missed; once is enough."""
+        """Take in one line of ours, and before it any that were missed; once is enough."""
         if line.seq > self.fold.head + 1:
-            self.catch_up()
+            self.catch_up()  # which reads to the end of the file, and there ours stands by now
+        if self._missed:
+            self._missed = [each for each in self._missed if each.seq != line.seq]
         if line.seq > self.fold.head:
             self.fold.add(with_blobs(line, self.history.places))
             self.watch.observe(line)
@@ -209,10 +211,12 @@ class LiveWindow(View):
     def set_model(
         self, model: str, *, window: int = 0, label: Label = "assumed", why: str = ""
     ) -> Line | None:
-        """Let another model answer."""
+        """Let another model answer, or the same one for another reason or in another window."""
         now = self.fold.model_changed
-        if now is not None and (now.model, now.window, now.window_label) == (model, window, label):
-            return None
+        if now is not None and now.model == model:
+            why = why or now.why
+            if (now.window, now.window_label, now.why) == (window, label, why):
+                return None
         state = self.fold.state
         changed = ModelChanged(model=model, state=state, window=window, window_label=label, why=why)
         return self.record(changed, self.fold.turn)

@@ -422,6 +422,10 @@ class ToolsChanged(Entry):
     state: WindowState
 
 
+BY_HAND: Final = "chosen by hand"
+"""Why a model answers that somebody named, and not only because there is no other."""
+
+
 class ModelChanged(Entry):
     """Another model answers from here on."""
 

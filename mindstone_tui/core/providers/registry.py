@@ -16,6 +16,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import ModelSettings, Settings
 from mindstone_tui.core.entries import Part, Request, Usage
+from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.address import (
@@ -91,6 +92,17 @@ def default_model(settings: ModelSettings) -> str:
     one they can rely on.
     """
     return settings.default or GUIDE
+
+
+def session_model(changed: ModelChanged | None, settings: ModelSettings, before: str = "") -> str:
+    """Who answers in a session: its own model, or the default.
+
+    The guide is a session's own model only where somebody chose it: else it answered for want of
+    another. `before` is who answered last in a session that names none.
+    """
+    named = changed.model if changed is not None else before
+    own = named != GUIDE or (changed is not None and changed.why == BY_HAND)
+    return named if named and own else default_model(settings)
 
 
 def embedded_models(places: Places, settings: ModelSettings) -> list[str]:

@@ -37,7 +37,7 @@ from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.heap import return_freed_memory
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
-from mindstone_tui.core.providers.registry import warm_up
+from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
@@ -397,7 +397,8 @@ class _Assembly:
 
     @cached_property
     def context(self) -> TurnContext:
-        model = self.opening.model or self.window.fold.model or self.models.default()
+        chosen = self.window.fold.model_changed
+        model = self.opening.model or session_model(chosen, self.settings.models)
         context = TurnContext(
             window=self.window,
             model=model,

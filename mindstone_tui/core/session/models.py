@@ -11,7 +11,7 @@ from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.base import ModelInfo, Provider
 from mindstone_tui.core.providers.guide import GUIDE
-from mindstone_tui.core.providers.registry import default_model, embedded_models, resolve
+from mindstone_tui.core.providers.registry import embedded_models, resolve
 from mindstone_tui.core.session.recover import position_in, positions_in
 from mindstone_tui.core.transcript import History
 
@@ -28,10 +28,6 @@ class Models:
     def provider(self, name: str) -> Provider:
         """Who speaks for a model."""
         return resolve(name, self.settings, self._home, self._environ, self._all)
-
-    def default(self) -> str:
-        """The model of a session that has none yet."""
-        return default_model(self.settings)
 
     def usable(self) -> list[ModelInfo]:
         """What can answer here without a server or a key."""

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.providers.registry import default_model, resolve
+from mindstone_tui.core.providers.registry import resolve, session_model
 from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.transcript import History
@@ -49,7 +49,7 @@ def look_at(look: Look) -> ContextReport:
         plan = view.fold.plan
         last = plan.entry if plan is not None else None
         before = last.model if isinstance(last, PromptPlanned) else ""
-        model = look.model or view.fold.model or before or default_model(settings.models)
+        model = look.model or session_model(view.fold.model_changed, settings.models, before)
         info = resolve(model, settings.models, look.places, look.environ).info(model)
         known = info.window
         tokens = look.context_window or settings.context.window

@@ -33,7 +33,12 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
 from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, Section
+from mindstone_tui.core.entries.window import (
+    BY_HAND,
+    ContextWindowPruned,
+    ModelChanged,
+    Section,
+)
 from mindstone_tui.core.errors import (
     ContinuityError,
     EntryNotSaved,
@@ -148,7 +153,7 @@ class SessionServices:
         info = self.context.info
         self.context.overridden = False
         window = self.context.named_window or info.window or Window(tokens=0, label="assumed")
-        self.context.window.set_model(name, window=window.tokens, label=window.label)
+        self.context.window.set_model(name, window=window.tokens, label=window.label, why=BY_HAND)
         await before.close()
         return info
 

@@ -327,7 +327,7 @@ def test_results_over_their_hard_mark_are_trimmed_at_once_oldest_first(
         used, _, _ = share_of_results(stage)
     assert used > 3 * share
     told = build_report.report(stage.window)
-    assert f"results: oldest shortened from {hard / 1000:.1f}k" in told.acting
+    assert f"results: oldest shortened above {hard / 1000:.1f}k" in told.acting
     assert not any("Tool results" in warning for warning in told.warnings)
     stage.work("look", [words(1_200, "last")], "done")
     stage.work("and now?", [], "done")
@@ -662,3 +662,16 @@ def test_whatever_is_written_next_saves_what_the_disk_refused_and_says_so(home: 
     ]
     window.catch_up()
     assert window.missed() == []
+
+
+def test_lines_of_ours_behind_a_line_of_another_surface_are_not_taken_for_the_others(
+    home: Path,
+) -> None:
+    transcript = transcript_in(home)
+    window = LiveWindow(transcript, transcript.history(), Settings(), indexer=FakeIndex())
+    window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
+    other = transcript_in(home)
+    theirs = other.append(CommandRun(command="/context", output=""))
+    window.record_all([TurnStarted(), UserMessage(text="and mine")], 2)
+    window.catch_up()
+    assert [line.seq for line in window.missed()] == [theirs.seq]

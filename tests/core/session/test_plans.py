@@ -110,3 +110,15 @@ def test_a_plan_is_its_numbered_lines_else_its_bullets() -> None:
     assert steps_of(PLAN) == ("Read the file", "Change **two** lines", "Test it")
     assert steps_of("- a\n- [ ] b\n") == ("a", "b")
     assert steps_of("No steps here.") == ()
+
+
+async def test_items_without_a_title_are_refused_and_the_list_stays(tmp_path: Path) -> None:
+    items = [{"text": "fix it", "state": "done"}, {"title": "tell them", "status": "planned"}]
+    says = script(tmp_path, calls(("todo", {"items": items})), {"text": "ok"})
+    async with on_stage(tmp_path / "home", model=says) as stage:
+        await stage.run("/todo add feed the cat")
+        await stage.say("go on")
+        ended = stage.all(events.ToolEnded)[-1]
+        assert (ended.status, "item 1 has no title" in ended.text) == ("error", True)
+        _, text = await stage.run("/todo")
+        assert "feed the cat" in text

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries import conversation as said
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.tools.base import ToolResult
 from tests.core.session.stage import Stage, calls, check_history, on_stage, script
 
@@ -437,3 +438,18 @@ async def test_opening_a_session_sweeps_what_a_killed_program_left(
         assert not left.exists()
         assert fresh.exists(), "this one may belong to a program that is still at it"
     fresh.unlink()
+
+
+async def test_the_default_answers_where_only_the_guide_did_and_nobody_had_chosen_it(
+    home: Path, tmp_path: Path
+) -> None:
+    chosen = script(tmp_path, {"text": "hello"}, loop=True)
+    async with on_stage(home) as stage:
+        await stage.say("hello")
+    (home / "config.toml").write_text(f'[models]\ndefault = "{chosen}"\n')
+    async with on_stage(home) as stage:
+        assert stage.session.services.context.model == chosen
+        await stage.run(f"/model {GUIDE}")
+        await stage.say("hello")
+    async with on_stage(home) as stage:
+        assert stage.session.services.context.model == GUIDE
