@@ -252,7 +252,7 @@ async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -
         await until(pilot, lambda: rows.option_count == 3)
         await pilot.press(*"web")
         await until(pilot, lambda: shelf.asked == ["web"] and rows.option_count == 2)
-        assert "agent:default:website" in str(rows.get_option_at_index(0).prompt)
+        assert "  website " in str(rows.get_option_at_index(0).prompt)
 
 
 async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:

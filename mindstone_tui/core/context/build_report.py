@@ -385,7 +385,7 @@ class _Account:
         if results.tokens > results.hard:
             yield "results: pinned and newest stay whole"
         elif results.tokens > results.limit:
-            yield f"results: oldest shortened from {tokens(results.hard)}"
+            yield f"results: oldest shortened above {tokens(results.hard)}"
         if out := sum(entry.left_out for entry in self._recalls()):
             yield f"memory: {plural(out, 'weaker passage')} left out"
 

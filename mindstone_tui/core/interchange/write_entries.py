@@ -126,9 +126,9 @@ class Seen:
 
 def name_of(entry: Message, ts: str, shown: Callable[[str], str] = str) -> str:
     """What a message is known by; `shown` is what becomes of a text on its way to disk."""
-    call = entry.call if isinstance(entry, ToolReturned) else ""
-    parts = (entry.source_id, "" if entry.source_id else ts, call, entry.text)
-    return "\x00".join((entry.kind, *map(shown, parts)))
+    source = shown(entry.source_id)
+    call = shown(entry.call) if isinstance(entry, ToolReturned) else ""
+    return "\x00".join((entry.kind, source, "" if source else ts, call, shown(entry.text)))
 
 
 def _hash(name: str, occurrence: int) -> int:

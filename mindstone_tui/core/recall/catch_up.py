@@ -43,8 +43,8 @@ class CatchUp:
         for line in read(self._mark.seq + 1):
             self.take(line)
 
-    def take(self, line: Line) -> None:
-        """Take in the line after the last one, with its whole body."""
+    def take(self, line: Line) -> list[Passage]:
+        """Take in the line after the last one, with its whole body; what can be found of it."""
         last = self._last
         if last is not None and line.turn != last.turn:
             self._mark = IndexMark(last.seq, last.hash)
@@ -54,6 +54,7 @@ class CatchUp:
         self._waiting += found
         self.seen += len(found)
         self._last = line
+        return found
 
     def finish(self) -> None:
         """Store what is left."""

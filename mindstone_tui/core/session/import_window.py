@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -17,8 +17,8 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.trim import TASK_SHARE
 from mindstone_tui.core.context.window_view import open_fold, reader
-from mindstone_tui.core.entries import WINDOW_CHANGES, Line, Span
-from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Left,
@@ -27,12 +27,12 @@ from mindstone_tui.core.entries.window import (
     WindowCarried,
     WindowState,
 )
+from mindstone_tui.core.recall.catch_up import reading
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
 from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.reader import named_kind
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,63 +152,92 @@ def _size(line: Line, ledger: TokenCache) -> float:
 
 
 CHANNEL: Final = "import"
-_SAID: Final = frozenset((b"user_message", b"assistant_message", b"tool_returned"))
+_SAID: Final = (UserMessage, AssistantMessage, ToolReturned)
 _AROUND_TEXT: Final = 520
 """Bytes of a line that are not what was said."""
 _HARDLY: Final = 0.1
 """So little of the room that a window which holds no more is hardly one."""
 
 
-def plan_imported_window(transcript: Transcript, settings: Settings, index: RecallIndex) -> None:
+class Past:
+    """What the window of an import is planned by, taken in line by line.
+
+    Imported lines are not held: that would cost as much memory as the file that they came from.
+    """
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        """The line of the first message of a person."""
+        self.exchange: list[Passage] = []
+        """What can be found of the exchange that it began."""
+        self._turn = 0
+        self._chunker = Chunker()
+        self._said = array("Q")
+        """How many bytes were said up to each line."""
+        self._change: Line | None = None
+        """The newest line that says what the window was."""
+        self._since: list[Line] = []
+
+    def take(self, line: Line, passages: Sequence[Passage] | None = None) -> None:
+        """Take in the next line, with its whole body; its passages, where they are at hand."""
+        entry = line.entry
+        if self.first is None and line.turn != self._turn:
+            self._turn, self.exchange = line.turn, []
+        if line.turn == self._turn:
+            self.exchange += self._chunker.passages(line) if passages is None else passages
+        if self.first is None and isinstance(entry, UserMessage):
+            self.first = line.seq
+        said = self._said[-1] if self._said else 0
+        self._said.extend([said] * (line.seq - len(self._said)))  # some cannot be read
+        if isinstance(entry, _SAID):
+            said += max(len(line.raw) - line.raw.count(b"\\") - _AROUND_TEXT, 0)
+        self._said.append(said)
+        if state_of(line) is not None:
+            self._change, self._since = line, []
+        elif line.channel != CHANNEL and self._change is not None:
+            self._since.append(line)
+
+    def tokens_through(self, last: int) -> int:
+        """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
+        return self._said[last] * 2 // CHARACTERS_IN_TWO_TOKENS
+
+    def state(self, history: History) -> WindowState | None:
+        """What the window was before the import, and what was set since; None if there was none."""
+        if self._change is None:
+            return None
+        fold = Fold.from_state(history.whole(self._change), reader(history))
+        for line in self._since:
+            fold.add(history.whole(line))
+        return fold.state
+
+
+def plan_imported_window(
+    transcript: Transcript, settings: Settings, index: RecallIndex, past: Past | None = None
+) -> None:
     """Write down which part of an imported history is in the window.
 
     Runs after indexing: the first exchange is read back from the index, and the index has come to
     the end, so everything between is there too. Sizes are estimated from lengths, which costs a
-    hundredth of counting; the first turn counts what is in the window.
+    hundredth of counting; the first turn counts what is in the window. History is read where its
+    `past` is not known from having written it.
     """
     with transcript.history() as history:
+        if past is None:
+            past = Past()
+            for line in reading(history)(0):
+                past.take(line)
         window, label = resolve_window(settings.context.window)
-        first = _first_message(history)
         prune = initial_prune(
             _newest_first(history),
             counter=LengthCounter(),
             room=room_for(window, label, settings.budget, settings.context.max_tokens),
             settings=settings,
-            receipt=_proof(history, index, first),
-            outside_tokens=lambda last: _tokens_through(history, last),
-            task=first,
-            state=_state_before(history),
+            receipt=_proof(past, index),
+            outside_tokens=past.tokens_through,
+            task=None if past.first is None else history.line(past.first),
+            state=past.state(history),
         )
         transcript.append(prune or WindowCarried(state=open_fold(history).state))
-
-
-def _state_before(history: History) -> WindowState | None:
-    """What the window was before the import, and what was set since; None where there was none.
-
-    Imported lines are passed over: which of them are in the window is decided here, and holding
-    them would cost as much memory as the file that they came from.
-    """
-    changes = history.newest(WINDOW_CHANGES, sys.maxsize)
-    newest = next((line for line in changes if state_of(line) is not None), None)
-    if newest is None:
-        return None
-    fold = Fold.from_state(newest, reader(history))
-    for later in history.read(newest.seq + 1):
-        if isinstance(later, Line) and later.channel != CHANNEL:
-            fold.add(history.whole(later))
-    return fold.state
-
-
-def _tokens_through(history: History, last: int) -> int:
-    """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
-    end = history.offset_after(last)
-    size = 0
-    for start, raw in history.raw_from(0):
-        if start >= end:
-            break
-        if named_kind(raw) in _SAID:
-            size += max(len(raw) - raw.count(b"\\") - _AROUND_TEXT, 0)
-    return size * 2 // CHARACTERS_IN_TWO_TOKENS
 
 
 def _newest_first(history: History) -> Iterator[Line]:
@@ -217,16 +246,9 @@ def _newest_first(history: History) -> Iterator[Line]:
             yield history.whole(item)
 
 
-def _first_message(history: History) -> Line | None:
-    for item in history.read():
-        if isinstance(item, Line) and isinstance(item.entry, UserMessage):
-            return item
-    return None
-
-
-def _proof(history: History, index: RecallIndex, first: Line | None) -> Receipt | None:
+def _proof(past: Past, index: RecallIndex) -> Receipt | None:
     """A receipt for the first exchange, read back now, if the index has come to the end."""
-    if first is None or index.mark.seq < first.seq:
+    if past.first is None or index.mark.seq < past.first:
         return None
-    found = index.receipts(passages_of(history.turn(first.turn)))
+    found = index.receipts(past.exchange)
     return found[0] if found else None

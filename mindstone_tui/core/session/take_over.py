@@ -25,7 +25,7 @@ from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
-from mindstone_tui.core.session.import_window import plan_imported_window
+from mindstone_tui.core.session.import_window import Past, plan_imported_window
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.profile import (
     keep_profile,
@@ -167,7 +167,7 @@ class Importer:
         own = uptake.transcript.places
         uptake.make_findable(self._progress)
         if report.added:
-            plan_imported_window(uptake.transcript, self._settings, uptake.index)
+            plan_imported_window(uptake.transcript, self._settings, uptake.index, uptake.past)
         self.taken.append(own)
         uptake.keep_profile()
         if self._settings.history.search == "server":
@@ -185,7 +185,7 @@ class Importer:
 
 
 class _Uptake:
-    """Takes in the lines of an import while they are at hand: for the index and the profile.
+    """Takes in the lines of an import while they are at hand: for index, profile and window.
 
     Where somebody else wrote in between, the file is read in the end.
     """
@@ -198,6 +198,13 @@ class _Uptake:
             self._words = CatchUp(index, reading(history))
             self._profile = read_profile(transcript.places)
             self._unbroken = history.size == transcript.size
+        self._past = Past()
+        self._is_new = transcript.head.seq == 0
+
+    @property
+    def past(self) -> Past | None:
+        """The whole history as the window needs to know it, if all of it was taken in here."""
+        return self._past if self._is_new and self._unbroken else None
 
     def take(self, lines: Sequence[Line]) -> None:
         """Take in lines that were just written."""
@@ -205,7 +212,8 @@ class _Uptake:
         self._newest = lines[-1].hash
         if self._unbroken:
             for line in lines:
-                self._words.take(with_blobs(line, self.transcript.places))
+                whole = with_blobs(line, self.transcript.places)
+                self._past.take(whole, self._words.take(whole))
                 if self._profile is not None:
                     take_next(self._profile, line)
 

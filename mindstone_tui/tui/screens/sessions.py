@@ -32,6 +32,8 @@ LIST_SHARE = 0.45
 """How much of the screen's height the list takes at most."""
 FACTS = 300
 """Letters of what is told of a session."""
+LONGEST_NAME = 24
+"""Letters of a session's name: its title tells more."""
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -105,7 +107,7 @@ class SessionsScreen(ModalScreen[Picked]):
         found = ranked(asked.words, names) if asked.words else names
         rows = [names[name] for name in found]
         now = self._now()
-        width = max((len(row.key) for row in rows), default=0)
+        width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
         options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
         self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
@@ -160,14 +162,19 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
         when = numbers.ago(datetime.fromisoformat(row.changed), now)
     except ValueError:
         when = ""
-    key = show.line(row.key, 34, "bold")
+    name = show.line(_name(row), width, "bold")
     return Content.assemble(
         ("● " if current else "  ", "$primary"),
-        key,
-        " " * max(0, min(width, 34) - key.cell_length),
+        name,
+        " " * max(0, width - name.cell_length),
         (f"{when:>12}{plural(row.turns, 'turn'):>11}  ", "$muted"),
         show.line(row.title, 120),
     )
+
+
+def _name(row: SessionRow) -> str:
+    """What `-s` takes: of a session of another agent, more than its own name."""
+    return row.key.removeprefix("agent:default:")
 
 
 def _hit(hit: SessionHit) -> Content:

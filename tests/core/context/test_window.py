@@ -327,7 +327,7 @@ def test_results_over_their_hard_mark_are_trimmed_at_once_oldest_first(
         used, _, _ = share_of_results(stage)
     assert used > 3 * share
     told = build_report.report(stage.window)
-    assert f"results: oldest shortened from {hard / 1000:.1f}k" in told.acting
+    assert f"results: oldest shortened above {hard / 1000:.1f}k" in told.acting
     assert not any("Tool results" in warning for warning in told.warnings)
     stage.work("look", [words(1_200, "last")], "done")
     stage.work("and now?", [], "done")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.derived import NoteTaken
+from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import RecallIndex
@@ -18,11 +19,11 @@ from mindstone_tui.core.transcript import History, Transcript
 from tests.core.interchange.helpers import write_lines
 
 KEY = SessionKey("default", "taken")
-LONG = 5
-"""The message that does not fit into a line."""
+LONG = 0
+"""The message that does not fit into a line, and is cut into many passages."""
 
 
-def _conversation(path: Path, count: int) -> Path:
+def _conversation(path: Path, count: int, words: int = 8) -> Path:
     return write_lines(
         path,
         (
@@ -30,7 +31,7 @@ def _conversation(path: Path, count: int) -> Path:
                 "id": f"m{number}",
                 "role": "assistant" if number % 2 else "user",
                 "content": f"message {number} "
-                + "some words " * (100_000 if number == LONG else 4),
+                + "some words " * (100_000 if number == LONG else words // 2),
             }
             for number in range(count)
         ),
@@ -76,6 +77,19 @@ def test_what_is_taken_in_as_it_is_written_is_what_the_file_says(
         own = _take(home, _conversation(tmp_path / "a.jsonl", count), lambda: read.append(1))
         _is_as_read_anew(own, tmp_path / f"{count}.db")
     assert read == [1, 1]
+
+
+def test_the_first_exchange_is_read_back_whole_before_it_leaves_the_window(
+    home: Path, tmp_path: Path
+) -> None:
+    own = _take(home, _conversation(tmp_path / "a.jsonl", 40, 3_000), lambda: None)
+    with History(own) as history:
+        (pruned,) = history.newest({"context_window_pruned"}, 1)
+    _, found = _words_of(RecallIndex.open(own.index, None))
+    assert isinstance(pruned.entry, ContextWindowPruned)
+    receipt = pruned.entry.left[0].receipt
+    assert receipt is not None
+    assert receipt.passages == sum(passage.turn == 1 for _, passage in found)
 
 
 def test_what_somebody_else_writes_in_between_is_taken_in_too(home: Path, tmp_path: Path) -> None:
