@@ -110,8 +110,8 @@ async def _first_model(new: NewKey) -> str:
     if found is None or not found.models:
         raise ProviderUnreachable(
             f"{new.base_url} does not answer, or not with the models it has.",
-            "Check the address and whether the server runs, or write the model's name into the last "
-            "field.",
+            "Check the address and whether the server runs, or write the model's name into the "
+            "last field.",
         )
     return found.models[0].name
 
