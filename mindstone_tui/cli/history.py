@@ -58,7 +58,7 @@ from mindstone_tui.core.session.profile import (
     folded,
     list_described,
 )
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import (
     Damaged,
     Follower,
@@ -349,7 +349,7 @@ def _print_verdict(verdict: Verdict) -> None:
     head = verdict.head
     if verdict.ok and head is not None:
         mark = styled("ok", "green")
-        say_line = f"{verdict.entries:,} lines, head {head.seq}:{head.hash[:16]}…"
+        say_line = f"{plural(verdict.entries, 'line')}, head {head.seq}:{head.hash[:16]}…"
         say_exactly(f"{mark}  ")
         say(f"{verdict.session}  {say_line}")
         return

@@ -226,7 +226,8 @@ def _copy(
         if json:
             say_json({"session": str(key), "seq": head.seq, "hash": head.hash})
         else:
-            say(f"{key}  {head.seq + 1:,} lines, head {head.seq}:{head.hash[:16]}… here and there")
+            lines = plural(head.seq + 1, "line")
+            say(f"{key}  {lines}, head {head.seq}:{head.hash[:16]}… here and there")
     if not keys:
         hint("There are no sessions to copy.")
     if failed:

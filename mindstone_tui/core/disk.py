@@ -31,6 +31,8 @@ LARGEST_FILE: Final = 4 << 20
 LARGEST_BLOB: Final = 1 << 30
 _READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
+_KEPT: Final = "Free space or make the folder writable; what is unsaved is kept and written first."
+"""Of entries, which stay in memory until the disk takes them."""
 _TEMPORARY: Final = pattern_of(r"\..+\.[0-9a-f]{12}")
 _ABANDONED: Final = 3_600.0
 _PATIENCE: Final = 50
@@ -157,7 +159,9 @@ def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise not_saved(path, error) from error
+        again = "Free space or make the folder writable, then try again."
+        remedy = "Name a file in it." if error.errno == errno.EISDIR else again
+        raise not_saved(path, error, remedy) from error
 
 
 def sweep(folder: Path, now: float) -> None:
@@ -195,7 +199,10 @@ def keep_blob(folder: Path, data: bytes, disk: Disk = REAL) -> str:
         except OSError as error:
             raise not_saved(folder / digest, error) from error
         return digest
-    replace_file(folder / digest, data, disk)
+    try:
+        replace_file(folder / digest, data, disk)
+    except EntryNotSaved as error:
+        raise EntryNotSaved(error.what, _KEPT) from error
     return digest
 
 
@@ -312,9 +319,6 @@ def place_error(path: Path, error: OSError) -> PlaceError:
     return PlaceError(what, remedy)
 
 
-def not_saved(path: Path, error: OSError) -> EntryNotSaved:
+def not_saved(path: Path, error: OSError, remedy: str = _KEPT) -> EntryNotSaved:
     """Say loudly that something is not on disk, and why."""
-    return EntryNotSaved(
-        f"NOT SAVED: {path.name} could not be written ({error.strerror}).",
-        "Free space or make the folder writable; what is unsaved is kept and written first.",
-    )
+    return EntryNotSaved(f"NOT SAVED: {path.name} could not be written ({error.strerror}).", remedy)

@@ -136,6 +136,8 @@ def test_log_passes_over_damage_and_says_so(home: Path, capsys: Capture) -> None
 
 def test_verify_says_ok_or_names_the_line_and_exits_1(home: Path, capsys: Capture) -> None:
     transcript = transcript_in(home)
+    assert run(["verify"]) == 0
+    assert " 1 line, head " in capsys.readouterr().out
     say(transcript, "question", "answer")
     assert run(["verify", "--json"]) == 0
     verdict = json.loads(capsys.readouterr().out)

@@ -33,8 +33,12 @@ class FullDisk(Disk):
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     replace_file(path, b"old")
-    with pytest.raises(EntryNotSaved, match="NOT SAVED"):
+    with pytest.raises(EntryNotSaved, match="NOT SAVED") as refused:
         replace_file(path, b"something new", FullDisk())
+    assert "try again" in refused.value.remedy, "nobody keeps it for later, as entries are kept"
+    with pytest.raises(EntryNotSaved) as refused:
+        replace_file(path.parent, b"a file in place of a folder")
+    assert refused.value.remedy == "Name a file in it."
     assert path.read_bytes() == b"old"
     assert [child.name for child in path.parent.iterdir()] == ["file"]
     replace_file(path, b"new")

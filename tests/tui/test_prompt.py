@@ -227,6 +227,21 @@ async def test_escape_closes_the_completions_and_does_not_interrupt() -> None:
         assert talk.did == []
 
 
+@pytest.mark.parametrize("typed", ["/context", "/quit", "/restore turn 7"])
+async def test_a_command_typed_at_once_is_sent_by_the_first_enter(typed: str) -> None:
+    """The list of completions lags behind quick fingers, and must not swallow their Enter."""
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*typed[:3])
+        await until(pilot, lambda: app.chat.input_area.completions.has_class("-open"))
+        for letter in typed[3:]:
+            app.post_message(events.Key({" ": "space"}.get(letter, letter), letter))
+        app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did == [("command", typed)]
+
+
 async def test_an_at_sign_completes_files(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "journal.py").touch()

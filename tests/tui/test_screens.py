@@ -96,6 +96,15 @@ async def test_once_a_tool_has_ended_the_model_is_waited_for() -> None:
         await until(pilot, lambda: app.chat.status.doing.startswith("sent"))
 
 
+async def test_ctrl_c_stops_the_turn_that_asks_and_escape_is_said_to_decline() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await until(pilot, lambda: app.chat.status.doing.endswith("esc declines"))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: talk.did == [("interrupt",)])
+
+
 async def test_an_approval_shows_exactly_what_would_run() -> None:
     app, _ = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
@@ -243,7 +252,7 @@ async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -
         await until(pilot, lambda: rows.option_count == 3)
         await pilot.press(*"web")
         await until(pilot, lambda: shelf.asked == ["web"] and rows.option_count == 2)
-        assert "agent:default:website" in str(rows.get_option_at_index(0).prompt)
+        assert "  website " in str(rows.get_option_at_index(0).prompt)
 
 
 async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:

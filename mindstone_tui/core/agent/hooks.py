@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -25,6 +28,7 @@ _ADDING: frozenset[HookEvent] = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PostToolUse", "AfterRecall"}
 )
 """Events whose hooks may add to the prompts of the running turn."""
+_GONE: Final = os.strerror(errno.ENOENT)
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +200,9 @@ class Hooks:
                 )
                 finished, verdict = await run_hook(hook, self._told(hook, told), held, seconds)
                 elapsed, code = finished.elapsed, finished.code
+                if confined and verdict.status in ("failed", "blocked") and _GONE in verdict.why:
+                    why = f"{verdict.why} (it is confined, and sees no other files of yours)"
+                    verdict = msgspec.structs.replace(verdict, why=why)
         except (MindstoneError, OSError) as error:
             verdict = HookVerdict(status="failed", why=str(error))
         entry = HookRun(

@@ -1,7 +1,7 @@
 """Slash commands, a file per family: the same in the app and on the command line."""
 
 from mindstone_tui.core.commands import app, context, continuity, plans, recall, sessions, undo
-from mindstone_tui.core.commands.registry import COMMANDS, Command, parse
+from mindstone_tui.core.commands.registry import COMMANDS, Command, parse, unknown
 
 __all__ = [
     "COMMANDS",
@@ -14,4 +14,5 @@ __all__ = [
     "recall",
     "sessions",
     "undo",
+    "unknown",
 ]

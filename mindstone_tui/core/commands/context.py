@@ -39,7 +39,7 @@ POLICIES: tuple[str, ...] = get_args(Policy)
 MODE_CHOICES: Final[Mapping[str, str]] = {
     "sliding_window": "oldest exchanges leave whole; no model call, nothing reworded",
     "auto_compact": "a summary stands for them; one model call each time, wording is lost",
-    "cascade": "cheap steps first, summaries last; keeps the most, costs the most calls",
+    "cascade": "cheap steps first; a model is asked for summaries only where they do not do",
 }
 """How room is made, and what that means for the prompt."""
 POLICY_CHOICES: Final[Mapping[str, str]] = {

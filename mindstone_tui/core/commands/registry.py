@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -77,10 +77,15 @@ def parse(line: str) -> tuple[Command, str]:
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     found = COMMANDS.get(name.lower())
     if found is None:
-        near = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.5)
-        hint = f"Did you mean /{near[0]}?" if near else "/help lists every command."
-        raise UnknownName(f"There is no command /{name}.", hint)
+        raise unknown(name)
     return found, argument.strip()
+
+
+def unknown(name: str, own: Iterable[str] = ()) -> UnknownName:
+    """That there is no such command, and which one may be meant; `own` are a person's."""
+    near = difflib.get_close_matches(name.lower(), (*own, *COMMANDS), n=1, cutoff=0.5)
+    hint = f"Did you mean /{near[0]}?" if near else "/help lists every command."
+    return UnknownName(f"There is no command /{name}.", hint)
 
 
 def wrong_use(name: str, why: str) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -497,6 +498,7 @@ async def rehearse(
         await stage.take(line)
         if options.progress is not None:
             options.progress(at + 1, len(lines))
+        await asyncio.sleep(0)  # nothing else in it waits, and somebody may want to stop it
     stage.learn()
     return Rehearsal(
         sketch=stage.sketch,

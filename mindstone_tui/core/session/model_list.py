@@ -109,8 +109,9 @@ async def _first_model(new: NewKey) -> str:
     found = await asyncio.to_thread(look_at, "openai", new.base_url)
     if found is None or not found.models:
         raise ProviderUnreachable(
-            f"{new.base_url} does not say which models it has.",
-            "Check the address, or write the model's name into the last field.",
+            f"{new.base_url} does not answer, or not with the models it has.",
+            "Check the address and whether the server runs, or write the model's name into the "
+            "last field.",
         )
     return found.models[0].name
 

@@ -43,7 +43,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 2
+_VERSION: Final = 3
 _DAY: Final = len("2026-03-31")
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
@@ -96,7 +96,8 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
 class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A session as a whole."""
 
-    version: int = _VERSION
+    version: int = 0
+    """Which rules it was made by; written down, so that another rule makes it anew."""
     salt: str = ""
     """Of the transcript that this was read off; another one begins anew."""
     read: int = 0
@@ -304,7 +305,7 @@ def read_profile(
                 or known.salt != salt
                 or known.read > history.size
             ):
-                known = SessionProfile(salt=salt)
+                known = SessionProfile(version=_VERSION, salt=salt)
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
                 kind = named_kind(raw)
@@ -387,7 +388,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case InstructionsChanged(sections=sections):
+        case InstructionsChanged(sections=sections) if profile.program == OWN or not profile.folder:
             for section in sections:
                 if section.name == "environment" and (place := _PLACE.match(section.text)):
                     profile.folder = place[1]

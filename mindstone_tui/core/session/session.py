@@ -19,7 +19,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
-from mindstone_tui.core.commands import parse
+from mindstone_tui.core.commands import parse, unknown
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     ClientMatched,
@@ -217,13 +217,14 @@ class Session:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             command, argument = parse(line)
-        except MindstoneError as error:
+        except MindstoneError:
             name, _, given = line.strip().removeprefix("/").partition(" ")
             prompts = self.services.prompts
             if prompt := prompts.called(name):
                 self._inbox.put(AskedPrompt(prompt, line, given.strip()))
             else:
-                end_command(line, prompts.waiting(name) or error, self._emit)
+                why = prompts.waiting(name) or unknown(name, prompts.commands())
+                end_command(line, why, self._emit)
             return
         asked = AskedCommand(command, line, argument)
         if asked.changes_window:

@@ -355,12 +355,13 @@ def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolConte
         "interrupted": "stopped: interrupted",
     }[finished.ending]
     failed = finished.ending == "exited" and finished.code != 0
-    last = text.rstrip().rpartition("\n")[2]
+    last = one_line(text.rstrip().rpartition("\n")[2], 60)
+    words = f"; last: {last}" if last else ""
     return ToolResult(
         text=f"{text.rstrip()}\n[{how}]{_taken_back(undone)}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
-        finding=finding(f"{how}, {finished.size:,} bytes; last: {one_line(last, 60)}"),
+        finding=finding(f"{how}, {finished.size:,} bytes{words}"),
         elapsed=finished.elapsed,
         origin="shell",
     )

@@ -46,6 +46,7 @@ class ApprovalScreen(DialogScreen[Answer]):
         Binding("r", "explain", "Decline and say why", id="approval.reason"),
         Binding("y", "allow(0)", "Allow once", id="approval.allow"),
         Binding("s", "allow(1)", "Allow for this session", id="approval.session"),
+        Binding("ctrl+c", "stop", "Stop the turn", id="approval.stop"),
         Binding("up,left,shift+tab", "app.focus_previous", "Previous", show=False),
         Binding("down,right,tab", "app.focus_next", "Next", show=False),
     ]
@@ -59,8 +60,10 @@ class ApprovalScreen(DialogScreen[Answer]):
         grace: float,
         clock: Callable[[], float] = time.monotonic,
         covers: Callable[[int], None] = lambda rows: None,
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
+        self._stop = stop
         self._covers = covers
         """Told how many rows of the chat the box stands on, so that it can scroll above it."""
         self.asked = asked
@@ -193,6 +196,13 @@ class ApprovalScreen(DialogScreen[Answer]):
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(Answer(allowed=False, why=event.value.strip() or "declined by the user"))
+
+    def action_stop(self) -> None:
+        """Stop the turn that asks, and the question with it; what is selected is copied instead."""
+        if self.get_selected_text():
+            self.action_copy_text()
+        else:
+            self._stop()
 
     def action_allow(self, number: int) -> None:
         """Say yes, as far as one of the scopes reaches."""

@@ -308,7 +308,8 @@ class ChatScreen(Screen[None]):
         if self.running:
             seconds = int(self.host.clock() - self._since)
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
-            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
+            escape = "declines" if self._asked else "stops"
+            self.status.doing = f"{self._doing} · {elapsed} · esc {escape}"
             sign = _SPINNER[seconds % len(_SPINNER)]
             said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
@@ -348,6 +349,7 @@ class ChatScreen(Screen[None]):
                 grace=self.host.approval_grace,
                 clock=self.host.clock,
                 covers=self._make_way,
+                stop=self.action_interrupt,
             ),
             answered,
         )

@@ -23,6 +23,8 @@ from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.line_list import HEADER, LineList
 
+_AROUND_TITLE = 8
+_LEAST_NAME = 12
 LONGEST_SHOWN = 40_000
 
 
@@ -97,10 +99,16 @@ class TranscriptScreen(Screen[None]):
             return int(where)
         return await self._browse.place_of(where) if where else None
 
+    def on_resize(self) -> None:
+        """The name gives way to what stands behind it."""
+        self._title()
+
     def _title(self) -> None:
         """The session, and whether all of it is listed."""
         kept = "messages; a shows every line" if self._lines.only_messages else "every line"
-        title = Content.assemble(show.line(self._session, 120, "bold"), (f"  {kept}", "$muted"))
+        room = max(self.size.width - len(kept) - _AROUND_TITLE, _LEAST_NAME)
+        name = show.line(self._session.removeprefix("agent:default:"), room, "bold")
+        title = Content.assemble(name, (f"  {kept}", "$muted"))
         self.query_one("#title", Static).update(title)
 
     @work(exclusive=True, group="filter")

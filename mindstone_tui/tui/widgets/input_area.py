@@ -176,13 +176,15 @@ class InputArea(Vertical):
         offer, completion = self.completions.chosen, self.completions.completion
         self.close()
         if offer is None or completion is None:
+            if send:  # the list was still open when the key was pressed, and is gone by now
+                self.prompt.call_next(self.prompt.action_send)
             return
         row, column = self.prompt.cursor_location
         typed = self.prompt.document[row][completion.start : column]
         self.prompt.replace(offer.insert, (row, completion.start), (row, column))
         self.prompt.move_cursor((row, completion.start + len(offer.insert)))
         if send and offer.insert.strip() == typed.strip():
-            self.prompt.action_send()
+            self.prompt.call_next(self.prompt.action_send)
 
     def close(self) -> None:
         """Hide the completions until something else is typed."""

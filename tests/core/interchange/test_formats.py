@@ -24,6 +24,7 @@ from tests.core.interchange.helpers import (
     outline,
     take_over,
     told,
+    write_lines,
 )
 from tests.faults import sized
 
@@ -340,6 +341,53 @@ def test_the_name_of_a_file_does_not_matter(home: Path, tmp_path: Path, name: st
         copy = tmp_path / f"renamed.{ending}"
         copy.write_bytes((FIXTURES / name).read_bytes())
         assert take_over(tmp_path / ending, copy).added >= 4
+
+
+def test_what_tools_of_the_provider_gave_back_goes_to_their_calls(
+    home: Path, tmp_path: Path
+) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "server_tool_use", "id": "s1", "name": "advisor", "input": {}},
+        {
+            "type": "advisor_tool_result",
+            "tool_use_id": "s1",
+            "content": {"type": "advisor_result", "text": "Read the test first."},
+        },
+        {"type": "server_tool_use", "id": "s2", "name": "web_search", "input": {"query": "tide"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s2",
+            "content": [
+                {
+                    "type": "web_search_result",
+                    "title": "Tides",
+                    "url": "https://example.org/t",
+                    "encrypted_content": "Zm9v",
+                }
+            ],
+        },
+        {"type": "text", "text": "Good guidance."},
+    ]
+    common = {"sessionId": "s", "cwd": "/work", "version": "2.1.0"}
+    records = [
+        {**common, "type": "user", "uuid": "u0", "message": {"role": "user", "content": "Go on"}},
+        *(
+            {
+                **common,
+                "type": "assistant",
+                "uuid": f"u{at}",
+                "parentUuid": f"u{at - 1}",
+                "message": {"id": "m1", "role": "assistant", "model": "m", "content": [block]},
+            }
+            for at, block in enumerate(blocks, 1)
+        ),
+    ]
+    take_over(home, write_lines(tmp_path / "s.jsonl", records))
+    found = [line.entry for line in told(home)]
+    given = [(each.status, each.text) for each in found if isinstance(each, ToolReturned)]
+    assert given == [("ok", "Read the test first."), ("ok", "Tides\nhttps://example.org/t")]
+    answers = [each.text for each in found if isinstance(each, AssistantMessage) and each.text]
+    assert answers == ["Good guidance."]
 
 
 def test_an_answer_that_is_written_again_counts_once(home: Path) -> None:

@@ -143,6 +143,8 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
         ("where is the transcript?", "append-only"),
         ("how does memory work?", "consent"),
         ("what is a checkpoint?", "85 %"),
+        ("what is undo?", "/undo"),
+        ("how do I fork?", "second session"),
     ],
 )
 def test_it_explains_the_product(question: str, word: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
@@ -169,3 +170,18 @@ def test_a_rehearsal_of_what_is_in_memory_itself_gives_no_id_twice(home: Path) -
     ids = [line.id for line in rehearsed.lines]
     assert len(set(ids)) == len(ids)
     assert not {line.id for line in sample.lines} & {rehearsed.lines[0].id, rehearsed.lines[-1].id}
+
+
+async def test_whoever_waits_for_it_can_stop_it_at_the_next_line(home: Path) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    seen: list[int] = []
+
+    def progress(at: int, of: int) -> None:
+        seen.append(at)
+        if at == 3:
+            task.cancel()
+
+    with recorded(home) as history, pytest.raises(asyncio.CancelledError):
+        await rehearse(history, SMALL, msgspec.structs.replace(FAST, progress=progress))
+    assert seen == [1, 2, 3]

@@ -233,6 +233,23 @@ async def test_a_trusted_projects_hook_cannot_leave_its_sandbox(tmp_path: Path) 
     assert not mark.exists()
 
 
+async def test_a_confined_hook_whose_file_is_out_of_sight_says_that_it_is_confined(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    hooks(work / ".mindstone", UserPromptSubmit=f"cat {home}/config.toml")
+    says = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        (home / "config.toml").write_text("")
+        assert (await stage.run("/trust yes"))[0].ok
+        await stage.say("hello")
+        (run,) = stage.entries(HookRun)
+        if run.why.startswith("nothing on this machine"):
+            pytest.skip("nothing on this machine confines commands")
+        assert run.status == "failed"
+        assert "(it is confined, " in run.why, run.why
+
+
 async def test_secrets_do_not_reach_a_hook(tmp_path: Path) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     log = tmp_path / "log"

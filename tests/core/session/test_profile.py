@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -12,6 +14,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
+from mindstone_tui.core.entries.window import InstructionsChanged, Section, WindowState
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.profile import list_described, profile_of
 from tests.builders import transcript_in
@@ -49,7 +52,9 @@ def test_a_damaged_profile_is_made_again(home: Path) -> None:
     talk(home)
     places = transcript_in(home).places
     whole = profile_of(places)
-    for rubbish in (b"", b"{", b'{"version": 99}', b"[]"):
+    assert whole is not None
+    older = {"salt": whole.salt, "read": whole.read, "folder": "/as/it/was/told/before"}
+    for rubbish in (b"", b"{", b'{"version": 99}', b"[]", msgspec.json.encode(older)):
         places.profile.write_bytes(rubbish)
         assert profile_of(places) == whole
 
@@ -76,3 +81,21 @@ def test_an_imported_session_in_which_one_goes_on_was_used_then(home: Path) -> N
     now = transcript.append(UserMessage(text="and on"), turn=2)
     transcript.close()
     assert [one.used for one in list_described(places)] == [now.ts]
+
+
+def test_an_imported_session_stays_in_its_folder_wherever_one_goes_on_with_it(home: Path) -> None:
+    text = "You work in /elsewhere on Linux."
+    here = InstructionsChanged(
+        sections=(Section(name="environment", text=text, source="", raw_size=len(text)),),
+        state=WindowState(through=-1),
+    )
+    transcript = transcript_in(home)
+    transcript.append(SessionDescribed(program="claude-code", folder="/work/app"))
+    transcript.append(here, turn=1)
+    own = transcript_in(home, "agent:default:mine")
+    own.append(here, turn=1)
+    for each, folder in ((transcript, "/work/app"), (own, "/elsewhere")):
+        each.close()
+        found = profile_of(each.places)
+        assert found is not None
+        assert found.folder == folder

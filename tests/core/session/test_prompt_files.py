@@ -48,6 +48,8 @@ async def test_a_command_of_the_user_is_sent_with_its_arguments_and_files(tmp_pa
         assert "/review FILE [HOW]" in help_text
         _, listed = await stage.run("/skills")
         assert str(home / "commands" / "review.md") in listed
+        _, unknown = await stage.run("/revie a.py")
+        assert "Did you mean /review?" in unknown
 
 
 async def test_a_shell_command_in_a_file_is_asked_about(tmp_path: Path) -> None:

@@ -115,6 +115,11 @@ async def test_the_whole_tree_is_gone_when_the_time_is_up(
     assert result.elapsed <= time.monotonic() - started
 
 
+async def test_a_command_that_printed_nothing_has_no_last_words(tmp_path: Path) -> None:
+    assert (await shell(tmp_path, "true")).finding == "exit code 0, 0 bytes"
+    assert (await shell(tmp_path, "echo done")).finding == "exit code 0, 5 bytes; last: done"
+
+
 async def test_nothing_outlives_a_command_that_ends_by_itself(tmp_path: Path, marker: str) -> None:
     result = await shell(tmp_path, f"sleep {marker} & (setsid sleep {marker} &); echo done")
     assert result.text == "done\n[exit code 0]"

@@ -52,6 +52,8 @@ from mindstone_tui.core.interchange.read_bytes import (
 from mindstone_tui.core.patterns import pattern_of
 
 _LEFT_OUT = Aside(what="command of the program")
+_READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")
+"""Fields with words in what tools at the provider give back."""
 _TAGGED = pattern_of(
     r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>(.*?)</\1>", re.DOTALL
 )
@@ -276,7 +278,7 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         case "assistant" if mapping(fields.get("message")).get("model") == _NO_MODEL:
             yield Aside(what="answer that the program made up")
         case "assistant":
-            yield _assistant(number, fields)
+            yield from _assistant(number, fields)
             yield from _used(mapping(fields.get("message")))
         case "attachment":
             yield _attachment(number, fields)
@@ -359,17 +361,41 @@ def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str)
     )
 
 
-def _assistant(number: int, fields: dict[str, Any]) -> Record:
+def _assistant(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     message = mapping(fields.get("message"))
-    pieces = pieces_of_blocks(message.get("content"), number) or MessageParts(number)
-    return pieces.record(
-        "assistant",
-        id=text(fields.get("uuid")),
-        ts=moment(fields.get("timestamp")),
-        model=text(message.get("model")),
-        finish=text(message.get("stop_reason")),
-        group=text(message.get("id")),
-    )
+    content, ts = message.get("content"), moment(fields.get("timestamp"))
+    results = [mapping(each) for each in sequence(content) if _is_from_the_provider(each)]
+    if results:
+        content = [each for each in sequence(content) if not _is_from_the_provider(each)]
+    pieces = pieces_of_blocks(content, number) or MessageParts(number)
+    if pieces.has_any or not results:
+        yield pieces.record(
+            "assistant",
+            id=text(fields.get("uuid")),
+            ts=ts,
+            model=text(message.get("model")),
+            finish=text(message.get("stop_reason")),
+            group=text(message.get("id")),
+        )
+    for block in results:
+        given = block.get("content")
+        words = [_words(each) for each in (given if isinstance(given, list) else [given])]
+        yield msgspec.structs.replace(
+            _result(number, block, fields, ts), text="\n\n".join(filter(None, words))
+        )
+
+
+def _is_from_the_provider(block: object) -> bool:
+    """Whether a block is what a tool that runs at the provider gave back, within an answer."""
+    found = mapping(block)
+    return text(found.get("type")).endswith("_tool_result") and bool(text(found.get("tool_use_id")))
+
+
+def _words(part: object) -> str:
+    """What can be read in a result of such a tool, of which each kind has a shape of its own."""
+    found = mapping(part)
+    said = "\n".join(filter(None, (text(found.get(key)) for key in _READABLE)))
+    return said or plain([part]) or ""
 
 
 CLAUDE_CODE = Format(name="claude-code", title="Claude Code", recognises=_recognises, read=_read)

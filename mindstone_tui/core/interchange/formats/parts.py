@@ -132,7 +132,8 @@ def _part(part: object) -> str:
         return said
     kind = text(fields.get("type")) or text(fields.get("content_type"))
     name = kind.removeprefix("input_").removesuffix("_asset_pointer")
-    return f"[{name}]" if name else ""
+    meant = text(fields.get("tool_name"))
+    return f"[{name}: {meant}]" if name and meant else f"[{name}]" if name else ""
 
 
 def tool_call(call: object, name: object, arguments: object, spare: str) -> ToolCall:

@@ -86,11 +86,19 @@ TOPICS: Final = (
     ),
     Topic(
         name="replay",
-        about=r"replay\w*|undo|rewind|fork",
+        about=r"replay\w*",
         text=(
             "**Replay** rebuilds every request that was ever sent and proves it by hash: "
-            "`mindstone replay --all --check`. `/rewind` goes back without deleting anything, "
-            "`/fork` starts a second line from here."
+            "`mindstone replay --all --check`. `mindstone replay` plays a session again."
+        ),
+    ),
+    Topic(
+        name="undo",
+        about=r"undo\w*|redo|diff|rewind\w*|fork\w*",
+        text=(
+            "**Undo**: `/undo` takes back what the last turn did to files, byte for byte; `/diff` "
+            "shows it, `/redo` does it again. Of the conversation, `/rewind turn 7` goes back "
+            "without deleting anything, and `/fork` starts a second session from here."
         ),
     ),
     Topic(

@@ -219,6 +219,7 @@ def test_codex_a_fork_is_named_after_itself_and_not_after_its_origin(home: Path)
     [
         ("plain", ("plain", "ok")),
         ([{"type": "input_text", "text": "a"}, {"type": "input_image"}], ("a\n\n[image]", "ok")),
+        ([{"type": "tool_reference", "tool_name": "Fetch"}], ("[tool_reference: Fetch]", "ok")),
         ({"content": "no", "success": False}, ("no", "error")),
         ('{"output":"x","metadata":{"exit_code":2}}', ("x", "error")),
         ("Wall time: 1.0 seconds\nProcess exited with code 3\nOutput:\nx", None),
