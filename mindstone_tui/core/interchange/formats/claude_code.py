@@ -365,8 +365,9 @@ def _assistant(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     message = mapping(fields.get("message"))
     content, ts = message.get("content"), moment(fields.get("timestamp"))
     results = [mapping(each) for each in sequence(content) if _is_from_the_provider(each)]
-    rest = [each for each in sequence(content) if not _is_from_the_provider(each)]
-    pieces = pieces_of_blocks(rest if results else content, number) or MessageParts(number)
+    if results:
+        content = [each for each in sequence(content) if not _is_from_the_provider(each)]
+    pieces = pieces_of_blocks(content, number) or MessageParts(number)
     if pieces.has_any or not results:
         yield pieces.record(
             "assistant",
