@@ -81,7 +81,7 @@ class PasteParser(XTermParser):
 
 
 # Textual has no other place to name the parser.
-linux_driver.XTermParser = PasteParser  # type: ignore[misc]
+linux_driver.XTermParser = PasteParser  # type: ignore[attr-defined]
 
 
 class LastingFile(io.TextIOWrapper):
