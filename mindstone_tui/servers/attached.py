@@ -126,10 +126,13 @@ class Attached:
         with contextlib.ExitStack() as held:
             follows = False
             while True:
-                if not follows and self._settings().attach.watch and is_wanted(places):
-                    lock = contextlib.ExitStack()
-                    follows = lock.enter_context(only_watch(places))
-                    held.push(lock) if follows else lock.close()
+                if not is_wanted(places):
+                    held.close()
+                    follows = False
+                elif not follows and self._settings().attach.watch:
+                    follows = held.enter_context(only_watch(places))
+                    if not follows:
+                        held.close()
                 try:
                     await self._in(self._taking, partial(self._watch.step, folders=follows))
                 except Exception as error:  # a bug must not end the recording of everything else

@@ -321,10 +321,16 @@ def remember(
 def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
     """Undone: nothing is kept of it any more."""
     kept = _stored(places)
-    if kept.files.pop(_name(program, project), None) is not None:
+    if kept.files.pop(_name(program, project), None) is not None and kept.files:
         replace_file(_kept_file(places), msgspec.json.encode(kept))
     if not kept.files:
+        _kept_file(places).unlink(missing_ok=True)
         (places.state / LAUNCHER).unlink(missing_ok=True)
+
+
+def is_attached(places: Places) -> bool:
+    """Whether any program is, wherever its settings stand."""
+    return _kept_file(places).exists()
 
 
 # Our lines

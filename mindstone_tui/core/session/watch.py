@@ -22,6 +22,7 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, NotASession
+from mindstone_tui.core.interchange.attach import is_attached
 from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
 from mindstone_tui.core.interchange.formats import FORMATS
 from mindstone_tui.core.paths import Places, SessionKey
@@ -56,13 +57,13 @@ def state_file(home: Places) -> Path:
 
 
 def is_wanted(home: Places) -> bool:
-    """Whether anybody asked for other programs to be followed."""
-    return state_file(home).exists()
+    """Whether the resident is to follow folders: while a program is attached, and only then."""
+    return is_attached(home) and state_file(home).exists()
 
 
 def begin(home: Places, environ: Mapping[str, str]) -> None:
     """Remember what lies there now, so that only what changes from here on is taken over."""
-    if is_wanted(home):
+    if state_file(home).exists():
         return
     files = {
         str(file.path): SeenFile(file.inode, file.size, int(file.changed * 1e9))
@@ -141,8 +142,10 @@ class FolderWatch:
         return self._close(file, self._active.setdefault(file, _Active()))
 
     def keep(self) -> None:
-        """Remember on disk what was taken."""
+        """Remember on disk what was taken, where somebody wanted folders followed."""
         self._dirty, self._kept = False, self._clock()
+        if not state_file(self._home).exists():
+            return  # nobody began: a file without what lay there would make all of it new
         with contextlib.suppress(MindstoneError, OSError):
             replace_file(state_file(self._home), msgspec.json.encode(self._known))
 

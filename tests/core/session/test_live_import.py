@@ -14,9 +14,16 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import AttachSettings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NotASession
+from mindstone_tui.core.interchange.attach import (
+    AttachCommand,
+    forget,
+    plan_attach,
+    remember,
+    target_of,
+)
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.live_import import GrowingFile, LiveImports
-from mindstone_tui.core.session.watch import FolderWatch, begin
+from mindstone_tui.core.session.watch import FolderWatch, begin, is_wanted
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
 
@@ -253,6 +260,25 @@ def test_a_watch_takes_what_changes_settles_closes_and_leaves_the_rest(tmp_path:
     again.step()
     assert lines_of(home)[-1].kind == "imported"
     assert [each.key.main for each in home.sessions()] == ["claude-code-s1"]
+
+
+def test_folders_are_followed_while_a_program_is_attached_and_at_no_other_time(
+    tmp_path: Path,
+) -> None:
+    home, environ = home_in(tmp_path), {"HOME": str(tmp_path)}
+    home.state.mkdir(parents=True)
+    FolderWatch(home, SETTINGS, environ).keep()  # as every resident does when it ends
+    assert not is_wanted(home)
+    program = target_of("claude-code")
+    changes = plan_attach(program, AttachCommand(("mindstone",)), environ)
+    remember(home, program, changes, None)
+    begin(home, environ)
+    assert is_wanted(home)
+    FolderWatch(home, SETTINGS, environ).keep()
+    assert is_wanted(home)
+    forget(home, program, None)
+    FolderWatch(home, SETTINGS, environ).keep()
+    assert not is_wanted(home)
 
 
 def test_a_file_that_shrinks_is_replaced_or_vanishes_costs_nothing(tmp_path: Path) -> None:
