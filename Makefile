@@ -115,7 +115,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { \
 		echo "MindStone needs Python 3.11 or newer with venv, and none was found." >&2; \
 		echo "Install one (Debian: apt install python3 python3-venv), or set PYTHON=…" >&2; exit 1; }
-	@echo "Setting up $(VENV) with $(PYTHON), once …" >&2
+	@echo "Setting up $(VENV) with $(PYTHON), once: some 140 packages, a few minutes …" >&2
 	@rm -f $@
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \

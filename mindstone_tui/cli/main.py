@@ -79,6 +79,16 @@ def register(app: typer.Typer, arguments: Sequence[str]) -> None:
             app.command(verb, help=line)(_never_called)
 
 
+def _without_a_folder(error: OSError) -> MindstoneError | None:
+    """That the folder one stands in was deleted, which the system does not name; else nothing."""
+    if error.filename is None and isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return UsageError("The folder you are in was deleted.", "Change to another: cd")
+    return None
+
+
 _COMPLETION: Final = "_MINDSTONE_COMPLETE"
 """Set by a shell that completes; it needs every option of every verb."""
 
@@ -113,7 +123,8 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         from mindstone_tui.core.disk import place_error
 
-        code = _report(place_error(Path(error.filename or "A file"), error), error)
+        place = place_error(Path(error.filename or "A file"), error)
+        code = _report(_without_a_folder(error) or place, error)
     except Exception as error:  # the outermost frame: a bug must end in a sentence, too
         code = _report_bug(error)
     else:

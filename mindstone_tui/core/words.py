@@ -81,7 +81,7 @@ _ASCII_SEGMENTS: Final = bytes.maketrans(
     "".join("\n" if sign in _BETWEEN_SEGMENTS else " " for sign in string.punctuation).encode(),
 )
 """Makes a line of each segment of a chunk, and blanks of the other signs in it."""
-_LINE_NUMBER: Final = pattern_of(r"^[ \t]*\d+→", re.MULTILINE)
+_LINE_NUMBER: Final = pattern_of(r"\n[ \t]*+\d++→")
 _LONGEST_WHOLE: Final = 80
 _SYMBOL: Final = pattern_of("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
 
@@ -101,7 +101,7 @@ def unmarked(text: str) -> str:
 
 def words_of(text: str) -> Iterator[str]:
     """Every word of a text, in order, with the parts and whole forms of compound ones."""
-    for chunk in _without_numbers(text).split():
+    for chunk in without_line_numbers(text).split():
         yield from _known[chunk].split()
 
 
@@ -144,12 +144,12 @@ def tokens_of(text: str) -> list[str]:
 
 def indexed(text: str) -> str:
     """The text as it is handed to FTS5: `words_of`, joined."""
-    return " ".join(filter(None, map(_known.__getitem__, _without_numbers(text).split())))
+    return " ".join(filter(None, map(_known.__getitem__, without_line_numbers(text).split())))
 
 
-def _without_numbers(text: str) -> str:
-    """The text without the line numbers that tools print before an arrow."""
-    return _LINE_NUMBER.sub("", text) if "→" in text else text
+def without_line_numbers(text: str) -> str:
+    """The text without the numbers that tools print before an arrow; blanks may be others."""
+    return _LINE_NUMBER.sub("\n", f"\n{text}") if "→" in text else text
 
 
 def query_terms(text: str) -> list[str]:

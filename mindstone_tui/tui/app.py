@@ -84,7 +84,7 @@ class MindstoneApp(App[int]):
     def _limit_colours(self) -> None:
         """Use only the terminal's colours; Textual alone would draw greys for `NO_COLOR`."""
         palette = self.host.palette
-        self.no_color = palette != "full"
+        self.no_color = palette in ("sixteen", "none")
         kept = [each for each in self._filters if not isinstance(each, Monochrome | NoColor)]
         limit = filter_for(palette)
         self._filters = [*kept, limit] if limit is not None else kept

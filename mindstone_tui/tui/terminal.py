@@ -15,16 +15,19 @@ import subprocess
 import tempfile
 import termios
 import tty
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from textual._xterm_parser import XTermParser
 from textual.app import App, SuspendNotSupported
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import for_terminal
 
 _PROGRAMS: Final = (
@@ -34,6 +37,51 @@ _PROGRAMS: Final = (
     ("", ("pbcopy",)),
     ("WSL_DISTRO_NAME", ("clip.exe",)),
 )
+
+
+_PASTE: Final = "\x1b[200~"
+_PASTED: Final = "\x1b[201~"
+_ESCAPES: Final = pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
+
+
+class PasteParser(XTermParser):
+    """Textual's parser, to which an escape within a paste is no key.
+
+    Textual takes all that follows such an escape for typing. Terminals paste Enter where a line
+    ends, so each line of a coloured log would be sent, and one that begins with `!` would be run.
+    """
+
+    _pasting = False
+    _before = ""
+    """The end of what was read last, which may hold the first half of a mark."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        passed = "".join(self._without_escapes(data))
+        # Nothing at all would mean that the terminal is gone.
+        return super().feed(passed) if passed or not data else ()
+
+    def _without_escapes(self, data: str) -> Iterator[str]:
+        while data:
+            seen = self._before + data
+            if not self._pasting:
+                # Passed on as it is: an Escape that was pressed must not wait for what follows it.
+                end = seen.find(_PASTE)
+                self._pasting = end >= 0
+                passed = data if end < 0 else data[: end + len(_PASTE) - len(self._before)]
+                yield passed
+                self._before = "" if self._pasting else seen[1 - len(_PASTE) :]
+                data = data[len(passed) :]
+                continue
+            text, mark, data = seen.partition(_PASTED)
+            self._pasting, self._before = not mark, ""
+            if not mark and "\x1b" in text[1 - len(_PASTED) :]:
+                at = text.rindex("\x1b")
+                text, self._before = text[:at], text[at:]
+            yield _ESCAPES.sub("", text) + mark
+
+
+# Textual has no other place to name the parser.
+linux_driver.XTermParser = PasteParser  # type: ignore[attr-defined]
 
 
 class LastingFile(io.TextIOWrapper):
@@ -66,7 +114,7 @@ class LastingDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         before = termios.tcgetattr(self.fileno) if os.isatty(self.fileno) else None
         if before is not None:
-            for event in XTermParser(self._debug).feed(typed_ahead(self.fileno)):
+            for event in PasteParser(self._debug).feed(typed_ahead(self.fileno)):
                 self.process_message(event)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self.attrs_before = before

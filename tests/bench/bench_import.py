@@ -36,7 +36,7 @@ MEGABYTES = 24 if FULL else 4
 BAR = 8.0
 STAGES = (
     ("index: words", ("core/words.py",)),
-    ("index: passages", ("recall/passages.py",)),
+    ("index: passages", ("recall/passages.py", "recall/catch_up.py")),
     ("index: tables", ("recall/store.py", "recall/index.py")),
     ("secrets", ("core/redaction/",)),
     ("read their file", ("interchange/formats/", "interchange/read_bytes.py")),

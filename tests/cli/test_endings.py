@@ -122,6 +122,25 @@ def test_an_output_that_takes_nothing_is_said_in_one_sentence(home: Path) -> Non
             ), verb
 
 
+def test_a_folder_that_was_deleted_meanwhile_is_named(home: Path, tmp_path: Path) -> None:
+    del home
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'rmdir "$PWD"; exec "$0" -m mindstone_tui run hi', sys.executable],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        2,
+        "mindstone: The folder you are in was deleted.",
+    )
+
+
 def test_an_agent_for_editors_without_a_pipe_says_so_at_once(home: Path, tmp_path: Path) -> None:
     del home
     for stdin, stdout in ((subprocess.DEVNULL, subprocess.PIPE), (subprocess.PIPE, None)):

@@ -19,7 +19,7 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
-from mindstone_tui.tui.terminal import typed_ahead
+from mindstone_tui.tui.terminal import PasteParser, typed_ahead
 from mindstone_tui.tui.widgets.fold import FoldTitle
 from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
 
@@ -54,6 +54,19 @@ async def test_keys_that_arrive_at_once_are_taken_in_their_order() -> None:
             app.post_message(events.Key(key, character))
         await until(pilot, lambda: prompt_of(app) == "next" and bool(talk.did))
         assert talk.did == [("send", "ab\ncd", (), False)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_an_escape_within_a_paste_makes_no_keys_of_it(size: int) -> None:
+    said = "\x1b[200~a \x1b[31mred\x1b[0m\r!rm -rf x\r\x1b\x1bOP\x1b[201~b\x1b[200~\x1b[201~c\r"
+    parser = PasteParser()
+    heard = [
+        event for at in range(0, len(said), size) for event in parser.feed(said[at : at + size])
+    ]
+    pasted = [event.text for event in heard if isinstance(event, events.Paste)]
+    keys = [event.key for event in heard if isinstance(event, events.Key)]
+    assert pasted[0] == "a red\r!rm -rf x\rOP"
+    assert keys == ["b", "c", "enter"]
 
 
 async def test_a_burst_of_letters_typed_on_a_row_arrives_whole() -> None:

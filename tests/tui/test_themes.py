@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.color import Color
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.colours import Palette, palette_of
+from mindstone_tui.tui.colours import FIRST_FIXED, FIXED, Palette, nearest, palette_of
 from mindstone_tui.tui.host import AppHost
 from mindstone_tui.tui.screens.choose import ChooseScreen
 from tests.tui.scenes import WISH
@@ -148,11 +151,11 @@ async def test_every_theme_can_be_drawn(name: str) -> None:
 
 
 def test_a_terminal_says_how_many_colours_it_has() -> None:
-    assert palette_of({"TERM": "xterm-256color"}) == "full"
+    assert palette_of({"TERM": "xterm-256color"}) == "256"
     assert palette_of({"TERM": "xterm", "COLORTERM": "truecolor"}) == "full"
     assert palette_of({"TERM": "linux"}) == "sixteen"
     assert palette_of({"TERM": "xterm-256color", "NO_COLOR": "1"}) == "none"
-    assert palette_of({"TERM": "xterm-256color", "NO_COLOR": ""}) == "full"
+    assert palette_of({"TERM": "xterm-256color", "NO_COLOR": ""}) == "256"
 
 
 def drawn(app: MindstoneApp) -> list[Segment]:
@@ -165,6 +168,17 @@ def colours_of(parts: list[Segment]) -> set[str]:
     styles = [part.style for part in parts if part.style is not None]
     both = [colour for style in styles for colour in (style.color, style.bgcolor)]
     return {colour.name for colour in both if colour is not None}
+
+
+@given(st.tuples(*[st.integers(0, 255)] * 3))
+def test_of_256_colours_none_is_nearer_than_the_one_that_is_taken(
+    wanted: tuple[int, int, int],
+) -> None:
+    number = nearest(*wanted).number
+    assert number is not None
+    taken = math.dist(FIXED[number - FIRST_FIXED], wanted)
+    assert taken == min(math.dist(each, wanted) for each in FIXED)
+    assert nearest(*wanted).get_truecolor() == FIXED[number - FIRST_FIXED]
 
 
 def with_palette(palette: Palette, theme: str) -> AppHost:
@@ -182,6 +196,19 @@ async def test_no_color_draws_in_the_terminals_own_two_colours(
         await settle(pilot, talk)
         assert colours_of(drawn(app)) == {"default"}
         assert any(part.style and part.style.bold and "red" in part.text for part in drawn(app))
+
+
+@pytest.mark.parametrize("theme", ["basalt", "chalk"])
+async def test_256_colours_are_fixed_ones_and_a_grey_stays_grey(theme: str) -> None:
+    app, talk = staged(*said(1, "q", "**a** `b`"), reported(), given=with_palette("256", theme))
+    async with app.run_test(size=(110, 30)) as pilot:
+        await settle(pilot, talk)
+        parts = drawn(app)
+        assert not [name for name in colours_of(parts) if name.startswith("#")]
+        numbers = {part.style.bgcolor.number for part in parts if part.style and part.style.bgcolor}
+        assert all(number is not None for number in numbers)
+        grounds = [FIXED[number - FIRST_FIXED] for number in numbers if number is not None]
+        assert all(max(ground) - min(ground) < 60 for ground in grounds), grounds
 
 
 @pytest.mark.parametrize("theme", ["basalt", "chalk"])

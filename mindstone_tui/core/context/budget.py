@@ -256,7 +256,7 @@ def spike(now: int, before: Sequence[Growth], factor: float) -> Spike | None:
 
 
 def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Burn, ...]:
-    """How fast each share fills, and in how many turns it has to act at that speed."""
+    """How fast each share filled in these turns, and in how many more it has to act so."""
     turns = max(len(growth), 1)
     speeds: dict[str, float] = {
         "message_history": sum(turn.messages for turn in growth) / turns,

@@ -305,7 +305,7 @@ class _Account:
             sections=sections(view, self.measured),
             todo=todo_lines(view.fold.sections),
             tools=tools(view, call, self.measured),
-            burn=budget.burn(self.finished, self.shares),
+            burn=budget.burn(self.finished[-view.settings.zones.velocity_turns :], self.shares),
             pins=view.fold.state.pins,
             pin_tokens=self.pinned,
             pin_budget=self.pin_budget,

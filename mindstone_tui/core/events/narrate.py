@@ -248,7 +248,7 @@ def _of_turn(event: TurnEvent) -> EventLine:
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
         case ev.TurnEnded(ending="interrupted", why=why):
-            kept = "the answer so far is kept"
+            kept = "what was said so far is kept"
             more = (why,) if why else ()
             return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):

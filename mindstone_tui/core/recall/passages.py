@@ -37,6 +37,7 @@ from mindstone_tui.core.entries.derived import (
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
 from mindstone_tui.core.text_cache import Known
+from mindstone_tui.core.words import without_line_numbers
 
 Form = Literal["prose", "code"]
 
@@ -318,7 +319,7 @@ def _most_telling(text: str) -> Iterator[str]:
                 if _ERROR.search(line):
                     yield line.strip()[:_LONGEST_ERROR]
     for stretch in _stretches(text):
-        for chunk in dict.fromkeys(stretch.split()):
+        for chunk in dict.fromkeys(without_line_numbers(stretch).split()):
             yield from _told[chunk]
 
 

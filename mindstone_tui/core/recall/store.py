@@ -214,6 +214,8 @@ PENDING, STORED, FAILED, UNWANTED, NOT_READ = range(5)
 """What `passages.vector` says, and `passages.other` of the vector for many languages; that one is
 `NOT_READ` until somebody who can make such vectors has looked at the language of the text."""
 
+_NOT_THERE: Final = (0, b"", PENDING, PENDING)
+
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
     "form, about"
@@ -269,18 +271,16 @@ class Tables:
         digest = hashlib.sha256()
         found = 0
         states = set()
+        known = self._between(passages) if passages else {}
         for passage in passages:
             content = passage.content_hash
-            row = self._database.execute(
-                "select row, vector, other from passages where id = ? and hash = ?",
-                (passage.id, content),
-            ).fetchone()
+            row, stored, vector, other = known.get(passage.id, _NOT_THERE)
             # By its own row: many passages may say the same, and each would find all of them.
-            if row is None or not self._is_indexed(_hash_term(content), row[0]):
+            if stored != content or not self._is_indexed(_hash_term(content), row):
                 continue
             found += 1
             digest.update(content)
-            states.add(PENDING if languages and row[2] in (PENDING, NOT_READ) else row[1])
+            states.add(PENDING if languages and other in (PENDING, NOT_READ) else vector)
         vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
         return Receipt(
             turn=passages[0].turn if passages else 0,
@@ -472,13 +472,17 @@ class Tables:
         cut = [(row, _words_of(passage), _hash_word(content)) for row, passage, content in rows]
         self._database.executemany("insert into words (rowid, body, hash) values (?, ?, ?)", cut)
 
-    def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes]]:
-        """What is there of the lines that these passages come from: id → row and hash."""
+    def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes, int, int]]:
+        """What is there of the lines that these passages come from.
+
+        By id: the row, the hash and what is known of the two vectors.
+        """
         lines = [passage.seq for passage in passages]
         found = self._database.execute(
-            "select id, row, hash from passages where seq between ? and ?", (min(lines), max(lines))
+            "select id, row, hash, vector, other from passages where seq between ? and ?",
+            (min(lines), max(lines)),
         )
-        return {name: (row, content) for name, row, content in found}
+        return {name: (row, content, vector, other) for name, row, content, vector, other in found}
 
     def _newest(self) -> tuple[int, int, float]:
         """Row, sitting and moment of the newest passage; row 0 where there is none.

@@ -16,7 +16,7 @@ from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.trim import TASK_SHARE
-from mindstone_tui.core.context.window_view import open_fold, reader
+from mindstone_tui.core.context.window_view import follow, reader
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import (
@@ -205,10 +205,22 @@ class Past:
         """What the window was before the import, and what was set since; None if there was none."""
         if self._change is None:
             return None
-        fold = Fold.from_state(history.whole(self._change), reader(history))
+        fold = self._fold(history)
         for line in self._since:
             fold.add(history.whole(line))
         return fold.state
+
+    def everything(self, history: History) -> WindowState:
+        """The same with all that was imported."""
+        fold = self._fold(history)
+        follow(fold, history)
+        return fold.state
+
+    def _fold(self, history: History) -> Fold:
+        read = reader(history)
+        if self._change is None:
+            return Fold(read)
+        return Fold.from_state(history.whole(self._change), read)
 
 
 def plan_imported_window(
@@ -237,7 +249,7 @@ def plan_imported_window(
             task=None if past.first is None else history.line(past.first),
             state=past.state(history),
         )
-        transcript.append(prune or WindowCarried(state=open_fold(history).state))
+        transcript.append(prune or WindowCarried(state=past.everything(history)))
 
 
 def _newest_first(history: History) -> Iterator[Line]:

@@ -66,7 +66,7 @@ def headline(stats: Stats) -> str:
     """Everything in one line."""
     total = stats.total
     if not total.sessions:
-        return "No session matches."
+        return "No session was found."
     sessions = plural(total.sessions, "session")
     if stats.sub_agents:
         sessions += f" ({stats.sub_agents:,} of sub-agents)"

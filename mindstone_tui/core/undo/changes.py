@@ -155,8 +155,9 @@ def described(change: PathChange) -> str:
     """One line: what happened to which path."""
     before, after = change.before, change.after
     how = change.verb
-    if how == "permissions" and before and after:
-        how = f"permissions {before.mode:o} → {after.mode:o}"
+    if how in ("changed", "permissions") and before and after and before.mode != after.mode:
+        modes = f"permissions {before.mode:o} → {after.mode:o}"
+        how = f"changed, {modes}" if how == "changed" else modes
     elif how == "replaced" and before and after:
         how = f"{before.kind} became a {after.kind}"
     kind = after or before
@@ -173,7 +174,7 @@ def diff_of(change: PathChange, store: ObjectStore) -> str:
     name = exact(change.path)
     moved = ""
     if change.before and change.after and change.before.mode != change.after.mode:
-        moved = f"{described(change._replace(after=change.after))}\n"
+        moved = f"{described(change)}\n"
     elif change.before is None and (special := _special(change.after)):
         moved = f"{name}: created, {special}\n"
     source = "/dev/null" if change.before is None else f"a/{name}"

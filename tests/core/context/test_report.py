@@ -260,6 +260,15 @@ def test_cost_is_carried_from_plan_to_plan(home: Path) -> None:
     assert not build_report.report(stage.window).cost_unknown
 
 
+def test_how_fast_the_shares_fill_adds_up_to_how_fast_the_window_does(home: Path) -> None:
+    stage = Stage(home, window=64_000)
+    for number in range(12):
+        stage.work(words(20, f"q{number}"), [words(400 // (number + 1), f"r{number}")], words(30))
+    report = build_report.report(stage.window)
+    together = sum(each.per_turn for each in report.burn)
+    assert together == pytest.approx(report.velocity, abs=0.2)
+
+
 def test_the_cost_of_a_prune_stands_beside_what_it_saves(home: Path) -> None:
     stage = Stage(home, window=8_000)
     for number in range(45):

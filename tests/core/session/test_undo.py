@@ -186,6 +186,19 @@ async def test_without_anybody_to_ask_nothing_is_touched(tmp_path: Path) -> None
         assert (work / "new" / "deep" / "c.txt").exists()
 
 
+async def test_a_diff_tells_of_permissions_beside_the_lines(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    (work / "run.sh").chmod(0o644)
+    changes = "chmod 755 run.sh; echo ls >> run.sh"
+    says = script(tmp_path, calls(("shell", {"command": changes})), {"text": "ran"})
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("go")
+        _, diff = await stage.run("/diff")
+    assert "run.sh: changed, permissions 644 → 755\n" in diff
+    assert "+ls" in diff
+
+
 async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     first = picture(work)
