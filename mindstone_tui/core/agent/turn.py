@@ -16,6 +16,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.hooks import Fired
 from mindstone_tui.core.agent.model_call import ModelCall
 from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
@@ -178,8 +179,13 @@ class _Turn:
             async for event in self._ask():
                 yield event
             if not self._asked:
-                if await self._may_stop():
+                ended = await self._before_the_end()
+                for notice in ended.notices:
+                    yield notice
+                if ended.blocked is None:
                     return
+                self._sent_on = True
+                context.hear(ended)
                 continue
             check_budget(self._spent, context.settings.models)
             self._tools += len(self._asked)
@@ -251,18 +257,12 @@ class _Turn:
         """Whether a hook could still send the turn on after its answer."""
         return not self._sent_on and bool(self._context.hooks.wanted("Stop"))
 
-    async def _may_stop(self) -> bool:
-        """Whether the turn may end here; a hook can send it on, once."""
-        context = self._context
+    async def _before_the_end(self) -> Fired:
+        """What hooks say to the end of the turn; one can send it on, once."""
         if not self._may_go_on:
-            return True
+            return Fired()
         told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
-        fired = await context.hooks.fire("Stop", told, turn=self._turn)
-        if fired.blocked is None:
-            return True
-        self._sent_on = True
-        context.hear(fired)
-        return False
+        return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
         for find in (self._context.digest, self._context.recall):

@@ -78,6 +78,8 @@ async def prune(services: SessionServices, argument: str) -> AsyncIterator[AnyEv
     """
     window = services.context.window
     fired = await services.context.hooks.before_compact("manual")
+    for notice in fired.notices:
+        yield notice
     if fired.blocked is not None:
         raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
     if argument == "results":

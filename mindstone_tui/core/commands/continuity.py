@@ -51,6 +51,8 @@ async def compact(services: SessionServices, argument: str) -> AsyncIterator[Any
     del argument
     before = services.context.report().prompt.tokens
     fired = await services.context.hooks.before_compact("manual")
+    for notice in fired.notices:
+        yield notice
     if fired.blocked is not None:
         raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
     lines = await make_room_by(services.context.window, services.modes.compact)

@@ -199,7 +199,8 @@ def environment_text(environment: Environment) -> list[str]:
     found = []
     if environment.branch or environment.commit:
         branch = environment.branch or "(detached)"
-        found.append(f"branch {branch} at {environment.commit[:12]}")
+        at = f" at {environment.commit[:12]}" if environment.commit else ", no commit yet"
+        found.append(f"branch {branch}{at}")
     found += [f"git: {change}" for change in environment.changes]
     found += [
         f"port {one.port} {'answers' if one.answers else 'does not answer'}"

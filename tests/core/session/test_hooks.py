@@ -168,6 +168,21 @@ async def test_a_broken_hook_changes_nothing_and_is_on_record(tmp_path: Path, na
         assert bool(warned) == (status != "ok")
 
 
+async def test_a_person_is_told_what_became_of_hooks_at_the_end_of_a_turn_and_before_room_is_made(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    said = prints(tmp_path, "said", {"systemMessage": "Tests are green."})
+    hooks(home, Stop=["exit 7", said], PreCompact="exit 8")
+    async with on_stage(home, cwd=work, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say("hello")
+        await stage.run("/prune results")
+        told = [each.message for each in stage.all(events.Noticed)]
+    assert any("Stop" in each and "exit code 7" in each for each in told)
+    assert any("Tests are green." in each for each in told)
+    assert any("PreCompact" in each and "exit code 8" in each for each in told)
+
+
 PROGRAMS = {
     "python3": "import json, sys; told = json.load(sys.stdin); "
     "print(json.dumps({'decision': 'block', 'reason': told['tool_name']}))",
