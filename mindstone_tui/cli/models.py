@@ -107,7 +107,10 @@ def remove(
     freed, was_default = remove_model(home, os.environ, name)
     say(f"{full} is removed; that freed {megabytes(freed)}.")
     if was_default:
-        say("It was the default model; the built-in guide answers again.")
+        say(
+            "It was the default model; in new sessions the built-in guide answers again. One that "
+            "it answered wants another: `/model NAME`."
+        )
 
 
 @models_app.command("try")

@@ -45,8 +45,10 @@ from mindstone_tui.core.session.delegate import Delegations
 from mindstone_tui.core.session.fork import (
     fork_session,
     is_offline_fork,
+    leaves_a_copy,
     offline_name,
     push_fork,
+    while_away,
 )
 from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
@@ -178,9 +180,7 @@ async def open_session(opening: Opening) -> Session:
         services = await asyncio.to_thread(assemble_or_fork, opening)
     except HistoryAway as error:
         raise EntryNotSaved(
-            f"NOT SAVED: {error.what}",
-            "Nothing was begun. `mindstone log`, `recall` and `replay` read the copy here; with "
-            'history.offline = "fork" work goes on in a fork.',
+            f"NOT SAVED: {error.what}", while_away(opening.places.session(opening.key))
         ) from error
     context = services.context
     try:
@@ -218,7 +218,7 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
             push_fork(own, opening.places, history)
         return assemble(opening)
     except HistoryAway as error:
-        if history.offline != "fork" or not own.transcript.exists():
+        if not leaves_a_copy(own) or history.offline != "fork":
             raise
         alone = msgspec.structs.replace(opening, offline=True)
         if here_alone and is_offline_fork(own):

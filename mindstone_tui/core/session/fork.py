@@ -112,6 +112,32 @@ def is_offline_fork(places: SessionPlaces) -> bool:
     return parent is not None and places.key.main == offline_name(main, parent.hash)
 
 
+def leaves_a_copy(own: SessionPlaces) -> bool:
+    """Whether there is something to go on from; the empty file of what never began is removed."""
+    try:
+        if own.transcript.stat().st_size > 0:
+            return True
+        own.transcript.unlink()
+        own.folder.rmdir()
+    except OSError:
+        pass  # there is no such file, or the folder holds something else
+    return False
+
+
+def while_away(own: SessionPlaces) -> str:
+    """What can be done about a session that could not be opened without its server."""
+    if own.transcript.exists():
+        return (
+            "Nothing was begun. `mindstone log`, `recall` and `replay` read the copy here; with "
+            'history.offline = "fork" work goes on in a fork.'
+        )
+    return (
+        "Nothing was begun, and this machine has no copy of the session. Open one that `mindstone "
+        "sessions` lists, or begin one in files with MINDSTONE_HISTORY__URL= before the command; "
+        "`mindstone history push` puts it on the server later."
+    )
+
+
 def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> None:
     """Put a fork on the server that it could not be put on when it began."""
     from mindstone_tui.core.shared.copies import open_store

@@ -31,6 +31,7 @@ from mindstone_tui.core.session.lease import SharedLease
 from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
+from mindstone_tui.core.transcript.directory import list_sessions
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
@@ -103,6 +104,17 @@ async def test_while_the_server_is_away_no_turn_is_taken(url: str, tmp_path: Pat
         await ask(home_of(tmp_path / "a", AWAY), "not saved")
     assert "geheim" not in told.value.sentence
     assert transcript(here) == before
+
+
+@pytest.mark.parametrize("offline", ["refuse", "fork"])
+async def test_a_session_without_a_copy_is_not_begun_while_the_server_is_away(
+    tmp_path: Path, offline: str
+) -> None:
+    home = home_of(tmp_path / "a", AWAY, MINDSTONE_HISTORY__OFFLINE=offline)
+    with pytest.raises(EntryNotSaved, match="NOT SAVED") as told:
+        await ask(home, "hello")
+    assert "no copy of the session" in told.value.sentence
+    assert list_sessions(home.places) == []
 
 
 async def test_a_fork_goes_on_here_and_is_put_on_the_server_later(url: str, tmp_path: Path) -> None:
