@@ -22,6 +22,7 @@ from mindstone_tui.core.interchange.attach import (
     SettingsChange,
     apply,
     forget,
+    is_attached,
     launcher_in,
     plan_attach,
     plan_detach,
@@ -31,7 +32,7 @@ from mindstone_tui.core.interchange.attach import (
 )
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.watch import begin
+from mindstone_tui.core.session.watch import begin, end_watching
 
 
 def register(app: typer.Typer) -> None:
@@ -72,6 +73,8 @@ def attach(
         apply(wanted)
     if undo and (written or not wanted):
         forget(home, target, folder)
+        if not is_attached(home):
+            end_watching(home)
     if json:
         say_json(_told(target, wanted, undo=undo, written=written))
     elif not wanted:

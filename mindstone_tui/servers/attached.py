@@ -131,7 +131,9 @@ class Attached:
                     follows = False
                 elif not follows and self._settings().attach.watch:
                     follows = held.enter_context(only_watch(places))
-                    if not follows:
+                    if follows:
+                        await self._in(self._taking, self._watch.begin)
+                    else:
                         held.close()
                 try:
                     await self._in(self._taking, partial(self._watch.step, folders=follows))

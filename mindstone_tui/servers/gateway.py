@@ -168,7 +168,7 @@ class Gateway:
         """Begin a client's turn, or go on with the one that waits for what it brings."""
         self.requests += 1
         if not asked.messages:
-            raise UsageError("There is no message.", "Send at least one.")
+            raise UsageError("There is no message with words in it.", "Send at least one.")
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)

@@ -74,6 +74,11 @@ def begin(home: Places, environ: Mapping[str, str]) -> None:
     replace_file(state_file(home), msgspec.json.encode(WatchState(files)))
 
 
+def end_watching(home: Places) -> None:
+    """Nobody is attached any more: what is written meanwhile is left alone by the next `begin`."""
+    state_file(home).unlink(missing_ok=True)
+
+
 class TakenMessages(msgspec.Struct, frozen=True):
     """What one look at a file brought."""
 
@@ -115,6 +120,10 @@ class FolderWatch:
         for path, seen in self._known.files.items():
             if not seen.closed:
                 self._active[Path(path)] = _Active(seen, settled=False)
+
+    def begin(self) -> None:
+        """Leave alone what lay there when somebody began, which may be since this was made."""
+        self._known.files.update(_stored(self._home).files)
 
     def session_of(self, file: Path) -> SessionKey | None:
         """The session that a file is taken into, if anything was taken."""

@@ -23,7 +23,7 @@ from mindstone_tui.core.interchange.attach import (
 )
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.live_import import GrowingFile, LiveImports
-from mindstone_tui.core.session.watch import FolderWatch, begin, is_wanted
+from mindstone_tui.core.session.watch import FolderWatch, begin, end_watching, is_wanted
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
 
@@ -279,6 +279,26 @@ def test_folders_are_followed_while_a_program_is_attached_and_at_no_other_time(
     forget(home, program, None)
     FolderWatch(home, SETTINGS, environ).keep()
     assert not is_wanted(home)
+
+
+def test_what_lay_there_when_one_began_is_left_alone_by_who_was_there_before(
+    tmp_path: Path,
+) -> None:
+    home, environ = home_in(tmp_path), {"HOME": str(tmp_path)}
+    folder = tmp_path / ".claude/projects/-srv-app"
+    folder.mkdir(parents=True)
+    clock = Clock()
+    watch = FolderWatch(home, SETTINGS, environ, clock=clock)
+    for name in ("first", "between"):
+        written = ClaudeFile(name)
+        written.exchange(0)
+        (folder / f"{name}.jsonl").write_text("".join(written.lines))
+        begin(home, environ)
+        watch.begin()
+        assert watch.step() == []
+        watch.keep()
+        end_watching(home)  # the last program is detached, and one is attached again
+        clock.now += 10
 
 
 def test_a_file_that_shrinks_is_replaced_or_vanishes_costs_nothing(tmp_path: Path) -> None:
