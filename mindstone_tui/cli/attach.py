@@ -80,7 +80,7 @@ def attach(
     elif not wanted:
         say(_nothing_to_do(target, undo=undo))
     elif written:
-        _say_written(target, wanted, undo=undo)
+        _say_written(target, wanted, undo=undo, project=project)
 
 
 def _command(home: Places) -> AttachCommand:
@@ -128,7 +128,9 @@ def _may_write(
     return False
 
 
-def _say_written(target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool) -> None:
+def _say_written(
+    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, project: bool
+) -> None:
     names = ", ".join(str(each.path) for each in wanted)
     if undo:
         say(f"{target.title} is detached: {names}.")
@@ -138,7 +140,8 @@ def _say_written(target: AttachTarget, wanted: Sequence[SettingsChange], *, undo
         hint(f"`{target.binary}` is not on the PATH; its settings are ready for when it is.")
     if target.note:
         hint(target.note)
-    hint(f"`mindstone attach {target.name} --undo` takes it back.")
+    here = " --project" if project else ""
+    hint(f"`mindstone attach {target.name}{here} --undo` takes it back.")
 
 
 def _nothing_to_do(target: AttachTarget, *, undo: bool) -> str:

@@ -14,6 +14,7 @@ from mindstone_tui.cli.options import JsonOption
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.text import plural
 
 if TYPE_CHECKING:
     from mindstone_tui.servers.resident import Listening
@@ -115,7 +116,7 @@ def _status(home: Home, *, json: bool) -> int:
         say_json({"running": True, **told})
     else:
         where = told["url"] or told["socket"]
-        say(f"{where} · process {told['pid']} · {told['requests']} requests")
+        say(f"{where} · process {told['pid']} · {plural(told['requests'], 'request')}")
         hint(f"The token is in {told['token']}, the log beside it in serve.log.")
     return 0
 

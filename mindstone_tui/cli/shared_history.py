@@ -57,9 +57,14 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Compare the sessions here with those on the server. Copies nothing."""
+    asked = [SessionKey.parse(each) for each in sessions or ()]
     with _server(url) as server:
-        found = compare(places(), server, [SessionKey.parse(each) for each in sessions or ()])
+        found = compare(places(), server, asked)
         name = server.name
+    there = {each.session for each in found}
+    for key in asked:
+        if str(key) not in there:
+            raise places().session(key).missing()
     if json:
         say_json({"server": name, "sessions": found})
         return

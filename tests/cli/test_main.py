@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -305,3 +306,13 @@ def test_a_clock_that_python_cannot_read_stops_nothing(home: Path, tmp_path: Pat
         )
         assert done.returncode == 0, done.stderr
         assert expected in done.stdout
+
+
+def test_what_attach_names_as_its_way_back_is_the_way_back(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    done = mindstone_here("attach", "codex", "--project", "--yes", cwd=project)
+    (back,) = re.findall(r"`mindstone (attach .*)` takes it back", done.stderr)
+    assert list((project / ".codex").iterdir())
+    assert mindstone_here(*back.split(), "--yes", cwd=project).returncode == 0
+    assert not list((project / ".codex").iterdir())

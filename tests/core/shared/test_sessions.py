@@ -275,6 +275,8 @@ def test_sessions_are_pushed_pulled_and_moved(
     assert "only here" in mindstone(one, "history", "status")[1]
     assert mindstone(one, "history", "push", "solo")[0] == 0
     assert "same" in mindstone(one, "history", "status")[1]
+    code, said = mindstone(one, "history", "status", "nobody")
+    assert (code, "There is no session" in said) == (1, True)
     assert mindstone(other, "history", "pull", "--all")[0] == 0
     assert mindstone(other, "run", "-q", "from the other", "-s", "solo")[0] == 0
     assert "behind" in mindstone(one, "history", "status")[1]
