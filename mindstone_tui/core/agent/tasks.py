@@ -262,12 +262,17 @@ class Tasks:
         found = self.resume()
         checkpoint = found.checkpoint
         with self._context.transcript.history() as history:
-            since = reader(history)(checkpoint.head.seq + 1, history.head.seq)
-            used = any(
-                isinstance(one.entry, HandoffReplayed) and one.entry.sha256 == checkpoint.sha256
-                for one in since
+            since = [
+                one.entry for one in reader(history)(checkpoint.head.seq + 1, history.head.seq)
+            ]
+        if any(isinstance(one, TaskDone) for one in since):
+            raise ContinuityError(
+                f"The task of checkpoint {checkpoint.version} is done.",
+                "/task start begins another; /checkpoint show prints what was reached.",
             )
-        if used:
+        if any(
+            isinstance(one, HandoffReplayed) and one.sha256 == checkpoint.sha256 for one in since
+        ):
             raise ContinuityError(
                 f"Checkpoint {checkpoint.version} stands in the prompt already.",
                 "/checkpoint show prints it; /checkpoint saves a new one.",

@@ -123,7 +123,9 @@ def _newer(now: Sequence[Sourced], before: Sequence[Sourced]) -> int:
 
 
 def _position(here: Environment) -> str:
-    branch = f", branch {here.branch} at {here.commit[:12]}" if here.branch else ""
+    branch = f", branch {here.branch}" if here.branch else ""
+    if here.branch and here.commit:
+        branch += f" at {here.commit[:12]}"
     tools = f", {len(here.tools)} tools" if here.tools else ""
     return f"{here.cwd} on {here.system}{branch}{tools}"
 

@@ -122,6 +122,16 @@ async def test_whoever_opens_the_session_hears_what_changed_around_the_work(
         assert "notes.txt" in told.message
 
 
+async def test_a_task_that_is_done_is_not_taken_up_again(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": PLAN})) as stage:
+        await stage.run(START)
+        await stage.say("Begin with the plan.")
+        await stage.run("/task done")
+        ended, _ = await stage.run("/checkpoint resume")
+        assert not ended.ok
+        assert not stage.entries(HandoffReplayed)
+
+
 async def test_resuming_stands_in_the_next_prompt_once_and_replay_proves_it(
     home: Path, tmp_path: Path
 ) -> None:
