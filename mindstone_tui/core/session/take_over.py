@@ -196,7 +196,7 @@ class _Uptake:
         self._newest = transcript.head.hash
         with transcript.history() as history:
             self._words = CatchUp(index, reading(history))
-            self._profile = read_profile(transcript.places)
+            self._profile = read_profile(transcript.places, stored_profile(transcript.places))
             self._unbroken = history.size == transcript.size
         self._past = Past()
         self._is_new = transcript.head.seq == 0
