@@ -30,9 +30,18 @@ from mindstone_tui.core.entries.base import (
     Zone,
     spans_of,
 )
-from mindstone_tui.core.entries.line import Draft, Line, Malformed, Message, Request, Unknown
+from mindstone_tui.core.entries.line import (
+    IMPORTED,
+    Draft,
+    Line,
+    Malformed,
+    Message,
+    Request,
+    Unknown,
+)
 
 __all__ = [
+    "IMPORTED",
     "KINDS",
     "WINDOW_CHANGES",
     "ZONES",

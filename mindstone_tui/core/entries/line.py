@@ -40,6 +40,9 @@ MAX_LINE: Final = 1 << 20
 _SEAL: Final = len(b',"hash":""}') + 64
 """Bytes from `,"hash"` to the end of the object."""
 
+IMPORTED: Final = "import"
+"""The channel of lines that came from another program."""
+
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of a kind, or of a format, that this version does not know."""

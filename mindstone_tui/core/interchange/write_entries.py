@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Draft, Entry, Line
+from mindstone_tui.core.entries import IMPORTED, Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     Thinking,
@@ -136,7 +136,6 @@ def _hash(name: str, occurrence: int) -> int:
     return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) or 1
 
 
-CHANNEL: Final = "import"
 _BATCH: Final = 256
 """Entries after which a batch is written at the next end of an exchange."""
 _LARGEST_BATCH: Final = 2_048
@@ -279,7 +278,7 @@ class Writer:
 
     def _put(self, entry: Entry, ts: str) -> None:
         self._ts = ts or self._ts
-        self._batch.append(Draft(entry=entry, turn=self._turn, channel=CHANNEL, ts=self._ts))
+        self._batch.append(Draft(entry=entry, turn=self._turn, channel=IMPORTED, ts=self._ts))
         self._batch_text += len(getattr(entry, "text", ""))
 
     def pause(self) -> None:
@@ -330,7 +329,7 @@ class ImportedBefore:
                 for line in history.read(self.learned + 1)
                 if isinstance(line, Line)
                 and (
-                    line.channel == CHANNEL
+                    line.channel == IMPORTED
                     or isinstance(line.entry, Imported | SessionDescribed | TurnStarted | TurnEnded)
                 )
             )
@@ -350,7 +349,7 @@ class ImportedBefore:
     def _learn(self, lines: Iterable[Line]) -> None:
         for line in lines:
             match line.entry:
-                case TurnStarted() | TurnEnded() if line.channel != CHANNEL:
+                case TurnStarted() | TurnEnded() if line.channel != IMPORTED:
                     self.close()  # somebody went on here, and ended what was open
                 case TurnStarted():
                     self.close()

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import IMPORTED, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -187,9 +187,7 @@ TOLD: Final = 2
 """Pieces for the telling words of what lies between."""
 _CALL_SHOWN: Final = 200
 _RECALL: Final = "recall"
-"""Our own tool, whose results repeat what stands elsewhere;"""
-_IMPORT: Final = "import"
-"""what another program called so may stand nowhere else."""
+"""Our own tool, whose results repeat what stands elsewhere; another program's may not."""
 
 _TROUBLE: Final = (
     *("error", "exception", "traceback", "fail", "fatal", "panic", "warning", "denied", "refused"),
@@ -234,7 +232,7 @@ class Chunker:
             case ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
                 return []
-            case ToolReturned(name=name) if name == _RECALL and line.channel != _IMPORT:
+            case ToolReturned(name=name) if name == _RECALL and line.channel != IMPORTED:
                 return []
             case ToolReturned() as result:
                 return self._of_result(line, result)

@@ -17,7 +17,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.entries import Line, Zone
+from mindstone_tui.core.entries import IMPORTED, Line, Zone
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.from_entry import Announcer
@@ -379,7 +379,7 @@ REHEARSED: Final = (
 
 def open_sample(home: Places) -> History:
     """The sample session, in memory."""
-    sketch = InMemoryTranscript(home.session(SessionKey.parse(SAMPLE_SESSION)), channel="import")
+    sketch = InMemoryTranscript(home.session(SessionKey.parse(SAMPLE_SESSION)), channel=IMPORTED)
     import_sample(sketch)
     return sketch.history()
 

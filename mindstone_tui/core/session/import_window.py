@@ -17,7 +17,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.trim import TASK_SHARE
 from mindstone_tui.core.context.window_view import follow, reader
-from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries import IMPORTED, Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
@@ -151,7 +151,6 @@ def _size(line: Line, ledger: TokenCache) -> float:
     return ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
 
 
-CHANNEL: Final = "import"
 _SAID: Final = (UserMessage, AssistantMessage, ToolReturned)
 _AROUND_TEXT: Final = 520
 """Bytes of a line that are not what was said."""
@@ -194,7 +193,7 @@ class Past:
         self._said.append(said)
         if state_of(line) is not None:
             self._change, self._since = line, []
-        elif line.channel != CHANNEL and self._change is not None:
+        elif line.channel != IMPORTED and self._change is not None:
             self._since.append(line)
 
     def tokens_through(self, last: int) -> int:

@@ -22,6 +22,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.interchange.formats import Format, format_of
 from mindstone_tui.core.interchange.formats.base import About
 from mindstone_tui.core.interchange.import_many import key_for, only_conversation
@@ -224,7 +225,7 @@ class LiveImport:
             return None
         try:
             upstream = upstream_of(self._home, self._settings.history, key)
-            transcript = Transcript(own, clean=self._clean, channel="import", upstream=upstream)
+            transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
             with contextlib.closing(transcript):
                 if self._before is None or self._before.learned > transcript.head.seq:
                     self._before = ImportedBefore(transcript)

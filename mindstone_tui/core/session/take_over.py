@@ -15,7 +15,7 @@ from typing import Final
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import ensure_folder, open_regular
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import IMPORTED, Line
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.interchange.write_entries import Index
@@ -138,8 +138,8 @@ class Importer:
         upstream = upstream_of(self._home, self._settings.history, key)
         if upstream is None:
             self._take(Lease(own))
-            return Transcript(own, clean=self._clean, channel="import")
-        transcript = Transcript(own, clean=self._clean, channel="import", upstream=upstream)
+            return Transcript(own, clean=self._clean, channel=IMPORTED)
+        transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
         seconds = self._settings.history.lease
         try:
             self._take(SharedLease(own, transcript, upstream.another(), seconds))
