@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.replay.verify_requests import Proof, Rebuilt
 from mindstone_tui.core.transcript import Verdict
+from tests import verb_contracts
 from tests.builders import say, transcript_in
 
 FIXTURES = Path(__file__).parent / "fixtures" / "contracts"
@@ -134,3 +135,21 @@ def test_verify_prints_what_its_fixture_promises(
     assert run(["verify", "--json"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert not _missing(printed, _fixture("verify"))
+
+
+def test_every_verb_keeps_the_fields_and_the_exit_codes_it_promised(tmp_path: Path) -> None:
+    promised = {line: list(runs) for line, runs in verb_contracts.recorded().items()}
+    problems = {}
+    for line, ran in verb_contracts.run_all(tmp_path):
+        assert promised.get(line), f"python -m tests.verb_contracts adds: {line}"
+        if broken := verb_contracts.broken(promised[line].pop(0), ran):
+            problems[line] = broken
+    assert not problems
+    assert not any(promised.values()), "a command line was taken out"
+
+
+def test_a_field_that_is_gone_and_another_exit_code_are_noticed() -> None:
+    promised = verb_contracts.Ran(code=0, shape={".hits": "list", ".hits[].score": "number"})
+    now = verb_contracts.Ran(code=1, shape={".hits": "list", ".hits[].score": "str"})
+    assert len(verb_contracts.broken(promised, now)) == 2
+    assert not verb_contracts.broken(promised, promised)
