@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test smoke check lint types imports format coverage lock bench faults shared scale \
-	red fuzz soak models pictures counterparts agents attached crowd clean
+	red fuzz soak mutants models pictures counterparts agents attached crowd clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -78,6 +78,9 @@ fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINU
 
 soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults
 	@$(BIN)/python -m tests.red soak $(ARGS)
+
+mutants: $(STAMP) ## Plant faults in the modules that carry the laws; MODULE=context.fold for one, SEED=7
+	@$(BIN)/python -m tests.mutants $(MODULE) --seed $(or $(SEED),1) $(ARGS)
 
 crowd: $(STAMP) ## Eight clients and the app in one session, for a thousand turns
 	@MINDSTONE_CROWD=1000 $(BIN)/python -m pytest -q tests/servers/test_gateway.py -k one_turn

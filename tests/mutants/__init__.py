@@ -1,0 +1,1 @@
+"""Planted faults: would a test notice? `make mutants` plants them one by one and counts."""

@@ -1,0 +1,50 @@
+"""The planter of faults itself: it changes behaviour, one thing at a time, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.mutants.__main__ import NEAREST, ROOT, drawn, source_of
+from tests.mutants.mutate import mutants_of
+
+SOURCE = '''
+"""Module."""
+LIMIT: Final[int] = 3
+
+def first(names: list[str], most: int = LIMIT) -> list[str]:
+    """At most so many."""
+    if len(names) <= most and names:
+        log(f"all {len(names) + 1}")
+        return names
+    return names[:most]
+'''
+
+
+def test_each_fault_is_one_change_of_behaviour() -> None:
+    found = {f"{each.before} → {each.after}" for each in mutants_of(SOURCE)}
+    assert found == {
+        "3 → 4",
+        "len(names) <= most → len(names) < most",
+        "len(names) <= most and names → len(names) <= most or names",
+        "if len(names) <= most and names: → if not (len(names) <= most and names):",
+        "log(f'all {len(names) + 1}') → pass",
+        "return names → return None",
+        "return names[:most] → return None",
+        ":most → :",
+    }
+
+
+def test_a_planted_module_differs_from_its_source_and_is_still_python() -> None:
+    whole = ast.unparse(ast.parse(SOURCE))
+    for mutant in mutants_of(SOURCE):
+        planted = ast.unparse(mutant.plant(SOURCE))
+        assert planted != whole
+        compile(planted, "planted", "exec")
+
+
+def test_every_module_has_tests_near_it_and_enough_that_can_go_wrong() -> None:
+    for module, tests in NEAREST.items():
+        assert len(drawn(module, 60, seed=1)) == 60, module
+        assert drawn(module, 5, seed=2) != drawn(module, 5, seed=3)
+        assert source_of(module).exists()
+        assert all((ROOT / "tests" / path).exists() for path in tests.split())
