@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
-    from mindstone_tui.core.session.build import Opening
     from mindstone_tui.core.session.find import RecallAnswer
     from mindstone_tui.core.session.guest import ForeignExchange, Guest
     from mindstone_tui.core.session.inbox import SentMessage
+    from mindstone_tui.core.session.options import Opening
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict
@@ -135,7 +135,9 @@ class Conversation:
 
     def plan(self) -> tuple[tuple[str, str], ...]:
         """The task's pieces, each with `planned`, `in_progress` or `done`."""
-        checkpoint = self._session.services.tasks.state().checkpoint
+        from mindstone_tui.core.features.tasks import TasksFeature
+
+        checkpoint = self._session.services.features.get(TasksFeature).tasks.state().checkpoint
         return tuple((one.title, one.status) for one in checkpoint.subtasks)
 
     async def events(self) -> AsyncIterator[AnyEvent]:
@@ -290,7 +292,8 @@ async def connect(
     are started beside those of the settings.
     """
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
-    from mindstone_tui.core.session.build import Opening, open_session
+    from mindstone_tui.core.session.build import open_session
+    from mindstone_tui.core.session.options import Opening
 
     here = _home(home)
     key = here.key(session)

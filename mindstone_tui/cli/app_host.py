@@ -63,8 +63,8 @@ class SlashCommands(Sequence[CommandHelp]):
 
     @cached_property
     def _all(self) -> tuple[CommandHelp, ...]:
-        from mindstone_tui.core.commands import COMMANDS
-        from mindstone_tui.core.session.prompt_files import commands_in
+        from mindstone_tui.core.features.prompt_files import commands_in
+        from mindstone_tui.core.session.features import shipped_commands
 
         return (
             *(
@@ -75,7 +75,7 @@ class SlashCommands(Sequence[CommandHelp]):
                     details=each.details,
                     choices=each.words,
                 )
-                for each in COMMANDS.values()
+                for each in shipped_commands().values()
             ),
             *(
                 CommandHelp(name=each.name, usage=each.hint, help=each.description)

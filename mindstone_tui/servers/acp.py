@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from mindstone_tui import __version__, api
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.commands import COMMANDS
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.diagnostics import record
@@ -30,6 +29,7 @@ from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.session.features import shipped_commands
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers import acp_updates as show
@@ -338,7 +338,7 @@ class EditorAgent:
                 "description": command.help,
                 **({"input": {"hint": command.usage}} if command.usage else {}),
             }
-            for command in COMMANDS.values()
+            for command in shipped_commands().values()
         ]
         told = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         task = asyncio.create_task(session.update(told))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, get_args
 
 import msgspec
@@ -33,6 +33,19 @@ from mindstone_tui.core.tokens import UNCALIBRATED
 from mindstone_tui.core.tools.base import Tool, ToolContext
 
 
+class Answering(msgspec.Struct, frozen=True, kw_only=True):
+    """Which model answers, and how it was chosen."""
+
+    model: str
+    provider: Provider
+    overridden: bool = False
+    """It holds for this surface's turns only and is named in their plans."""
+    named_window: Window | None = None
+    """A window that somebody named; None leaves it to what is known about the model."""
+    position: int = 0
+    """How many replies a script gave already."""
+
+
 class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the session does for a turn: standing files, memories, recall, tool servers."""
 
@@ -40,14 +53,14 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """Have there what the first model call of a turn needs; what a person should know."""
     system_prompt: Callable[[], SystemPrompt]
     """The standing part of the prompt, read anew."""
-    digest: Callable[[str, Sequence[str], int], Awaitable[MemoryDigested | None]]
-    """The memories that bear on a message, in so many tokens; None when none does."""
-    recall: Callable[[str, Vacancy], Awaitable[RecallInjected | None]]
-    """The passages worth bringing back for a message; None when nothing is good enough."""
+    bring: Callable[[str, int], AsyncIterator[MemoryDigested | RecallInjected]]
+    """What the prompts of a turn end with, for its message and within so many tokens."""
     recalls: Callable[[], bool]
     """Whether recall looks before each turn, or only when asked."""
-    propose: Callable[[Line, str], Sequence[Line]] = lambda _line, _text: ()
-    """Propose as memories what a message asks to be remembered; the lines that say so."""
+    heard: Callable[[Line, str], Sequence[Line]] = lambda _line, _text: ()
+    """Look at a message before it is answered; the lines that were written for it."""
+    panel: Callable[[], Sequence[str]] = tuple
+    """Lines for the panel, beside the window."""
     sampling: Callable[[], Sampling] = Sampling
     """What the program that asks wants of the next answer."""
 
@@ -71,8 +84,6 @@ def recent_texts(fold: Fold) -> list[str]:
 
 
 _SHRINK: Final = 3 / 4
-_DELIMITERS: Final = 48
-"""Tokens around recalled passages that say whose words they are."""
 
 
 _EFFORTS: Final[dict[str, Effort]] = {name: name for name in get_args(Effort)}
@@ -125,10 +136,7 @@ class TurnContext:
         self,
         *,
         window: LiveWindow,
-        model: str,
-        overridden: bool,
-        provider: Provider,
-        named_window: Window | None,
+        answering: Answering,
         tools: dict[str, Tool],
         tool_context: Callable[[str], ToolContext],
         permissions: Permissions,
@@ -136,17 +144,15 @@ class TurnContext:
         hooks: Hooks,
         redactor: Redactor,
         report_bug: Callable[[BaseException], object],
-        position: int = 0,
     ) -> None:
         self.window = window
         self.transcript = window.transcript
         self.settings = window.settings
-        self.model = model
-        self.overridden = overridden
-        """The model holds for this surface's turns only and is named in their plans."""
-        self.provider = provider
-        self.named_window = named_window
-        """A window that somebody named; None leaves it to what is known about the model."""
+        self.model = answering.model
+        self.overridden = answering.overridden
+        self.provider = answering.provider
+        self.named_window = answering.named_window
+        self.position = answering.position
         self.tools = tools
         """What is on offer to the model now; whoever switches tools changes it."""
         self.offer = ToolOffer(tools)
@@ -156,9 +162,6 @@ class TurnContext:
         self.hooks = hooks
         self.redactor = redactor
         self.report_bug = report_bug
-        self.position = position
-        self._digested = 0
-        """Tokens of this turn's memory digest."""
         self.questions = Questions()
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
@@ -226,7 +229,11 @@ class TurnContext:
     def report(self) -> ContextReport:
         """The one accounting, of the next prompt, with what its turn will record first."""
         head = (self.services.system_prompt().sections, self._schemas())
-        return build_report.report(self.window, self.target, head=head)
+        return self.with_panel(build_report.report(self.window, self.target, head=head))
+
+    def with_panel(self, report: ContextReport) -> ContextReport:
+        """A report with what features want shown beside it."""
+        return msgspec.structs.replace(report, beside=tuple(self.services.panel()))
 
     def _schemas(self) -> list[ToolSchema]:
         """The tools as the model that answers is offered them; some take none.
@@ -259,21 +266,6 @@ class TurnContext:
     def memory_share(self, target: Target) -> int:
         """Tokens for what recall and memory bring into one prompt."""
         return self.share("memory_injection", target)
-
-    async def digest(self, text: str, target: Target) -> MemoryDigested | None:
-        """The memories that bear on a message, within their part of the share."""
-        self._digested = 0
-        room = min(self.settings.memory.digest_tokens, self.memory_share(target) // 3)
-        found = await self.services.digest(text, recent_texts(self.window.fold), room)
-        self._digested = found.tokens if found is not None else 0
-        return found
-
-    async def recall(self, text: str, target: Target) -> RecallInjected | None:
-        """What was said before and bears on a message, in the room that the digest left."""
-        counted = int(self.memory_share(target) / UNCALIBRATED) - _DELIMITERS
-        room = max(counted - self._digested, 0)
-        vacancy = vacancy_beside(self.window.fold, room, self.count)
-        return await self.services.recall(text, vacancy)
 
     def load_standing_context(self, turn: int, target: Target) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""

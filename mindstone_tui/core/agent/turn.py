@@ -21,7 +21,6 @@ from mindstone_tui.core.agent.model_call import ModelCall
 from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan
-from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.window_view import SESSIONS_OWN
@@ -33,7 +32,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import RecallInjected, StandingInstructionOffered
+from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import (
     Bug,
@@ -43,7 +42,6 @@ from mindstone_tui.core.errors import (
     MindstoneError,
 )
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
-from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 
 Number = TypeVar("Number", int, float)
 
@@ -163,12 +161,7 @@ class _Turn:
         self._target = target = context.target
         await context.window.ledger(target.model).counter.ready()
         lines = context.load_standing_context(turn, target)
-        proposed = context.services.propose(asked, text)
-        lines += proposed
-        rule = None if proposed else recognise_standing_instruction(text)
-        if rule is not None and not _said_before(context.window.fold, rule.text, asked.seq):
-            offer = StandingInstructionOffered(text=rule.text, source=asked.seq)
-            lines.append(context.window.record(offer, turn))
+        lines += context.services.heard(asked, text)
         for event in announcements(*lines):
             yield event
         for event in announcements(*await context.make_room(target)):
@@ -265,10 +258,8 @@ class _Turn:
         return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        for find in (self._context.digest, self._context.recall):
-            found = await find(text, self._target)
-            if found is None:
-                continue
+        share = self._context.memory_share(self._target)
+        async for found in self._context.services.bring(text, share):
             if isinstance(found, RecallInjected):
                 found = msgspec.structs.replace(found, asked=self._asked_at)
             seq = self._context.window.record(found, self._turn).seq
@@ -321,7 +312,7 @@ class _Turn:
             yield event
         if context.reports:
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
-            yield events.ContextReported(report=report)
+            yield events.ContextReported(report=context.with_panel(report))
         if isinstance(prepared.plan.entry, PromptPlanned):
             yield model_called(turn, prepared.plan.entry)
         asking = ModelCall(
@@ -401,14 +392,6 @@ def _of_recall(entry: RecallInjected) -> dict[str, object]:
         for each in entry.passages
     ]
     return {"query": entry.query, "passages": found}
-
-
-def _said_before(fold: Fold, words: str, seq: int) -> bool:
-    """Whether the person said these words already in an earlier message of the window."""
-    return any(
-        isinstance(line.entry, UserMessage) and words in line.entry.text and line.seq < seq
-        for line in fold.lines.values()
-    )
 
 
 def _text_of(line: Line) -> str:

@@ -147,6 +147,8 @@ class ContextReport(Part, omit_defaults=False):
     sections: tuple[SectionSize, ...] = ()
     todo: tuple[str, ...] = ()
     """What is to be done, a line each, as the head of the prompt says it."""
+    beside: tuple[str, ...] = ()
+    """What features of the session want shown beside the window, a line each."""
     tools: tuple[SectionSize, ...] = ()
     burn: tuple[Burn, ...] = ()
     pins: tuple[int, ...] = ()

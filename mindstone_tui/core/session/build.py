@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.handoffs import Handoffs
-from mindstone_tui.core.agent.health import Health
-from mindstone_tui.core.agent.hooks import Hooks, announced_first
-from mindstone_tui.core.agent.memories import Memories, RecentHistory
+from mindstone_tui.core.agent.context import Answering, TurnContext
+from mindstone_tui.core.agent.hooks import Hooks
 from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.agent.plans import Plans
-from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.agent.undo import FileKeeper
-from mindstone_tui.core.config import Loaded, load
-from mindstone_tui.core.config.edit import toml_value
-from mindstone_tui.core.config.load import store
-from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
-from mindstone_tui.core.context.modes import Means, Modes
-from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import REAL, Disk, sweep
-from mindstone_tui.core.entries.derived import JobEnded, JobStarted
-from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, UsageError
-from mindstone_tui.core.events.from_entry import job_ended
-from mindstone_tui.core.handoff.delegation import DelegationLimits
-from mindstone_tui.core.health.fidelity import ProbeResult
+from mindstone_tui.core.disk import sweep
+from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.heap import return_freed_memory
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
-from mindstone_tui.core.session.agent_files import AgentFilesIndex, Sources, resolve_reference
-from mindstone_tui.core.session.delegate import Delegations
+from mindstone_tui.core.session.agent_files import AgentFilesIndex
+from mindstone_tui.core.session.features import load_features
 from mindstone_tui.core.session.fork import (
     fork_session,
     is_offline_fork,
@@ -50,127 +32,20 @@ from mindstone_tui.core.session.fork import (
     push_fork,
     while_away,
 )
-from mindstone_tui.core.session.guest import Guest
-from mindstone_tui.core.session.history_tools import ToolsOfHistory, toolbox
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
-from mindstone_tui.core.session.prompt_files import PromptFiles
+from mindstone_tui.core.session.options import Opening, permissions_for
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import dropped_in, position_in
-from mindstone_tui.core.session.services import SessionServices, turn_services
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
 from mindstone_tui.core.tokens import Calibration
-from mindstone_tui.core.tools import sandbox_probe
-from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
-from mindstone_tui.core.tools.fetch import Fetcher
-from mindstone_tui.core.tools.history import todo_tool
-from mindstone_tui.core.tools.jobs import Job, Jobs
-from mindstone_tui.core.tools.sandbox import Sandbox
-from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
-from mindstone_tui.core.values import Value
-
-
-class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """All that a surface says when it opens a session."""
-
-    key: SessionKey
-    places: Places
-    environ: Mapping[str, str]
-    cwd: Path
-    channel: str
-    model: str = ""
-    """Answers while this surface is open; empty takes the session's own."""
-    context_window: int = 0
-    profile: str = ""
-    approve: str = ""
-    max_rounds: int = 0
-    wait: bool = True
-    """Wait for another surface's turn instead of refusing."""
-    asks: bool = True
-    """A person is there who can be asked."""
-    follow: bool = True
-    """Take in what other surfaces write while idle."""
-    offered: tuple[str, ...] = ()
-    """The only tools that are offered; empty for all."""
-    servers: Mapping[str, McpServerSettings] = {}
-    """Tool servers beside those of the settings, which win where a name is the same."""
-    guest: Guest | None = None
-    """A program that brings its own tools and instructions."""
-    disk: Disk = REAL
-    """How bytes of the transcript reach the disk."""
-    embedder: Callable[[str], Embedder] = open_embedder
-    """Who makes the vectors for recall, by the name in the settings."""
-    apart: bool = False
-    """Have them made in a process of its own: this one is open all day and stays small."""
-    offline: bool = False
-    """Files alone: the server that keeps this history is away."""
-
-    def settings(self) -> Loaded:
-        """The user's settings, with what this surface wants otherwise."""
-        flags: dict[str, object] = {}
-        if self.max_rounds:
-            flags["tools.max_rounds"] = self.max_rounds
-        if self.approve:
-            flags["approvals.mode"] = self.approve
-        return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
-
-    def for_child(
-        self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
-    ) -> Opening:
-        """The same for a sub-agent: it looks with few tools, changes nothing and asks nobody."""
-        return msgspec.structs.replace(
-            self,
-            key=key,
-            channel="delegate",
-            model=model,
-            approve="read-only",
-            max_rounds=calls,
-            asks=False,
-            follow=False,
-            offered=offered,
-        )
-
-
-def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permissions:
-    """Who decides whether a tool may run."""
-
-    async def find_sandbox() -> Sandbox | None:
-        found, _ = await sandbox_probe.find(opening.environ, hidden=opening.places.own)
-        return found
-
-    rules = (
-        *(Rule.parse("refuse", text) for text in approvals.deny),
-        *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
-    )
-    permissions = Permissions(
-        _mode(approvals.mode),
-        rules,
-        find_sandbox,
-        asks=opening.asks,
-        keep=lambda rule: keep_rule(opening.places, rule),
-    )
-    permissions.hosts = approvals.fetch
-    return permissions
-
-
-def keep_rule(places: Places, rule: str) -> None:
-    """Add a rule to the user's own settings."""
-    known = load(places, {}).settings.approvals.allow
-    if rule not in known:
-        store(places, "approvals.allow", toml_value([*known, rule]))
-
-
-def _mode(name: str) -> Mode:
-    for mode in MODES:
-        if mode == name:
-            return mode
-    raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
 
 
 async def open_session(opening: Opening) -> Session:
@@ -254,8 +129,8 @@ def _fork_here(opening: Opening, own: SessionPlaces) -> SessionKey:
 class _Assembly:
     """The rooms of one session from the ground up; each is made once, from those above it here.
 
-    Two things point the other way, because a turn meets what is built on its context: the context
-    is told its services, and the tools it looks at are filled in, when everything is there.
+    Two things point the other way, because a turn meets what is built on its context: the session
+    hands the context its services, and fills in the tools that it looks at.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -401,10 +276,13 @@ class _Assembly:
         model = self.opening.model or session_model(chosen, self.settings.models)
         context = TurnContext(
             window=self.window,
-            model=model,
-            overridden=bool(self.opening.model),
-            provider=self.models.provider(model),
-            named_window=self._named_window(),
+            answering=Answering(
+                model=model,
+                overridden=bool(self.opening.model),
+                provider=self.models.provider(model),
+                named_window=self._named_window(),
+                position=position_in(self.history, model) if self.window.fold.plan else 0,
+            ),
             tools=self.tools.offered,
             tool_context=self._tool_context,
             permissions=self._permissions,
@@ -412,7 +290,6 @@ class _Assembly:
             hooks=self._hooks,
             redactor=self.redactor,
             report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
-            position=position_in(self.history, model) if self.window.fold.plan else 0,
         )
         # A program looks at the numbers of its requests; nobody draws the window beside them.
         context.reports = self.opening.guest is None
@@ -429,163 +306,22 @@ class _Assembly:
         return SessionModels(self.context, self.history, self.models)
 
     @cached_property
-    def past(self) -> RecentHistory:
-        return RecentHistory(self.transcript)
-
-    @cached_property
-    def memories(self) -> Memories:
-        agent = self.home.agent(self.opening.key.agent)
-        return Memories(self.context, agent, self.places, self.past)
-
-    @cached_property
-    def health(self) -> Health:
-        return Health(self.context, self.places, self.past, self._probe)
-
-    @cached_property
-    def tasks(self) -> Tasks:
-        return Tasks(
-            self.context,
-            self.memories,
-            self.health,
-            self.opening.cwd,
-            trusted=lambda: self.project.instructions().state == "trusted",
-            tools_known=lambda: self.tools.started,
-        )
-
-    @cached_property
-    def handoffs(self) -> Handoffs:
-        return Handoffs(self.context, self.tasks)
-
-    @cached_property
-    def modes(self) -> Modes:
-        model = self.context.model
-        summarizer = Summarizer(
-            count=self.context.count,
-            ask=self.answering.aside(model),
-            model=model,
-            timeout=self.settings.models.aside_timeout,
-        )
-        steps = self.handoffs.room_steps(self.recall.backfill)
-        modes = Modes(Means(summarizer=summarizer, steps=steps))
-        self.window.room_maker = announced_first(self._hooks, modes.make_room)
-        return modes
-
-    async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
-        found = await self.recall.search(query, k, "session", aside=True)
-        return [ProbeResult(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
-
-    def _assemble_child(
-        self, key: SessionKey, offered: tuple[str, ...], calls: int
-    ) -> SessionServices:
-        model = self.context.model
-        return assemble(self.opening.for_child(key, model=model, offered=offered, calls=calls))
-
-    @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
 
     @cached_property
-    def _jobs(self) -> Jobs:
-        settings = self.settings.jobs
-        return Jobs(
-            self.places.jobs,
-            seconds=settings.seconds,
-            output=settings.output_bytes,
-            clean=self.transcript.clean,
-            on_start=self._job_started,
-            on_end=self._job_ended,
-        )
-
-    def _job_started(self, job: Job) -> None:
-        self.window.record(
-            JobStarted(job=job.number, command=job.command, log=str(job.log), stays=job.stays)
-        )
-
-    def _job_ended(self, job: Job) -> None:
-        entry = JobEnded(
-            job=job.number,
-            command=job.command,
-            ending=job.ending,
-            code=job.code,
-            elapsed=round(job.elapsed, 3),
-        )
-        with contextlib.suppress(MindstoneError):  # what cannot be saved is kept for later
-            self.window.record(entry)
-        self.context.tell(job_ended(entry))
-
-    @cached_property
-    def _plans(self) -> Plans:
-        return Plans(self.context, self.past)
-
-    @cached_property
-    def _prompts(self) -> PromptFiles:
-        return PromptFiles(self.home, self.project, self.context)
-
-    @cached_property
-    def tools_of_history(self) -> ToolsOfHistory:
-        sources = Sources(
-            self.home,
-            self.opening.key,
-            self.settings.recall,
-            lambda pointer: resolve_reference(pointer, self.history, self.window.fold),
-            self.transcript.history,
-        )
-        return ToolsOfHistory(
-            self.context, self.recall, self.memories, sources, asks=self.opening.asks
-        )
-
-    # The session as a whole
-
-    @cached_property
     def services(self) -> SessionServices:
-        self.context.services = turn_services(
+        """The session as a whole."""
+        services = SessionServices(
+            self.opening,
             self.context,
-            self.memories,
-            self.tasks,
-            self.recall,
-            project=self.project,
-            prompts=self._prompts,
-            plans=self._plans,
-            tools=self.tools,
-            cwd=self.opening.cwd,
-            home=self.home,
-            guest=self.opening.guest,
-        )
-        delegations = Delegations(
-            self.context,
-            self.opening.key,
-            self._assemble_child,
-            DelegationLimits(
-                tokens=self.settings.tools.delegate_tokens,
-                calls=self.settings.tools.delegate_calls,
-                seconds=self.settings.tools.delegate_timeout,
-            ),
-        )
-        more = (
-            todo_tool(self._plans.write),
-            *self._jobs.tools(),
-            Fetcher(self.settings.fetch).tool(),
-        )
-        self.tools.add(toolbox(self.tools_of_history, delegations, *more))
-        return SessionServices(
-            context=self.context,
-            home=self.home,
-            places=self.places,
-            cwd=self.opening.cwd,
             history=self.history,
-            past=self.past,
-            unheeded=self.unheeded,
-            memories=self.memories,
-            health=self.health,
-            tasks=self.tasks,
-            handoffs=self.handoffs,
-            modes=self.modes,
             recall=self.recall,
             models=self.answering,
             tools=self.tools,
             project=self.project,
-            prompts=self._prompts,
-            plans=self._plans,
-            jobs=self._jobs,
             store=self._store,
+            kinds=(*load_features(), *self.opening.features),
         )
+        services.unheeded = self.unheeded
+        return services

@@ -13,14 +13,20 @@ from collections.abc import Callable
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.commands.registry import Command
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.entries.conversation import ClientMatched, UserMessage
 from mindstone_tui.core.entries.store import CommandRun
-from mindstone_tui.core.errors import Bug, EntryNotSaved, ExitCode, Interrupted, MindstoneError
+from mindstone_tui.core.errors import (
+    Bug,
+    EntryNotSaved,
+    ExitCode,
+    Interrupted,
+    MindstoneError,
+    UsageError,
+)
+from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
 from mindstone_tui.core.session.guest import ForeignExchange
-from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.tools.prompt_files import PromptFile
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -44,6 +50,7 @@ class SentMessage(msgspec.Struct, frozen=True):
 class AskedCommand(msgspec.Struct, frozen=True):
     """A command on its way to be run."""
 
+    feature: Feature
     command: Command
     line: str
     argument: str
@@ -55,15 +62,7 @@ class AskedCommand(msgspec.Struct, frozen=True):
         return self.command.changes_window and first not in self.command.looks
 
 
-class AskedPrompt(msgspec.Struct, frozen=True):
-    """A command that a file holds, on its way to become a message."""
-
-    prompt: PromptFile
-    line: str
-    argument: str
-
-
-Item = SentMessage | AskedCommand | AskedPrompt
+Item = SentMessage | AskedCommand
 
 
 class Inbox:
@@ -120,13 +119,14 @@ class Inbox:
 Emit = Callable[[events.AnyEvent], None]
 
 
-async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit) -> None:
-    """Run a command to its one end; never raises."""
-    context = services.context
+async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> Say | None:
+    """Run a command to its one end; never raises. What it wants said is the next message."""
     text: list[str] = []
     failure: MindstoneError | None = None
     try:
-        async for event in asked.command.handler(services, asked.argument):
+        async for event in asked.command.handler(asked.feature, asked.argument):
+            if isinstance(event, Say):
+                return event
             if isinstance(event, events.CommandPrinted):
                 text.append(event.text)
                 if not event.ok:
@@ -136,6 +136,8 @@ async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit
             emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:
         failure = stopped(cancelled)
+    except WrongUse as error:
+        failure = UsageError(error.what, f"Usage: {asked.command.synopsis}")
     except MindstoneError as error:
         failure = error
     except Exception as error:  # a bug in a command ends the command, not the session
@@ -148,6 +150,7 @@ async def run_command(asked: AskedCommand, services: SessionServices, emit: Emit
         with contextlib.suppress(EntryNotSaved):
             context.window.record(run)
     end_command(asked.line, failure, emit)
+    return None
 
 
 def end_command(line: str, failure: MindstoneError | None, emit: Emit) -> None:

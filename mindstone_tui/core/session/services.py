@@ -1,4 +1,4 @@
-"""The session as commands and screens see it, and the chores around a turn."""
+"""One session as its features and surfaces see it, and what it does around a turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -14,60 +15,27 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
-from mindstone_tui.core.agent.handoffs import Handoffs
-from mindstone_tui.core.agent.health import Health
-from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.plans import Plans, offer_plan, steps_of
-from mindstone_tui.core.agent.review import offer_review
-from mindstone_tui.core.agent.system_prompt import (
-    SystemPrompt,
-    cut_sections,
-    standing_context,
-)
-from mindstone_tui.core.agent.tasks import Tasks
-from mindstone_tui.core.commands.context import MODE_CHOICES, POLICY_CHOICES
-from mindstone_tui.core.context.modes import Modes
+from mindstone_tui.core.agent.hooks import announced_first
+from mindstone_tui.core.agent.memories import RecentHistory
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import AS_ALWAYS
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.context.summaries import Summarizer
+from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected, SummaryDerived
-from mindstone_tui.core.entries.store import ProjectTrusted
-from mindstone_tui.core.entries.window import (
-    BY_HAND,
-    ContextWindowPruned,
-    ModelChanged,
-    Section,
-)
-from mindstone_tui.core.errors import (
-    ContinuityError,
-    EntryNotSaved,
-    MindstoneError,
-    RecallError,
-    UsageError,
-)
-from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
+from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
+from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
-from mindstone_tui.core.recall.inject import queries
-from mindstone_tui.core.session.agent_files import resolve_reference
-from mindstone_tui.core.session.fork import fork_session
-from mindstone_tui.core.session.guest import Guest
+from mindstone_tui.core.session.agent_files import Sources, resolve_reference
+from mindstone_tui.core.session.features import EndedTurn, Feature, Features
 from mindstone_tui.core.session.models import SessionModels
-from mindstone_tui.core.session.profile import ListedSession, list_described
-from mindstone_tui.core.session.prompt_files import PromptFiles
+from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
-from mindstone_tui.core.session.tools import Project, ToolRegistry
+from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.session.vectors import progress_of
-from mindstone_tui.core.text import inside, one_line, plural
-from mindstone_tui.core.tools.base import ToolResult
-from mindstone_tui.core.tools.jobs import Jobs
-from mindstone_tui.core.tools.prompt_files import skill_tool
-from mindstone_tui.core.tools.shell import SHELL
-from mindstone_tui.core.tools.trust import ProjectInstructions
-from mindstone_tui.core.transcript import History, blackened_in
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 FIRST_PICTURE: Final = 1.0
@@ -80,72 +48,104 @@ APPROVAL_CHOICES: Final = {
     "auto-edit": "edits files in the folder, asks before commands",
     "full-auto": "runs everything in a sandbox",
 }
+MODE_CHOICES: Final[Mapping[str, str]] = {
+    "sliding_window": "oldest exchanges leave whole; no model call, nothing reworded",
+    "auto_compact": "a summary stands for them; one model call each time, wording is lost",
+    "cascade": "cheap steps first; a model is asked for summaries only where they do not do",
+}
+"""How room is made, and what that means for the prompt."""
+POLICY_CHOICES: Final[Mapping[str, str]] = {
+    "fifo": "oldest first; predictable, best for prompt caches",
+    "lru": "least recently used first; you return to old files",
+    "priority": "weighs age, source, reuse; keeps your words longest",
+    "semantic_merge": "repeated things first; you go in circles",
+    "type_based": "tool results first, then answers, your words last",
+    "hybrid": "a blend of all of these; for long mixed sessions",
+}
+"""In which order exchanges leave, and when to choose it."""
 
 
 class SessionServices:
-    """One session's parts, as commands and screens use them, and the chores around a turn."""
+    """One session's parts, and the chores around a turn; features and surfaces use it."""
 
     def __init__(
         self,
-        *,
+        opening: Opening,
         context: TurnContext,
-        home: Places,
-        places: SessionPlaces,
-        cwd: Path,
+        *,
         history: History,
-        past: RecentHistory,
-        memories: Memories,
-        health: Health,
-        tasks: Tasks,
-        handoffs: Handoffs,
-        modes: Modes,
         recall: SessionRecall,
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
-        prompts: PromptFiles,
-        plans: Plans,
-        jobs: Jobs,
-        store: HistoryStore | None = None,
-        unheeded: str = "",
+        store: HistoryStore | None,
+        kinds: Sequence[type[Feature]],
     ) -> None:
+        self.opening = opening
         self.context = context
-        self.home = home
-        self.places = places
-        self.key = places.key
-        self.cwd = cwd
-        self.memories = memories
-        self.health = health
-        self.tasks = tasks
-        self.handoffs = handoffs
-        self.modes = modes
+        self.home = opening.places
+        self.places = opening.places.session(opening.key)
+        self.key = opening.key
+        self.cwd = opening.cwd
+        self.history = history
+        self.past = RecentHistory(context.transcript)
         self.recall = recall
         self.models = models
         self.tools = tools
         self.project = project
-        self.prompts = prompts
-        self.plans = plans
-        self.jobs = jobs
         self.store = store
         """The server that keeps this history; None where the files do."""
         self.greeting = ""
         """What a person must know about this session before the first message."""
-        self.unheeded = unheeded
+        self.unheeded = ""
         """What the project's settings asked for and did not get, in a sentence."""
-        self._history = history
-        self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
         """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
-        self._blackened: set[str] = set()
-        """Secrets that were told of already."""
+        self._told: set[str] = set()
         self._rescue_folder: Path | None = None
+        self.features = Features(self, kinds)
+        tools.add(in_order(self.features.collect(lambda feature: feature.tools())))
+        context.services = TurnServices(
+            make_ready=self._make_ready,
+            system_prompt=self._system_prompt,
+            heard=self._heard,
+            bring=self._bring,
+            recalls=lambda: recall.on,
+            panel=lambda: self.features.collect(lambda feature: feature.panel()),
+            sampling=self._sampling,
+        )
+        context.window.room_maker = announced_first(context.hooks, self.modes.make_room)
 
     # What commands ask for
 
     def refer(self, pointer: str) -> Line:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
-        return resolve_reference(pointer, self._history, self.context.window.fold)
+        return resolve_reference(pointer, self.history, self.context.window.fold)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Where entries and memories are read whole by what points to them."""
+        return Sources(
+            self.home,
+            self.key,
+            self.context.settings.recall,
+            self.refer,
+            self.context.transcript.history,
+        )
+
+    @cached_property
+    def modes(self) -> Modes:
+        """How room is made: the steps of the window and those of features."""
+        model = self.context.model
+        summarizer = Summarizer(
+            count=self.context.count,
+            ask=self.models.aside(model),
+            model=model,
+            timeout=self.context.settings.models.aside_timeout,
+        )
+        steps = dict(self.features.collect(lambda feature: feature.room_steps().items()))
+        return Modes(Means(summarizer=summarizer, steps=steps))
 
     async def switch_model(self, name: str) -> ModelInfo:
         """Let another model answer from here on."""
@@ -161,88 +161,6 @@ class SessionServices:
         before = self.models.take(name)
         self.modes.answer_with(self.models.aside(name), name)
         return before
-
-    def trust_project(self) -> ProjectInstructions:
-        """Let this folder's instruction files be read, as they are now."""
-        found = self.project.instructions()
-        if found.state != "none":
-            self.project.trust(found)
-            files = {each.path: str(each.raw_size) for each in found.files}
-            entry = ProjectTrusted(folder=str(found.folder), files=files)
-            self.context.window.record(entry, self.context.transcript.last_turn)
-        return self.project.instructions()
-
-    def sessions(self) -> Sequence[ListedSession]:
-        """All sessions but those of sub-agents, the one used last first."""
-        every = list_described(self.home)
-        return [one for one in every if CHILD not in one.main and not one.started_by]
-
-    async def run_shell(self, line: str) -> ToolResult:
-        """Run a shell command that the person wrote, in the session's folder."""
-        result = await SHELL.run({"command": line}, self.context.tool_context("shell"))
-        clean = self.context.redactor.redact(inside(result.text)).text
-        return msgspec.structs.replace(result, text=clean)
-
-    async def export(self, kind: str, path: Path) -> None:
-        """Write this session to a file."""
-
-        def work() -> None:
-            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
-            from mindstone_tui.core.interchange.export import export
-            from mindstone_tui.core.session.stats_page import session_numbers
-
-            clean = self.context.transcript.clean
-            with History(self.places) as history:
-                text = "".join(export(history, kind, clean=clean, numbers=session_numbers))
-            replace_file(path, text.encode())
-
-        await asyncio.to_thread(work)
-
-    def set_title(self, text: str) -> str:
-        """Give the session a title for lists; an empty one goes back to its first request."""
-        title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
-        replace_file(self.places.title, title.encode())
-        return title
-
-    def free_name(self) -> str:
-        """A name for a new session of this agent that nobody has yet."""
-        known = [each.key for each in self.home.sessions()]
-        if self.store is not None:
-            known += [each.key for each in self.store.sessions()]
-        taken = {key.main for key in known if key.agent == self.key.agent}
-        number = 2
-        while f"{self.key.main}-{number}" in taken:
-            number += 1
-        return f"{self.key.main}-{number}"
-
-    def exists(self, key: SessionKey) -> bool:
-        """Whether there is such a session already."""
-        if self.home.session(key).transcript.exists():
-            return True
-        store = self._store_of(key)
-        if store is None:
-            return False
-        with contextlib.closing(store):
-            return store.find(key) is not None
-
-    def fork(self, name: str, turn: int | None) -> SessionKey:
-        """Start another session from a turn of this one."""
-        key = SessionKey.parse(
-            name if name.startswith("agent:") else f"agent:{self.key.agent}:{name}"
-        )
-        if self.exists(key):
-            raise UsageError(f"There is a session {key} already.", "Choose another name.")
-        child = self.home.session(key)
-        fork_session(self.context, self._history, child, turn, self._store_of(key))
-        return key
-
-    def _store_of(self, key: SessionKey) -> HistoryStore | None:
-        """The server that keeps another session, to be closed after use; None for files."""
-        if not self.context.settings.history.address_for(key):
-            return None
-        from mindstone_tui.core.shared.copies import open_store
-
-        return open_store(self.context.settings.history, key)
 
     # Around a turn
 
@@ -267,9 +185,8 @@ class SessionServices:
         self.context.window.catch_up()
         lines = self.context.window.missed()
         replaced = self.context.transcript.replacements != known
-        if self._past.forget(lines, everything=replaced) or replaced:
-            for part in (self.memories, self.health, self.tasks, self.plans):
-                part.forget()
+        if self.past.forget(lines, everything=replaced) or replaced:
+            self.features.forget()
         if any(isinstance(line.entry, ModelChanged) for line in lines):
             self._follow_model()
         return lines
@@ -279,11 +196,11 @@ class SessionServices:
         if self.context.transcript.unsaved:
             return []
         found_changed = self.context.files.recover()
-        return [*found_changed, *close_open_turn(self.context, self._history)]
+        return [*found_changed, *close_open_turn(self.context, self.history)]
 
     def never_sent(self) -> list[str]:
         """Messages that were queued lately and neither sent nor taken back."""
-        return never_sent(self._history)
+        return never_sent(self.history)
 
     def _follow_model(self) -> None:
         """Another surface chose another model; ours was not named for this surface alone."""
@@ -293,85 +210,65 @@ class SessionServices:
         with contextlib.suppress(MindstoneError):
             self._take_model(name)
 
+    # What a turn asks for
+
+    async def _make_ready(self) -> list[events.AnyEvent]:
+        """Have every feature get ready; each thing to say is said once."""
+        found = [each async for each in self.features.gather(lambda one: one.before_turn())]
+        if self.opening.guest is not None:
+            self.opening.guest.offer(self.tools.offered, self.tools.usable())
+        fresh = [each for each in dict.fromkeys(found) if each not in self._told]
+        self._told.update(fresh)
+        notices = [events.Noticed(message=each, level="warning") for each in fresh]
+        return [*notices, *self.features.failures()]
+
+    def _system_prompt(self) -> SystemPrompt:
+        """Who the agent is, whom it works for, what the project and features add."""
+        guest = self.opening.guest
+        brought = guest.section() if guest is not None else None
+        sections = [brought] if brought is not None else []
+        warnings: list[str] = []
+        # A program says itself who answers; what is remembered stands behind that.
+        wanted = self.features.collect(
+            lambda one: [one.standing()] if brought is None or one.for_programs else []
+        )
+        for each in wanted:
+            sections += each.sections
+            warnings += each.warnings
+        return SystemPrompt(tuple(sections), tuple(warnings))
+
+    def _heard(self, line: Line, text: str) -> list[Line]:
+        return self.features.collect(lambda feature: feature.heard(line, text))
+
+    async def _bring(self, text: str, share: int) -> AsyncIterator[MemoryDigested | RecallInjected]:
+        taken = 0
+
+        async def ask(feature: Feature) -> Sequence[MemoryDigested | RecallInjected]:
+            found = await feature.bring(text, share, taken)
+            return () if found is None else (found,)
+
+        async for found in self.features.gather(ask):
+            taken += found.tokens
+            yield found
+
+    def _sampling(self) -> Sampling:
+        return AS_ALWAYS if self.opening.guest is None else self.opening.guest.sampling
+
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
-        """Index the exchange, learn which recalled passages were used."""
-        with contextlib.suppress(RecallError):
-            await asyncio.to_thread(self.recall.keep_up)
-        lines = self._history.turn(self.context.transcript.last_turn)
-        recalled = next((line for line in lines if isinstance(line.entry, RecallInjected)), None)
-        injected = self._history.whole(recalled).entry if recalled is not None else None
-        answer = "\n".join(
-            line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)
-        )
-        if isinstance(injected, RecallInjected) and answer:
-            with contextlib.suppress(RecallError):
-                used = await asyncio.to_thread(
-                    self.recall.note_use, injected, injected.query, answer
-                )
-                if used.used:
-                    self.context.window.record(used)
-        self._note_memory_use(lines, answer)
-        if self.plans.planning and (steps := steps_of(answer)):
-            yield events.Noticed(message=offer_plan(len(steps)))
-        if told := self._told_of_secrets(lines):
-            yield events.Noticed(message=told, level="warning")
-        async for event in self._measure_health(lines):
+        """Let every feature do what is due after the newest turn."""
+        number = self.context.transcript.last_turn
+        lines = self.history.turn(number)
+        said = [line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)]
+        asked = [line.entry.text for line in lines if isinstance(line.entry, UserMessage)]
+        turn = EndedTurn(number, lines, asked[0] if asked else "", "\n".join(filter(None, said)))
+        async for event in self.features.gather(lambda feature: feature.after_turn(turn)):
             yield event
-        if any(isinstance(line.entry, SummaryDerived) and line.entry.state for line in lines) and (
-            offered := offer_review(self.context.transcript)
-        ):
-            yield events.Noticed(message=offered)
-        if self.recall.failure:
-            message = f"Recall does not work: {self.recall.failure}"
-            self.recall.failure = ""
-            yield events.Noticed(message=message, level="warning")
-
-    def _told_of_secrets(self, lines: Sequence[Line]) -> str:
-        """What this turn blacked out for the first time, and where; empty for nothing."""
-        where: dict[str, int] = {}
-        for line in lines:
-            for place in blackened_in(line.entry):
-                if place.label not in self._blackened:
-                    where.setdefault(place.label, line.seq)
-        self._blackened |= where.keys()
-        if not where:
-            return ""
-        listed = ", ".join(f"{label} in #{seq}" for label, seq in where.items())
-        return (
-            f"{plural(len(where), 'secret')} blacked out in this turn: {listed}. "
-            "`mindstone log --redacted` shows where."
-        )
-
-    async def _measure_health(self, lines: Sequence[Line]) -> AsyncIterator[events.AnyEvent]:
-        """Take the turn's six measures; what left the window is probed for."""
-        pruned = [line.entry for line in lines if isinstance(line.entry, ContextWindowPruned)]
-        probed = await self.health.probe([one.span for one in pruned[-1].left]) if pruned else None
-        written = self.health.after_turn(
-            lines,
-            measured=probed.score if probed is not None else None,
-            lag=await self.recall.unindexed(),
-            recall_failed=bool(self.recall.failure),
-            vectors=self.recall.vectors,
-        )
-        if (saved := self.tasks.milestone()) is not None:
-            written.append(saved)
-        for event in announcements(*written):
+        for event in self.features.failures():
             yield event
-        if self.health.cleared:
-            turn = self.context.transcript.last_turn
-            yield events.AlertsCleared(turn=turn, metrics=self.health.cleared)
 
-    def _note_memory_use(self, lines: Sequence[Line], answer: str) -> None:
-        """Count the memories that the answer leaned on."""
-        digested = next(
-            (line.entry for line in lines if isinstance(line.entry, MemoryDigested)), None
-        )
-        question = next(
-            (line.entry.text for line in lines if isinstance(line.entry, UserMessage)), ""
-        )
-        if digested is not None and answer:
-            with contextlib.suppress(ContinuityError, EntryNotSaved):
-                self.memories.note_use(digested, question, answer)
+    def left_open(self) -> list[str]:
+        """Where open work goes on, and whatever else whoever comes back should know."""
+        return self.features.collect(lambda feature: feature.left_open())
 
     def tidy(self, after: float = 0.0) -> None:
         """Make the vectors that are missing, also while a turn waits for its model."""
@@ -437,14 +334,18 @@ class SessionServices:
             return transcript.rescue(self._rescue_folder, returned)
 
     async def close(self) -> None:
-        """Give back the model, the index and the reader."""
+        """Give back the model, the index and the reader, and what features hold."""
         self.stop_tidying()
-        await self.jobs.close()
+        async for _ in self.features.gather(_closed):
+            pass
         await self.context.provider.close()
-        await self.tools.close()
-        self.context.files.store.close()
         await asyncio.to_thread(self.recall.close)
-        self._history.close()
+        self.history.close()
+
+
+async def _closed(feature: Feature) -> tuple[()]:
+    await feature.close()
+    return ()
 
 
 class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -468,90 +369,3 @@ def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
         SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
         SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
     )
-
-
-def turn_services(
-    context: TurnContext,
-    memories: Memories,
-    tasks: Tasks,
-    recall: SessionRecall,
-    *,
-    project: Project,
-    prompts: PromptFiles,
-    plans: Plans,
-    tools: ToolRegistry,
-    cwd: Path,
-    home: Places,
-    guest: Guest | None = None,
-) -> TurnServices:
-    """What a live session does for its turns."""
-    told: set[str] = set()
-
-    async def make_ready() -> list[events.AnyEvent]:
-        """Start the tool servers, look at the project; each thing to say is said once."""
-        found = await tools.start_servers()
-        context.hooks.refresh()
-        if prompts.refresh():
-            tools.add({"skill": skill_tool(prompts.skills)})
-        found += context.hooks.problems
-        if guest is not None:
-            guest.offer(tools.offered, tools.usable())
-        if unread := project.unread():
-            found.append(unread)
-        fresh = [each for each in found if each not in told]
-        told.update(fresh)
-        return [events.Noticed(message=each, level="warning") for each in fresh]
-
-    def system_prompt() -> SystemPrompt:
-        """Who the agent is, whom it works for, what the project and memory add."""
-        remembered, warnings = memories.head_sections()
-        task = tasks.section
-        found = standing_context(
-            memories.agent,
-            cwd,
-            count=context.count,
-            room=context.settings.memory.standing_tokens,
-            with_tools=context.info.tools,
-            small=context.info.small,
-        )
-        share = context.share("system_prompt", context.target)
-        taken = sum(context.count(section.text) for section in found.sections)
-        instructions, cut = cut_sections(
-            project.sections(), max(share - taken, share // 2), context.count
-        )
-        started = context.hooks.started
-        said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
-        skills = prompts.section()
-        beside = (*said, *([skills] if skills else ()), *([task] if task else ()), *plans.sections)
-        if guest is not None and (brought := guest.section()) is not None:
-            # A program says itself who answers; what is remembered stands behind that.
-            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
-        sections = (*found.sections, *instructions, *beside, *remembered)
-        return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
-
-    async def digest(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
-        """The memories that bear on a message; none while recall is off."""
-        if not recall.on:
-            return None
-        for query in queries(text, recent):
-            likeness = await recall.likeness(query)
-            found = memories.digest(likeness, room) if likeness else None
-            if found is not None:
-                return found
-        return None
-
-    return TurnServices(
-        make_ready=make_ready,
-        system_prompt=system_prompt,
-        digest=digest,
-        recall=recall.gather,
-        recalls=lambda: recall.on,
-        propose=memories.propose_said,
-        sampling=lambda: guest.sampling if guest is not None else AS_ALWAYS,
-    )
-
-
-def left_open(services: SessionServices) -> list[str]:
-    """Where open work goes on, and what was said before the session was closed unreviewed."""
-    offered = offer_review(services.context.transcript)
-    return [*services.tasks.where_it_stands(), *([offered] if offered else [])]

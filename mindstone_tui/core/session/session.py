@@ -19,7 +19,6 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
-from mindstone_tui.core.commands import parse, unknown
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     ClientMatched,
@@ -44,7 +43,6 @@ from mindstone_tui.core.session.draft import DraftWriter, Onlooker
 from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
-    AskedPrompt,
     Inbox,
     Item,
     SentMessage,
@@ -54,7 +52,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
-from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices, left_open
+from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
@@ -216,17 +214,11 @@ class Session:
     def command(self, line: str) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
-            command, argument = parse(line)
-        except MindstoneError:
-            name, _, given = line.strip().removeprefix("/").partition(" ")
-            prompts = self.services.prompts
-            if prompt := prompts.called(name):
-                self._inbox.put(AskedPrompt(prompt, line, given.strip()))
-            else:
-                why = prompts.waiting(name) or unknown(name, prompts.commands())
-                end_command(line, why, self._emit)
+            feature, command, argument = self.services.features.command(line)
+        except MindstoneError as error:
+            end_command(line, error, self._emit)
             return
-        asked = AskedCommand(command, line, argument)
+        asked = AskedCommand(feature, command, line, argument)
         if asked.changes_window:
             self._inbox.put(asked)
             return
@@ -237,7 +229,7 @@ class Session:
     async def _announce_resume(self) -> None:
         """Say what was left open; git is asked for what changed, so not on the loop."""
         with contextlib.suppress(MindstoneError):
-            for message in await asyncio.to_thread(left_open, self.services):
+            for message in await asyncio.to_thread(self.services.left_open):
                 self._emit(events.Noticed(message=message))
 
     def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:
@@ -326,7 +318,7 @@ class Session:
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
-            if isinstance(item, AskedCommand | AskedPrompt):
+            if isinstance(item, AskedCommand):
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
             elif not item.queued:
                 self._queue(item)
@@ -424,12 +416,7 @@ class Session:
     async def _serve(self, asked: Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
         is_turn = isinstance(asked, SentMessage)
-        if isinstance(asked, SentMessage):
-            work = self._take_turn(asked)
-        elif isinstance(asked, AskedPrompt):
-            work = self._expand(asked)
-        else:
-            work = self._change(asked)
+        work = self._take_turn(asked) if isinstance(asked, SentMessage) else self._change(asked)
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         self._turns += is_turn
@@ -449,7 +436,7 @@ class Session:
     def _never_began(self, asked: Item) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, AskedCommand | AskedPrompt):
+        if isinstance(asked, AskedCommand):
             end_command(asked.line, Interrupted(why), self._emit)
             return
         if self._closing and not asked.queued:
@@ -534,24 +521,6 @@ class Session:
             await self._run_command(asked)
         return False
 
-    async def _expand(self, asked: AskedPrompt) -> bool:
-        """Make a message of a command's file; its turn is the next thing that happens."""
-        pieces: list[str] = []
-        try:
-            await self._take_lease()
-            async for piece in self.services.prompts.expand(asked.prompt, asked.argument):
-                if isinstance(piece, str):
-                    pieces.append(piece)
-                else:
-                    self._emit(piece)
-        except MindstoneError as error:
-            end_command(asked.line, error, self._emit)
-        except asyncio.CancelledError as cancelled:
-            end_command(asked.line, stopped(cancelled), self._emit)
-        else:
-            self._inbox.put(SentMessage("".join(pieces).strip()), first=True)
-        return False
-
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
         key = self.services.key
@@ -568,7 +537,9 @@ class Session:
         self._take_in(self.services.close_open_turn())
 
     async def _run_command(self, asked: AskedCommand) -> None:
-        await run_command(asked, self.services, self._emit)
+        said = await run_command(asked, self._context, self._emit)
+        if said is not None:  # its turn is the next thing that happens
+            self._inbox.put(SentMessage(said.text), first=True)
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -107,6 +108,21 @@ class Servers:
     def _write(self, pins: Pins) -> None:
         if self._servers:
             replace_file(self._pins_file, msgspec.json.encode(pins, order="sorted"))
+
+
+FIRST: Final = (
+    *("read", "write", "edit", "list", "glob", "grep", "shell"),
+    *("recall", "read_entry", "note", "remember", "delegate", "todo", "background", "job"),
+)
+"""The tools that every prompt begins with, in this order, so that its front stays the same; where
+there is room for few, those that were not used yet give way from the end."""
+
+
+def in_order(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Tools by name: the first ones first, the others as they come."""
+    rank = {name: at for at, name in enumerate(FIRST)}
+    ranked = sorted(tools, key=lambda tool: rank.get(tool.name, len(FIRST)))
+    return {tool.name: tool for tool in ranked}
 
 
 class ToolRegistry:

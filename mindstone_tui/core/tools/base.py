@@ -143,9 +143,12 @@ def declare(
     risk: Risk,
     arguments: type[Arguments],
     run: Callable[[Arguments, ToolContext], Awaitable[ToolResult]],
-    preview: Callable[[Arguments, ToolContext], Preview],
+    preview: Callable[[Arguments, ToolContext], Preview] | None = None,
 ) -> Tool:
-    """A tool from one arguments type and two functions that take it."""
+    """A tool from one arguments type and two functions that take it.
+
+    Without a preview of its own, whoever is asked sees its name and its arguments as they are.
+    """
 
     fields = tuple(field.encode_name for field in msgspec.structs.fields(arguments))
 
@@ -156,7 +159,10 @@ def declare(
         return await run(checked(arguments, understand(given).arguments), context)
 
     def checked_preview(given: Mapping[str, object], context: ToolContext) -> Preview:
-        return preview(checked(arguments, understand(given).arguments), context)
+        meant = checked(arguments, understand(given).arguments)
+        if preview is not None:
+            return preview(meant, context)
+        return Preview(title=f"{name} {exact(msgspec.json.encode(meant).decode())}")
 
     return Tool(
         name=name,

@@ -53,6 +53,7 @@ class Gauges(Widget):
             gauges.growth(report, width),
             gauges.money(report),
             *_todo(report, width),
+            *(show.line(row, width) for row in report.beside),
         ]
         return Content("\n").join(parts)
 

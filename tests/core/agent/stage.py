@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.agent.context import Answering, TurnContext, TurnServices
 from mindstone_tui.core.agent.hooks import Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
@@ -33,7 +33,6 @@ from mindstone_tui.core.providers.base import (
     TextPart,
     Window,
 )
-from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import Mode
 from mindstone_tui.core.tools.base import (
@@ -94,29 +93,23 @@ def permissions(mode: Mode = "ask", *rules: Rule, asks: bool = True) -> Permissi
     return Permissions(mode, rules, no_sandbox, asks=asks)
 
 
-async def nothing_digested(text: str, recent: Sequence[str], room: int) -> MemoryDigested | None:
-    return None
-
-
-async def nothing_recalled(text: str, vacancy: Vacancy) -> RecallInjected | None:
-    return None
+async def nothing_brought(text: str, share: int) -> AsyncIterator[MemoryDigested | RecallInjected]:
+    return
+    yield
 
 
 async def ready() -> Sequence[events.AnyEvent]:
     return ()
 
 
-def services(
-    recall: Callable[[str, Vacancy], Awaitable[RecallInjected | None]] = nothing_recalled,
-) -> TurnServices:
-    """A session that has an identity, no memories, and the recall that it is given."""
+def services() -> TurnServices:
+    """A session that has an identity, and neither memories nor recall."""
     identity = Section(name="identity", text="You are a stone that remembers.")
     return TurnServices(
         make_ready=ready,
         system_prompt=lambda: SystemPrompt((identity,)),
-        digest=nothing_digested,
-        recall=recall,
-        recalls=lambda: recall is not nothing_recalled,
+        bring=nothing_brought,
+        recalls=lambda: False,
     )
 
 
@@ -132,10 +125,7 @@ def context_of(
     folder = window.history.places.folder
     context = TurnContext(
         window=window,
-        model=model,
-        overridden=False,
-        provider=provider,
-        named_window=None,
+        answering=Answering(model=model, provider=provider),
         tools={tool.name: tool for tool in tools},
         tool_context=lambda call: ToolContext(
             workspace=Workspace((folder,)), call=call, limits=ToolLimits()

@@ -22,7 +22,8 @@ from mindstone_tui.core.entries.conversation import SideRequestSent
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.replay.verify_requests import SentRequest, rebuilt_calls, requests_of
-from mindstone_tui.core.session.build import Opening, open_session
+from mindstone_tui.core.session.build import open_session
+from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.transcript import Damaged, History, verify
 from tests.core.recall.talk import WordModel

@@ -8,6 +8,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import MemoryDigested, MemoryProposed, RecallInjected
 from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.recall.embedding import open_embedder
@@ -24,7 +25,9 @@ def settle(home: Path, text: str) -> None:
 async def remember(stage: Stage, text: str) -> str:
     """Add a memory as a person does; its proposal is returned."""
     await stage.run(f"/memory add {text}")
-    proposal = stage.session.services.memories.waiting[-1].entry.proposal
+    proposal = (
+        stage.session.services.features.get(MemoryFeature).memories.waiting[-1].entry.proposal
+    )
     ended, _ = await stage.run(f"/memory approve {proposal}")
     assert ended.ok
     return proposal

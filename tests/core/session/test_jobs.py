@@ -8,6 +8,7 @@ from typing import Any
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from mindstone_tui.core.features.jobs import JobsFeature
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -71,7 +72,7 @@ async def test_a_job_ends_with_its_whole_tree_when_the_session_is_closed(tmp_pat
     async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
         agree(stage)
         await stage.say("run it")
-        job = stage.session.services.jobs.get(1)
+        job = stage.session.services.features.get(JobsFeature).jobs.get(1)
         while len(pids.read_text().split() if pids.exists() else []) < 2:
             assert not job.ending, job.state
             await stage.run("/jobs")

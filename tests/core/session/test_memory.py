@@ -22,10 +22,10 @@ from mindstone_tui.core.entries.derived import (
 )
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events import Answer
+from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.providers.guide import GUIDE
-from mindstone_tui.core.session.services import left_open
 from tests.builders import say, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, read, script
 from tests.corpora import lines as corpus
@@ -149,9 +149,9 @@ async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
         services = stage.session.services
         memories = Memories(
             services.context,
-            services.memories.agent,
+            services.features.get(MemoryFeature).memories.agent,
             services.places,
-            services.memories.past,
+            services.features.get(MemoryFeature).memories.past,
             clock=lambda: datetime(2026, 1, 5, 10, 0, next(seconds), tzinfo=UTC),
         )
         draft = ProposalDraft(kind="preference", name="Tabs", text="Tabs in Makefiles.")
@@ -277,7 +277,7 @@ async def test_what_a_person_asks_to_be_remembered_is_proposed_whoever_answers(
         assert line.turn == 1
         await stage.say(said)
         assert len(stage.entries(MemoryProposed)) == 1, "it waits already"
-        (waiting,) = stage.session.services.memories.waiting
+        (waiting,) = stage.session.services.features.get(MemoryFeature).memories.waiting
         ended, _ = await stage.run(f"/memory approve {waiting.entry.proposal}")
         assert ended.ok
         await stage.say(said)
@@ -303,9 +303,9 @@ async def test_a_memory_added_between_turns_is_dated_when_it_is_added(
         moments = itertools.count()
         memories = Memories(
             stage.session.services.context,
-            stage.session.services.memories.agent,
+            stage.session.services.features.get(MemoryFeature).memories.agent,
             stage.places,
-            stage.session.services.memories.past,
+            stage.session.services.features.get(MemoryFeature).memories.past,
             clock=lambda: datetime(2031, 1, 1, 0, next(moments), tzinfo=UTC),
         )
         _, made = memories.propose(
@@ -338,11 +338,11 @@ async def test_what_a_closed_session_left_unreviewed_is_offered_when_it_is_opene
     model = script(tmp_path, OK, loop=True)
     async with on_stage(home, model=model) as stage:
         await stage.say("Measure the tide.")
-        assert not left_open(stage.session.services)
+        assert not stage.session.services.left_open()
     transcript = transcript_in(home)
     for number in range(10):
         say(transcript, f"Measure the tide at gauge {number}.", "Done.")
     transcript.close()
     async with on_stage(home, model=model) as stage:
-        (offered,) = left_open(stage.session.services)
+        (offered,) = stage.session.services.left_open()
         assert offered.startswith("11 messages were not reviewed yet: /consolidate")

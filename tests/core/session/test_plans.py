@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.plans import steps_of
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
+from mindstone_tui.core.features.plans import PlansFeature, steps_of
+from mindstone_tui.core.features.tasks import TasksFeature
 from tests.core.session.stage import calls, on_stage, script
 
 PLAN = "I looked around.\n\n1. Read the file\n2. Change **two** lines\n   - a detail\n3. Test it\n"
@@ -50,7 +51,7 @@ async def test_only_reading_tools_run_until_the_plan_is_approved(tmp_path: Path)
         head = stage.requests()[-1][0]["content"]
         assert "Plan mode" not in head
         assert "[ ] Change one line" in head
-        state = stage.session.services.tasks.state().checkpoint
+        state = stage.session.services.features.get(TasksFeature).tasks.state().checkpoint
         assert [one.title for one in state.subtasks] == ["Change one line", "Test it", "Tell me"]
         assert state.goal == "change it"
     assert [each.stage for each in stage.entries(PlanChanged)] == [
@@ -69,12 +70,12 @@ async def test_plan_mode_and_the_list_outlive_the_program(tmp_path: Path) -> Non
         await stage.run("/plan")
         await stage.run("/todo add feed the cat")
     async with on_stage(home, cwd=work, model=says) as stage:
-        assert stage.session.services.plans.planning
+        assert stage.session.services.features.get(PlansFeature).planning
         await stage.say("plan it")
         _, text = await stage.run("/todo")
         assert "feed the cat" in text
         assert (await stage.run("/plan refuse too long"))[0].ok
-        assert stage.session.services.plans.planning
+        assert stage.session.services.features.get(PlansFeature).planning
         assert (await stage.run("/plan off"))[0].ok
         assert not (await stage.run("/plan approve"))[0].ok
 
@@ -93,11 +94,11 @@ async def test_the_models_list_stands_in_head_report_and_checkpoint(tmp_path: Pa
         assert report.todo == ("[x] find it", "[~] fix it", "[ ] tell them")
         await stage.say("more")
         assert "[~] fix it" in stage.requests()[-1][0]["content"]
-        state = stage.session.services.tasks.state().checkpoint
+        state = stage.session.services.features.get(TasksFeature).tasks.state().checkpoint
         assert [one.status for one in state.subtasks] == ["done", "in_progress", "planned"]
         await stage.run("/todo done 2")
         await stage.run("/todo drop 3")
-        state = stage.session.services.tasks.state().checkpoint
+        state = stage.session.services.features.get(TasksFeature).tasks.state().checkpoint
         assert {one.title: one.status for one in state.subtasks} == {
             "find it": "done",
             "fix it": "done",

@@ -10,6 +10,8 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import CheckpointSaved, HandoffReplayed, TaskDone
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.features.health import HealthFeature
+from mindstone_tui.core.features.tasks import TasksFeature
 from tests.core.session.stage import calls, check_history, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 
@@ -74,7 +76,7 @@ async def test_a_task_is_saved_at_its_milestones_and_archived_at_its_end(
         (done,) = stage.entries(TaskDone)
         assert "Finished: measure the parser." in done.summary
         assert (stage.places.folder / done.checkpoint).exists()
-        assert stage.session.services.health.monitor.history == ()
+        assert stage.session.services.features.get(HealthFeature).health.monitor.history == ()
         assert all(each == 0 for each in stage.session.services.context.report().velocities)
     log = (home / "agents" / "default" / "LOG.md").read_text()
     assert log.count("· checkpoint ") == 3, "the end of the task adds nothing new"
@@ -149,10 +151,10 @@ async def test_resuming_stands_in_the_next_prompt_once_and_replay_proves_it(
         assert f"- {GOES_ON} (in_progress)" in head
         assert len(stage.entries(HandoffReplayed)) == 1
         with pytest.raises(ContinuityError, match="stands in the prompt already"):
-            stage.session.services.tasks.resume_into_prompt()
+            stage.session.services.features.get(TasksFeature).tasks.resume_into_prompt()
         before = len(stage.entries(CheckpointSaved))
         await stage.run("/checkpoint")
         await stage.run("/checkpoint")
         assert len(stage.entries(CheckpointSaved)) == before + 2, "a person's word always counts"
-        assert stage.session.services.tasks.save_if_new("window") is None
+        assert stage.session.services.features.get(TasksFeature).tasks.save_if_new("window") is None
     check_history(stage.places)

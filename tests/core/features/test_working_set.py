@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.commands.context import MODES, POLICIES
 from mindstone_tui.core.entries.derived import CheckpointSaved, StandingInstructionOffered
 from mindstone_tui.core.entries.window import ToolResultsTrimmed
+from mindstone_tui.core.features.working_set import MODES, POLICIES
 from mindstone_tui.core.handoff.checkpoint_store import read
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript.directory import list_sessions

@@ -5,68 +5,69 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff import delegation
-from mindstone_tui.core.paths import CHILD, SessionKey
+from mindstone_tui.core.paths import CHILD
+from mindstone_tui.core.session.build import assemble
+from mindstone_tui.core.session.features import Feature
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.tools.base import ToolContext, ToolResult
-from mindstone_tui.core.tools.history import DelegateArguments
-
-OpenChild = Callable[[SessionKey, tuple[str, ...], int], SessionServices]
-"""Assemble a session for a child: its key, the tools it is offered, its model calls."""
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
+from mindstone_tui.core.tools.history import DelegateArguments, delegate_tool
 
 
-class Delegations:
+class DelegationFeature(Feature):
     """The sub-agents of one session; at most two work at a time."""
 
-    def __init__(
-        self,
-        context: TurnContext,
-        key: SessionKey,
-        open_child: OpenChild,
-        limits: delegation.DelegationLimits,
-    ) -> None:
-        self._context = context
-        self._key = key
-        self._open_child = open_child
-        self._limits = limits
+    name = "sub-agents"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        tools = self.context.settings.tools
+        self._limits = delegation.DelegationLimits(
+            tokens=tools.delegate_tokens,
+            calls=tools.delegate_calls,
+            seconds=tools.delegate_timeout,
+        )
         self._running = 0
+
+    def tools(self) -> Sequence[Tool]:
+        """Give a task to a sub-agent."""
+        return (delegate_tool(self.run, delegation.DESCRIPTION),)
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
         """Give the task to a sub-agent and bring its report back, bounded."""
         plan = delegation.plan(
             arguments.task,
             arguments.context,
-            parent=self._key,
+            parent=self.session.key,
             call=context.call,
-            available=tuple(self._context.tools),
+            available=tuple(self.context.tools),
             limits=self._limits,
-            depth=self._key.main.count(CHILD),
+            depth=self.session.key.main.count(CHILD),
             running=self._running,
         )
-        turn = self._context.transcript.last_turn
-        self._context.window.record(plan.entry(), turn)
+        turn = self.context.transcript.last_turn
+        self.context.window.record(plan.entry(), turn)
         self._running += 1
         try:
             text, ending, spent = await self._work(plan)
         except asyncio.CancelledError:
             nothing = delegation.Brought(whole="", text="", tokens=0)
             never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
-            self._context.window.record(never, turn)
+            self.context.window.record(never, turn)
             raise
         finally:
             self._running -= 1
-        brought = delegation.bring_back(text, plan.limits, self._context.count)
-        line = self._context.window.record(delegation.ended(plan, brought, ending, spent), turn)
+        brought = delegation.bring_back(text, plan.limits, self.context.count)
+        line = self.context.window.record(delegation.ended(plan, brought, ending, spent), turn)
         for event in announcements(line):
-            self._context.tell(event)
+            self.context.tell(event)
         return ToolResult(
             text=delegation.result_text(plan, brought, ending, spent, line.id),
             status="ok" if ending == "done" else "error",
@@ -109,11 +110,18 @@ class Delegations:
             await _close(services)
         return answer, ending, spent
 
+    def _assemble(self, plan: delegation.Delegation) -> SessionServices:
+        opening = self.session.opening.for_child(
+            plan.child,
+            model=self.context.model,
+            offered=plan.tools,
+            calls=plan.limits.calls,
+        )
+        return assemble(opening)
+
     async def _open(self, plan: delegation.Delegation) -> SessionServices:
         """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
-        opening = asyncio.create_task(
-            asyncio.to_thread(self._open_child, plan.child, plan.tools, plan.limits.calls)
-        )
+        opening = asyncio.create_task(asyncio.to_thread(self._assemble, plan))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

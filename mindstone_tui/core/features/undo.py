@@ -5,24 +5,22 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from mindstone_tui.core.agent.undo import FileKeeper
-from mindstone_tui.core.commands.registry import command, wrong_use
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked, ToolEnded
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
+from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.restore import Conflict, Outlook
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
-
-if TYPE_CHECKING:
-    from mindstone_tui.core.session.services import SessionServices
 
 Way = Literal["ask", "anyway", "rest"]
 WAYS: Final = ("--anyway", "--rest")
@@ -33,42 +31,71 @@ _MOST_SHOWN: Final = 20
 _LONGEST_DIFF: Final = 200_000
 
 
-@command("undo", usage="[N] [--anyway | --rest]", changes_window=True, words=WAYS)
-async def undo(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Take back what the last turn that changed files did to them, or the last N such turns.
+class UndoFeature(Feature):
+    """What turns did to files, taken back and done again."""
 
-    Created, deleted, renamed and changed files come back byte for byte; the conversation stays as
-    it is. If somebody else changed a file since, nothing is touched before you saw all three sides:
-    `--anyway` overwrites such files, `--rest` leaves them and takes back the others. `/redo` does
-    it again. What the project's .gitignore names and files over undo.file_bytes are not kept.
-    """
-    count, way = _counted("undo", argument)
-    steps = await asyncio.to_thread(services.context.files.steps)
-    turns, sets = wanted(steps, "undo", count)
-    if not turns:
-        raise UndoError("No turn of this session changed a file that is not undone already.")
-    async for event in put_back(services, "undo", turns, sets, way):
-        yield event
+    name = "undo"
+
+    async def close(self) -> None:
+        """Let go of the kept files."""
+        self.context.files.store.close()
+
+    @command("undo", usage="[N] [--anyway | --rest]", changes_window=True, words=WAYS)
+    async def undo(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Take back what the last turn that changed files did to them, or the last N such turns.
+
+        Created, deleted, renamed and changed files come back byte for byte; the conversation stays
+        as it is. If somebody else changed a file since, nothing is touched before you saw all three
+        sides: `--anyway` overwrites such files, `--rest` leaves them and takes back the others.
+        `/redo` does it again. What the project's .gitignore names and files over undo.file_bytes
+        are not kept.
+        """
+        count, way = _counted(argument)
+        steps = await asyncio.to_thread(self.context.files.steps)
+        turns, sets = wanted(steps, "undo", count)
+        if not turns:
+            raise UndoError("No turn of this session changed a file that is not undone already.")
+        async for event in put_back(self.session, "undo", turns, sets, way):
+            yield event
+
+    @command("redo", usage="[--anyway | --rest]", changes_window=True, words=WAYS)
+    async def redo(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Do again to files what the last `/undo` took back.
+
+        It can be done until a tool changes a file again.
+        """
+        count, way = _counted(argument)
+        if count != 1:
+            raise WrongUse("/redo takes no number; use it again for the undo before.")
+        steps = await asyncio.to_thread(self.context.files.steps)
+        turns, sets = wanted(steps, "redo", 1)
+        if not turns:
+            raise UndoError("There is nothing to do again.", "`/undo` comes first.")
+        async for event in put_back(self.session, "redo", turns, sets, way):
+            yield event
+
+    @command("diff", usage="[turn N]")
+    async def diff(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what a turn did to files; without a turn, the last that changed any."""
+        number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
+        if number is None:
+            raise WrongUse(f"`{argument}` is not a turn.")
+        keeper = self.context.files
+        steps = await asyncio.to_thread(keeper.steps)
+        touched = [step.turn for step in steps.steps if step.restored is None]
+        turn = int(number[1]) if number[1] else max(touched, default=0)
+        sets = steps.of_turns([turn])
+        if not sets:
+            known = f"These did: {turn_names(touched)}." if touched else "No turn did so far."
+            raise UndoError(f"Turn {turn} changed no files that are kept. {known}")
+        text = await asyncio.to_thread(_diff, keeper, sets)
+        undone = "" if turn in steps.applied else " (taken back since)"
+        heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
+        clean = self.context.redactor.redact(f"{heading}\n{text}").text
+        yield CommandPrinted(command="diff", text=clean)
 
 
-@command("redo", usage="[--anyway | --rest]", changes_window=True, words=WAYS)
-async def redo(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Do again to files what the last `/undo` took back.
-
-    It can be done until a tool changes a file again.
-    """
-    count, way = _counted("redo", argument)
-    if count != 1:
-        raise wrong_use("redo", "/redo takes no number; use it again for the undo before.")
-    steps = await asyncio.to_thread(services.context.files.steps)
-    turns, sets = wanted(steps, "redo", 1)
-    if not turns:
-        raise UndoError("There is nothing to do again.", "`/undo` comes first.")
-    async for event in put_back(services, "redo", turns, sets, way):
-        yield event
-
-
-def _counted(name: str, argument: str) -> tuple[int, Way]:
+def _counted(argument: str) -> tuple[int, Way]:
     """How many turns, and what happens to files that somebody else changed."""
     count = 1
     way: Way = "ask"
@@ -78,7 +105,7 @@ def _counted(name: str, argument: str) -> tuple[int, Way]:
         elif word.isdigit() and 0 < int(word) < 100_000:
             count = int(word)
         else:
-            raise wrong_use(name, f"`{word}` is neither a number of turns nor an option.")
+            raise WrongUse(f"`{word}` is neither a number of turns nor an option.")
     return count, way
 
 
@@ -255,27 +282,6 @@ def _lines(text: str) -> list[str]:
     found = text.splitlines()
     cut = [f"… {len(found) - _SHOWN:,} more lines"] if len(found) > _SHOWN else []
     return [f"   {line}" for line in (*found[:_SHOWN], *cut)]
-
-
-@command("diff", usage="[turn N]")
-async def diff(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
-    """Show what a turn did to files, line by line; without a turn, the last that changed any."""
-    number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
-    if number is None:
-        raise wrong_use("diff", f"`{argument}` is not a turn.")
-    keeper = services.context.files
-    steps = await asyncio.to_thread(keeper.steps)
-    touched = [step.turn for step in steps.steps if step.restored is None]
-    turn = int(number[1]) if number[1] else max(touched, default=0)
-    sets = steps.of_turns([turn])
-    if not sets:
-        known = f"These did: {turn_names(touched)}." if touched else "No turn did so far."
-        raise UndoError(f"Turn {turn} changed no files that are kept. {known}")
-    text = await asyncio.to_thread(_diff, keeper, sets)
-    undone = "" if turn in steps.applied else " (taken back since)"
-    heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
-    clean = services.context.redactor.redact(f"{heading}\n{text}").text
-    yield CommandPrinted(command="diff", text=clean)
 
 
 def _diff(keeper: FileKeeper, sets: Sequence[ChangeSet]) -> str:

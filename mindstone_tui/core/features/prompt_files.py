@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Final, Literal
@@ -11,14 +11,21 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import question_about
-from mindstone_tui.core.commands import COMMANDS
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import NotAllowed, ToolError, UnknownName
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.features import (
+    Command,
+    Feature,
+    Say,
+    command,
+    shipped_commands,
+)
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.tools import Project
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.tools.approvals import carry_out, prepare
@@ -31,6 +38,7 @@ from mindstone_tui.core.tools.prompt_files import (
     own_skills,
     pieces_of,
     read_prompt,
+    skill_tool,
     skills_section,
 )
 from mindstone_tui.core.tools.remembered import Remembered
@@ -42,14 +50,15 @@ _MOST_QUOTED: Final = 256 * 1024
 
 
 def commands_in(home: Places, folder: Path) -> dict[str, PromptFile]:
-    """The commands that a session in a folder would have."""
+    """The commands that a session in a folder would have beside the program's own."""
     project = Project(Workspace((folder,), protected=home.own), TrustFile(home.trust))
-    return _commands(home, project)
+    shipped = shipped_commands()
+    found = _commands(home, project)
+    return {name: each for name, each in found.items() if name not in shipped}
 
 
 def _commands(home: Places, project: Project) -> dict[str, PromptFile]:
-    found = distinct(own_commands(home.commands), _of_project(project, "command"))
-    return {name: each for name, each in found.items() if name not in COMMANDS}
+    return distinct(own_commands(home.commands), _of_project(project, "command"))
 
 
 def _of_project(
@@ -67,29 +76,27 @@ def _of_project(
     return found
 
 
-class PromptFiles:
+class PromptFilesFeature(Feature):
     """What a person may type and the model may look up, read anew when it is asked for."""
 
-    def __init__(self, home: Places, project: Project, context: TurnContext) -> None:
-        self._home = home
-        self._project = project
-        self._context = context
+    name = "commands and skills"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
         self.skills: dict[str, PromptFile] = {}
         """The same mapping always: the tool looks into it."""
         self._looked = False
-        self._own_skills = Remembered(home.skills.parent, partial(own_skills, home.skills))
+        skills = session.home.skills
+        self._own_skills = Remembered(skills.parent, partial(own_skills, skills))
 
-    def commands(self) -> dict[str, PromptFile]:
-        """Every command that is none of the program's own."""
-        return _commands(self._home, self._project)
+    def commands(self) -> Sequence[Command]:
+        """Those with `@command`, and a command for each file."""
+        found = _commands(self.session.home, self.session.project)
+        return (*self.declared, *map(_typed, found.values()))
 
-    def called(self, name: str) -> PromptFile | None:
-        """The command that somebody means by a name."""
-        return command_called(name, self.commands())
-
-    def waiting(self, name: str) -> UnknownName | None:
+    def refused_command(self, name: str) -> UnknownName | None:
         """Why a command of the project's cannot be called yet; None when it has no such command."""
-        offered = distinct(_of_project(self._project, "command", untrusted=True))
+        offered = distinct(_of_project(self.session.project, "command", untrusted=True))
         if command_called(name, offered) is None:
             return None
         return UnknownName(
@@ -97,29 +104,45 @@ class PromptFiles:
             "`/trust` shows what it says, `/trust yes` allows it.",
         )
 
+    async def before_turn(self) -> Sequence[str]:
+        """Offer the skills that there are now."""
+        if self.refresh():
+            self.session.tools.add({"skill": skill_tool(self.skills)})
+        return ()
+
     def refresh(self) -> bool:
         """Look for skills; whether there are any."""
-        found = distinct(self._own_skills.get(), _of_project(self._project, "skill"))
+        found = distinct(self._own_skills.get(), _of_project(self.session.project, "skill"))
         self._looked = True
         self.skills.clear()
         self.skills.update(found)
         return bool(found)
 
-    def section(self) -> Section | None:
+    def standing(self) -> SystemPrompt:
         """The skills for the head of the prompt, as the turn found them."""
         if not self._looked:
             self.refresh()
         if not self.skills:
-            return None
-        room = self._context.settings.skills.head_chars
-        text = skills_section(list(self.skills.values()), room)
+            return SystemPrompt(())
+        text = skills_section(list(self.skills.values()), self.context.settings.skills.head_chars)
         size = sum(each.size for each in self.skills.values())
-        return Section(name="skills", text=text, source="SKILL.md", raw_size=size)
+        return SystemPrompt((Section(name="skills", text=text, source="SKILL.md", raw_size=size),))
 
     async def expand(
         self, prompt: PromptFile, arguments: str
+    ) -> AsyncIterator[events.AnyEvent | Say]:
+        """Say what a command's file says; what it asks on the way (`!`) are events."""
+        pieces: list[str] = []
+        async for piece in self._pieces(prompt, arguments):
+            if isinstance(piece, str):
+                pieces.append(piece)
+            else:
+                yield piece
+        yield Say("".join(pieces).strip())
+
+    async def _pieces(
+        self, prompt: PromptFile, arguments: str
     ) -> AsyncIterator[events.AnyEvent | str]:
-        """A command's message piece by piece, and the events on the way: `!` may be asked about."""
         for number, piece in enumerate(pieces_of(prompt, arguments)):
             if piece.kind == "text":
                 yield piece.value
@@ -132,15 +155,15 @@ class PromptFiles:
     def _quoted(self, path: str) -> str:
         """A file of the workspace as data; what is none stays as it was written."""
         try:
-            data = self._context.tool_context("").workspace.read_whole(path, _MOST_QUOTED)
+            data = self.context.tool_context("").workspace.read_whole(path, _MOST_QUOTED)
         except ToolError:
             return f"@{path}"
-        text = self._context.redactor.redact(data.decode("utf-8", "replace")).text
+        text = self.context.redactor.redact(data.decode("utf-8", "replace")).text
         return f"@{path}\n{as_data(text, origin=f'file {path}', nonce=fresh_nonce())}\n"
 
     async def _shell(self, command: str, name: str) -> AsyncIterator[events.AnyEvent | str]:
         """Run a command of a file as a call of the shell: judged, asked about, kept, recorded."""
-        context = self._context
+        context = self.context
         call = f"{name}-{fresh_nonce()}"
         held = context.tool_context(call)
         written = msgspec.json.encode({"command": command}).decode()
@@ -178,3 +201,41 @@ class PromptFiles:
             for event in announcements(*await context.files.after(watched)):
                 yield event
         yield f"\n{result.text}\n"
+
+    @command("skills")
+    async def list_skills(self, argument: str) -> AsyncIterator[events.AnyEvent]:
+        """List your own commands and the skills that the model may look up, with where they stand.
+
+        Commands are Markdown files in commands/, skills folders with a SKILL.md in skills/, both
+        beside config.toml; a trusted project's are in .mindstone or .claude.
+        """
+        del argument
+        self.refresh()
+        found = _commands(self.session.home, self.session.project)
+        listed = [
+            *((f"/{each.name}", each) for each in found.values()),
+            *self.skills.items(),
+        ]
+        rows = [
+            f"{name:24} {each.size:>7,} bytes  {each.source:8} {each.description}\n  {each.path}"
+            for name, each in listed
+        ]
+        where = f"{self.session.home.commands} and {self.session.home.skills}"
+        none = f"There are none. They would stand in {where}."
+        yield events.CommandPrinted(command="skills", text="\n".join(rows) or none)
+
+
+def _typed(prompt: PromptFile) -> Command:
+    """A file as the command that a person types."""
+
+    def handler(feature: PromptFilesFeature, argument: str) -> AsyncIterator[events.AnyEvent | Say]:
+        return feature.expand(prompt, argument)
+
+    return Command(
+        name=prompt.name,
+        help=prompt.description,
+        handler=handler,
+        usage=prompt.hint,
+        details=prompt.path,
+        changes_window=True,
+    )

@@ -1,0 +1,113 @@
+"""Commands that only a surface can carry out, and the help for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.transcript import History
+
+FORMATS: Final = ("html", "md", "json", "cast")
+
+
+class AppFeature(Feature):
+    """What a person asks of the surface that they sit at."""
+
+    name = "the app"
+
+    @command("help", usage="[COMMAND]", words=())
+    async def show_help(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """List every command, or explain one."""
+        known = {name: one for name, (_, one) in self.session.features.commands().items()}
+        if argument:
+            _, found, _ = self.session.features.command(argument)
+            text = "\n\n".join(part for part in (found.synopsis, found.help, found.details) if part)
+            yield CommandPrinted(command="help", text=text)
+        else:
+            text = "\n".join(f"{each.synopsis:44} {each.help}" for each in known.values())
+            yield ScreenAsked(screen="help", otherwise=text)
+
+    @command("theme", usage="[NAME]")
+    async def theme(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Choose how the app looks."""
+        yield ScreenAsked(
+            screen="theme", argument=argument, otherwise="Themes can be chosen in the app only."
+        )
+
+    @command("copy", usage="[N]")
+    async def copy(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Copy the newest answer, or the one before it, to the clipboard."""
+        yield ScreenAsked(
+            screen="copy", argument=argument, otherwise="Copying works in the app only."
+        )
+
+    @command("editor")
+    async def editor(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Write the next message in your own editor."""
+        del argument
+        yield ScreenAsked(screen="editor", otherwise="The editor opens from the app only.")
+
+    @command("quit")
+    async def leave(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Leave; everything is saved already."""
+        del argument
+        yield ScreenAsked(screen="quit", otherwise="Everything is saved.")
+
+    @command("sample")
+    async def sample(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Open the sample session: nine days of work to search, replay and ask about."""
+        del argument
+        yield ScreenAsked(screen="sample", otherwise="Import it with `mindstone import --sample`.")
+
+    @command("key", usage="[PROVIDER]")
+    async def key(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Store an API key and try it at once; it is entered unseen, never on this line."""
+        otherwise = "Store it with `mindstone models key PROVIDER`."
+        yield ScreenAsked(screen="key", argument=argument, otherwise=otherwise)
+
+    @command("fetch")
+    async def fetch(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Download a small language model that runs on this machine."""
+        del argument
+        yield ScreenAsked(screen="fetch", otherwise="Use `mindstone models list`.")
+
+    @command("replay", usage="[turn N]")
+    async def replay(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Play this session again, and see what the model saw at each moment."""
+        turn = argument.removeprefix("turn").strip()
+        if turn and not turn.isdigit():
+            raise WrongUse(f"`{argument}` is not a turn.")
+        watch = f"Watch it with `mindstone replay {self.session.key}`"
+        prove = "prove every request with `--all --check`."
+        yield ScreenAsked(screen="replay", argument=turn, otherwise=f"{watch}; {prove}")
+
+    @command("export", usage="[html|md|json|cast] [FILE]", words=FORMATS)
+    async def export(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Write this session to a file: a page, a document, data or a recording."""
+        kind, _, name = argument.partition(" ")
+        kind = kind or "html"
+        if kind not in FORMATS:
+            raise WrongUse(f"There is no format {kind}; known: {', '.join(FORMATS)}.")
+        path = self.session.cwd / (name.strip() or f"mindstone-{self.session.key.main}.{kind}")
+        await self._export(kind, path)
+        yield CommandPrinted(command="export", text=f"Written to {path}.", data={"path": str(path)})
+
+    async def _export(self, kind: str, path: Path) -> None:
+        """Write this session to a file."""
+
+        def work() -> None:
+            # Deferred: the page's Markdown renderer is large, and few sessions are exported.
+            from mindstone_tui.core.interchange.export import export
+            from mindstone_tui.core.session.stats_page import session_numbers
+
+            clean = self.context.transcript.clean
+            with History(self.session.places) as history:
+                text = "".join(export(history, kind, clean=clean, numbers=session_numbers))
+            replace_file(path, text.encode())
+
+        await asyncio.to_thread(work)

@@ -1,0 +1,260 @@
+"""Notes and memories: taken, proposed, decided by a person, and brought into prompts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.agent.context import recent_texts
+from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.context.fold import Fold
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import (
+    Consolidated,
+    MemoryDigested,
+    StandingInstructionOffered,
+)
+from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
+from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, diff
+from mindstone_tui.core.recall.inject import queries
+from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
+from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
+from mindstone_tui.core.tools.history import (
+    NoteArguments,
+    RememberArguments,
+    note_tool,
+    remember_tool,
+)
+from mindstone_tui.core.transcript import Transcript
+
+DECISIONS: Final[dict[str, Decision]] = {
+    "approve": "approved",
+    "approve!": "approved",
+    "refuse": "refused",
+    "undo": "undone",
+}
+WORTH_A_REVIEW: Final = 10
+"""Messages of a person since the last review from which on one is offered."""
+
+
+class MemoryFeature(Feature):
+    """What is worth keeping beyond the window and the session, by consent."""
+
+    name = "memory"
+    for_programs = True
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        agent = session.home.agent(session.key.agent)
+        self.memories = Memories(self.context, agent, session.places, session.past)
+
+    def tools(self) -> Sequence[Tool]:
+        """Take a note, and propose to remember."""
+        asks = self.context.permissions.asks
+        return (note_tool(self._note), remember_tool(self._remember, self._diff, asks=asks))
+
+    def standing(self) -> SystemPrompt:
+        """What is always remembered, and the notes."""
+        return SystemPrompt(*self.memories.head_sections())
+
+    def heard(self, line: Line, text: str) -> Sequence[Line]:
+        """Propose what is asked to be remembered; else offer to pin what sounds like a rule."""
+        if proposed := self.memories.propose_said(line, text):
+            return proposed
+        rule = recognise_standing_instruction(text)
+        if rule is None or _said_before(self.context.window.fold, rule.text, line.seq):
+            return ()
+        offer = StandingInstructionOffered(text=rule.text, source=line.seq)
+        return (self.context.window.record(offer, line.turn),)
+
+    async def bring(self, text: str, share: int, taken: int) -> MemoryDigested | None:
+        """The memories that bear on a message; none while recall is off."""
+        del taken
+        recall = self.session.recall
+        if not recall.on:
+            return None
+        room = min(self.context.settings.memory.digest_tokens, share // 3)
+        for query in queries(text, recent_texts(self.context.window.fold)):
+            likeness = await recall.likeness(query)
+            found = self.memories.digest(likeness, room) if likeness else None
+            if found is not None:
+                return found
+        return None
+
+    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+        """Count the memories that the answer leaned on."""
+        digested = (each.entry for each in turn.lines if isinstance(each.entry, MemoryDigested))
+        if turn.answer and (found := next(digested, None)) is not None:
+            with contextlib.suppress(ContinuityError, EntryNotSaved):
+                self.memories.note_use(found, turn.question, turn.answer)
+        return ()
+
+    def forget(self) -> None:
+        """Read notes and proposals anew."""
+        self.memories.forget()
+
+    async def _note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
+        """Write a note into the session's own history."""
+        del context
+        try:
+            self.memories.take_note(arguments.section, arguments.text, arguments.importance)
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
+
+    async def _remember(self, arguments: RememberArguments, context: ToolContext) -> ToolResult:
+        """Propose a memory, and store it where a person agreed.
+
+        Agreeing to this call, with its diff in front of them, is a person's agreement. Where
+        nobody can be asked, the proposal waits for one.
+        """
+        del context
+        draft, sources = self._drafted(arguments)
+        try:
+            line, made = self.memories.propose(draft, sources, by="model")
+            if self.context.permissions.asks:
+                self.memories.decide(made.entry.proposal, "approved", by="person")
+                return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        for event in announcements(line):
+            self.context.tell(event)
+        text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
+        return ToolResult(text=text, finding=f"proposed: {arguments.title}")
+
+    def _diff(self, arguments: RememberArguments) -> str:
+        """What remembering would change, with what to be careful about before it."""
+        draft, sources = self._drafted(arguments)
+        try:
+            made = self.memories.preview(draft, sources)
+        except ContinuityError as error:
+            raise ToolError(error.what, error.remedy) from error
+        caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+        return f"{caution}{made.diff}"
+
+    def _drafted(self, arguments: RememberArguments) -> tuple[ProposalDraft, tuple[int, ...]]:
+        try:
+            source = self.session.sources.refer(arguments.source)
+        except NoSuchEntry as error:
+            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
+        return draft, (source.seq,)
+
+    @command(
+        "memory",
+        usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID | undo ID "
+        "| helped NAME]",
+        words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
+    )
+    async def memory(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what is remembered and proposed; decide about a proposal, or undo one.
+
+        Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
+        something sensitive; `edit ID TEXT` approves it in your own words; `helped NAME` counts that
+        a memory kept a mistake from happening again.
+        """
+        memories = self.memories
+        verb, _, rest = argument.partition(" ")
+        rest = rest.strip()
+        if verb in DECISIONS and rest:
+            decision = DECISIONS[verb]
+            memories.decide(rest, decision, by="person", knowingly=verb == "approve!")
+            yield CommandPrinted(command="memory", text=f"{rest} is {decision}.")
+        elif verb == "edit" and len(rest.split(None, 1)) == 2:
+            proposal, text = rest.split(None, 1)
+            memories.edit(proposal, text)
+            yield CommandPrinted(command="memory", text=f"{proposal} is edited and remembered.")
+        elif verb == "helped" and rest:
+            name = memories.note_prevented(rest)
+            yield CommandPrinted(command="memory", text=f"Counted for {name}.")
+        elif verb == "add" and rest:
+            line, made = memories.propose(
+                ProposalDraft(kind="fact", name=rest[:60], text=rest),
+                # The proposal's own line is what the person said.
+                (self.context.transcript.head.seq + 1,),
+                by="person",
+            )
+            for event in announcements(line):
+                yield event
+            name = made.entry.proposal
+            caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
+            text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
+            yield CommandPrinted(command="memory", text=text, data={"proposal": name})
+        elif verb in ("", "list", "show"):
+            yield _shelf(memories, rest)
+        else:
+            alone = verb in (*DECISIONS, "edit", "add", "helped")
+            why = (
+                f"`{argument}` needs to know what"
+                if alone
+                else f"/memory does not know `{argument}`"
+            )
+            raise WrongUse(f"{why}.")
+
+
+def _shelf(memories: Memories, name: str) -> CommandPrinted:
+    shelf = read_shelf(memories.agent)
+    chosen = [
+        one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
+    ]
+    rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
+    waiting = [
+        f"{one.entry.proposal}: {one.entry.path} ({one.entry.why or 'no reason given'})\n"
+        f"{diff(one.entry)}"
+        for one in memories.waiting
+    ]
+    parts = ["\n".join(rows) or "Nothing is remembered."]
+    if waiting and not name:
+        parts.append("Proposed, to be decided by you:\n" + "\n".join(waiting))
+    return CommandPrinted(
+        command="memory",
+        text="\n\n".join(parts),
+        data={
+            "memories": [msgspec.to_builtins(one.memory) for one in chosen],
+            "proposals": [msgspec.to_builtins(one.entry) for one in memories.waiting],
+        },
+    )
+
+
+def _said_before(fold: Fold, rule: str, asked: int) -> bool:
+    """Whether an earlier message of the window says this rule word for word already."""
+    return any(
+        rule in line.entry.text
+        for line in fold.lines.values()
+        if isinstance(line.entry, UserMessage) and line.seq < asked
+    )
+
+
+def reviewed_through(transcript: Transcript) -> int:
+    """How far history was reviewed already; -1 when it never was."""
+    with transcript.history() as history:
+        for line in history.newest(["consolidated"], history.head.seq + 1):
+            if isinstance(line.entry, Consolidated):
+                return line.entry.through
+    return -1
+
+
+def offer_review(transcript: Transcript) -> str:
+    """Why now is a fitting moment to look back; empty when there is little to look at."""
+    since = reviewed_through(transcript)
+    with transcript.history() as history:
+        said = sum(
+            line.seq > since for line in history.newest(["user_message"], history.head.seq - since)
+        )
+    if said < WORTH_A_REVIEW:
+        return ""
+    return (
+        f"{plural(said, 'message')} were not reviewed yet: /consolidate proposes what is worth "
+        "remembering."
+    )

@@ -1,0 +1,277 @@
+"""Plans and the list of what is to be done: kept in entries, so that they survive every prune.
+
+While a plan is made only reading tools run. What a person approves becomes the list, and the list
+the subtasks of the task; it stands in the head of every prompt, the panel, the checkpoint and the
+handoff.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Literal
+
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
+from mindstone_tui.core.entries.derived import PlanChanged, TaskDone, TodoChanged, TodoItem
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import ToolError, UsageError
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
+from mindstone_tui.core.tools.history import TodoArgument, TodoArguments, todo_tool
+
+TODO: Final = "todo"
+PLANNING: Final = "plan"
+_TITLE: Final = "To be done:"
+_SIGNS: Final = {"planned": " ", "in_progress": "~", "done": "x"}
+_READ: Final[dict[str, Literal["planned", "in_progress", "done"]]] = {
+    " ": "planned",
+    "~": "in_progress",
+    "x": "done",
+}
+_ITEM: Final = pattern_of(r"\[([ ~x])\] (.+)")
+_STEP: Final = pattern_of(
+    r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
+)
+_MOST: Final = 50
+_LONGEST: Final = 300
+RULE: Final = """\
+Plan mode: look around with reading tools, and change nothing; every other tool is refused. Answer \
+with a plan: what you found, then the steps as one numbered list, each a single sentence. A person \
+approves, edits or refuses it."""
+
+
+def steps_of(text: str) -> tuple[str, ...]:
+    """The steps that a plan names: its numbered lines, else its bullets."""
+    numbered = [found for line in text.splitlines() if (found := _STEP.match(line))]
+    counted = [found for found in numbered if found[0].lstrip()[:1].isdigit()]
+    return tuple(
+        one_line(found[1] or found[2], _LONGEST) for found in (counted or numbered)[:_MOST]
+    )
+
+
+def todo_text(items: tuple[TodoItem, ...]) -> str:
+    """The list as people and models read it."""
+    return "\n".join(f"[{_SIGNS[one.status]}] {one.title}" for one in items)
+
+
+def _read_back(section: Section | None) -> tuple[TodoItem, ...]:
+    """The list from the head of earlier prompts, when its entry is far back in history."""
+    text = section.text if section else ""
+    return tuple(
+        TodoItem(title=found[2], status=_READ[found[1]])
+        for line in text.splitlines()
+        if (found := _ITEM.fullmatch(line))
+    )
+
+
+class PlansFeature(Feature):
+    """The plan and the list of one session."""
+
+    name = "plans"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self.forget()
+
+    def tools(self) -> Sequence[Tool]:
+        """Keep the list."""
+        return (todo_tool(self._write),)
+
+    def forget(self) -> None:
+        """Another surface wrote: read from history again."""
+        sections = {one.name: one for one in self.context.window.fold.sections}
+        self.items = _read_back(sections.get(TODO))
+        self.planning = PLANNING in sections
+        self.steps: tuple[str, ...] = ()
+        """Of the plan as a person edited it; empty takes those of the newest answer."""
+        for line in reversed(self.session.past.lines):
+            self._take(line)
+        self.context.permissions.planning = self.planning
+
+    def _take(self, line: Line) -> None:
+        match line.entry:
+            case TodoChanged(items=items):
+                self.items = items
+            case TaskDone():
+                self.items = ()
+            case PlanChanged(stage=stage, steps=steps):
+                self.planning = stage in ("planning", "edited")
+                self.steps = steps if stage == "edited" else ()
+                self.context.permissions.planning = self.planning
+
+    def record(self, entry: TodoChanged | PlanChanged) -> Line:
+        """Write a change down; it holds at once."""
+        line = self.context.window.record(entry, self.context.transcript.last_turn)
+        self._take(line)
+        return line
+
+    def standing(self) -> SystemPrompt:
+        """What the head of every prompt says of it."""
+        found = []
+        if self.planning:
+            found.append(Section(name=PLANNING, text=RULE, source="/plan", raw_size=len(RULE)))
+        if self.items:
+            text = f"{_TITLE}\n{todo_text(self.items)}"
+            found.append(Section(name=TODO, text=text, source="todo", raw_size=len(text)))
+        return SystemPrompt(tuple(found))
+
+    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+        """Say what can be done with a plan that was just made."""
+        if not self.planning or not (steps := steps_of(turn.answer)):
+            return ()
+        offer = (
+            f"This is a plan of {plural(len(steps), 'step')}. `/plan approve` lets it begin, "
+            "`/plan edit 2 NEW TEXT` changes a step, `/plan refuse WHY` asks for another."
+        )
+        return (Noticed(message=offer),)
+
+    async def _write(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
+        """What the model calls to keep the list."""
+        del context
+        items = tuple(_item(number, each) for number, each in enumerate(arguments.items, 1))
+        self.record(TodoChanged(items=items))
+        done = sum(one.status == "done" for one in items)
+        return ToolResult(
+            text=todo_text(items) or "The list is empty.",
+            finding=f"{done} of {len(items)} done",
+        )
+
+    def edit(self, steps: tuple[str, ...], change: str) -> tuple[str, ...]:
+        """Steps after `N new text`, `-N` or `+ text`."""
+        if found := re.fullmatch(r"\+\s*(\S.*)", change):
+            return (*steps, one_line(found[1], _LONGEST))
+        if found := re.fullmatch(r"-\s*(\d+)|(\d+)\s+(\S.*)", change):
+            at = int(found[1] or found[2]) - 1
+            if 0 <= at < len(steps):
+                fresh = [one_line(found[3], _LONGEST)] if found[3] else []
+                return (*steps[:at], *fresh, *steps[at + 1 :])
+        raise UsageError(
+            f"`{one_line(change, 60)}` changes no step.",
+            "Write `/plan edit 2 NEW TEXT`, `/plan edit -2` or `/plan edit + ONE MORE`.",
+        )
+
+    @command(
+        "plan",
+        usage="[approve | edit N TEXT | refuse [WHY] | off]",
+        changes_window=True,
+        words=("approve", "edit", "refuse", "off"),
+    )
+    async def plan(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Plan before anything is changed: only reading tools run until you approve the plan.
+
+        The answer is the plan. `edit 2 NEW TEXT` changes a step, `edit -2` drops it, `edit + TEXT`
+        adds one; `approve` makes the steps the task's subtasks and lets all tools run again;
+        `refuse` asks for another plan; `off` leaves without one.
+        """
+        verb, _, rest = argument.partition(" ")
+        rest = rest.strip()
+        if not verb:
+            if not self.planning:
+                self.record(PlanChanged(stage="planning"))
+            steps = self.steps or self._proposed()
+            said = "Plan mode is on: only reading tools run. Say what you want done."
+            yield CommandPrinted(command="plan", text="\n".join([said, *_numbered(steps)]))
+            return
+        if verb not in ("approve", "edit", "refuse", "off"):
+            raise WrongUse(f"/plan does not know `{verb}`.")
+        if not self.planning:
+            raise UsageError("Plan mode is off.", "`/plan` turns it on.")
+        if verb == "off":
+            self.record(PlanChanged(stage="refused", why="left without a plan"))
+            yield CommandPrinted(command="plan", text="Plan mode is off; all tools may run again.")
+        elif verb == "refuse":
+            self.record(PlanChanged(stage="refused", why=rest))
+            self.record(PlanChanged(stage="planning"))
+            text = "The plan is refused. Plan mode stays on: say what should be different."
+            yield CommandPrinted(command="plan", text=text)
+        elif verb == "edit":
+            steps = self.edit(self._asked_steps(), rest)
+            self.record(PlanChanged(stage="edited", steps=steps))
+            yield CommandPrinted(command="plan", text="\n".join(_numbered(steps)))
+        else:
+            steps = self._asked_steps()
+            tasks = self.session.features.get(TasksFeature).tasks
+            if tasks.section is None:
+                tasks.start(self._asked().replace("|", "/") or "The plan")
+            self.record(PlanChanged(stage="approved", steps=steps))
+            items = tuple(TodoItem(title=step) for step in steps)
+            self.record(TodoChanged(items=items, by="plan"))
+            text = (
+                f"Approved: {plural(len(steps), 'step')} to do, and all tools may run. Say `go on`."
+            )
+            yield CommandPrinted(command="plan", text=text, data={"steps": list(steps)})
+
+    @command(
+        "todo",
+        usage="[add TEXT | doing N | done N | drop N | clear]",
+        changes_window=True,
+        words=("add", "doing", "done", "drop", "clear"),
+    )
+    async def todo(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show or change the list of what is to be done.
+
+        The model keeps it with its tool `todo`. It stands in the head of every prompt, the panel,
+        the checkpoint and the handoff.
+        """
+        if argument:
+            self.record(TodoChanged(items=_changed(self.items, argument), by="person"))
+        rows = [f"{at:>2} {row}" for at, row in enumerate(todo_text(self.items).splitlines(), 1)]
+        listed = [{"title": one.title, "status": one.status} for one in self.items]
+        text = "\n".join(rows) or "Nothing is to be done."
+        yield CommandPrinted(command="todo", text=text, data={"items": listed})
+
+    def _asked_steps(self) -> tuple[str, ...]:
+        steps = self.steps or self._proposed()
+        if not steps:
+            raise UsageError("The newest answer names no steps.", "Ask for a plan first.")
+        return steps
+
+    def _proposed(self) -> tuple[str, ...]:
+        """The steps in the newest answer."""
+        lines = reversed(self.context.window.fold.lines.values())
+        answer = next((one.entry for one in lines if isinstance(one.entry, AssistantMessage)), None)
+        return steps_of(answer.text) if answer else ()
+
+    def _asked(self) -> str:
+        lines = reversed(self.context.window.fold.lines.values())
+        asked = next((one.entry for one in lines if isinstance(one.entry, UserMessage)), None)
+        return one_line(asked.text, 200) if asked else ""
+
+
+def _numbered(steps: tuple[str, ...]) -> list[str]:
+    return [f"{number}. {step}" for number, step in enumerate(steps, 1)]
+
+
+def _changed(items: tuple[TodoItem, ...], argument: str) -> tuple[TodoItem, ...]:
+    if argument == "clear":
+        return ()
+    if found := re.fullmatch(r"add\s+(\S.*)", argument):
+        return (*items, TodoItem(title=one_line(found[1], 300)))
+    found = re.fullmatch(r"(doing|done|drop)\s+(\d+)", argument)
+    if found is None or not 0 < int(found[2]) <= len(items):
+        raise WrongUse(f"`{one_line(argument, 60)}` names no item.")
+    at = int(found[2]) - 1
+    if found[1] == "drop":
+        return (*items[:at], *items[at + 1 :])
+    status = TodoItem(title=items[at].title, status="done" if found[1] == "done" else "in_progress")
+    return (*items[:at], status, *items[at + 1 :])
+
+
+def _item(number: int, given: TodoArgument) -> TodoItem:
+    title = one_line(given.title or given.content, _LONGEST)
+    if not title:
+        raise ToolError(
+            f"The list stays as it was: item {number} has no title.",
+            "Send every item with `title` and `status`.",
+        )
+    status = given.status
+    if status in ("done", "completed"):
+        return TodoItem(title=title, status="done")
+    return TodoItem(title=title, status="in_progress" if status == "in_progress" else "planned")

@@ -1,0 +1,197 @@
+"""Recall: what is brought back for a message, what the model may look up, and `/recall`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.agent.context import vacancy_beside
+from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected
+from mindstone_tui.core.errors import NoSuchEntry, RecallError, ToolError
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.recall.inject import render
+from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import one_line
+from mindstone_tui.core.tokens import UNCALIBRATED
+from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
+from mindstone_tui.core.tools.history import (
+    ReadEntryArguments,
+    RecallArguments,
+    read_entry_tool,
+    recall_tool,
+)
+
+_DELIMITERS: Final = 48
+"""Tokens around recalled passages that say whose words they are."""
+
+_SHOWN: Final = 8
+_SOURCE: Final = pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
+"""A line's id or a file's name, and whose it is."""
+
+
+class RecallFeature(Feature):
+    """Finding what was said before."""
+
+    name = "recall"
+    failed = ""
+    """What went wrong with it by the end of the newest turn."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Search history, and read an entry of it whole."""
+        return (recall_tool(self._recall), read_entry_tool(self._read_entry))
+
+    async def bring(self, text: str, share: int, taken: int) -> RecallInjected | None:
+        """The passages worth bringing back for a message; None when nothing is good enough."""
+        room = max(int(share / UNCALIBRATED) - _DELIMITERS - taken, 0)
+        vacancy = vacancy_beside(self.context.window.fold, room, self.context.count)
+        return await self.session.recall.gather(text, vacancy)
+
+    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+        """Index the exchange, learn which recalled passages were used."""
+        recall = self.session.recall
+        with contextlib.suppress(RecallError):
+            await asyncio.to_thread(recall.keep_up)
+        recalled = next(
+            (each for each in turn.lines if isinstance(each.entry, RecallInjected)), None
+        )
+        injected = self.session.history.whole(recalled).entry if recalled is not None else None
+        if isinstance(injected, RecallInjected) and turn.answer:
+            with contextlib.suppress(RecallError):
+                used = await asyncio.to_thread(
+                    recall.note_use, injected, injected.query, turn.answer
+                )
+                if used.used:
+                    self.context.window.record(used)
+        self.failed, recall.failure = recall.failure, ""
+        if not self.failed:
+            return ()
+        return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
+
+    async def _recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
+        """Search what was said before this turn: its own question is not an answer."""
+        fold = self.context.window.fold
+        asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
+        scope = self.context.settings.recall.scope
+        found = await self.session.recall.search(
+            arguments.query,
+            arguments.limit,
+            scope,
+            exclude=asking,
+            pinned=fold.state.pins,
+            memories=True,
+        )
+        if not found.hits:
+            return ToolResult(text="Nothing in history matches.", finding="nothing found")
+        text, full = bounded("\n\n".join(render(hit, whole=True) for hit in found.hits), context)
+        return ToolResult(
+            text=text,
+            full=full,
+            finding=f"{len(found.hits)} passages, best {found.hits[0].passage.pointer}",
+            origin="recall",
+        )
+
+    async def _read_entry(self, arguments: ReadEntryArguments, context: ToolContext) -> ToolResult:
+        """Read one entry or memory whole, from an offset on."""
+        try:
+            source = self.session.sources.read(arguments.entry)
+        except NoSuchEntry as error:
+            raise ToolError(
+                error.what, "Use a number as #42, an id that recall gave, or a memory's file."
+            ) from None
+        text, full = bounded(source.text[arguments.offset :], context)
+        return ToolResult(text=text, full=full, finding=source.finding, origin=source.origin)
+
+    @command(
+        "recall",
+        usage="QUERY | why N | drop N | drop ENTRY [SESSION] | on | off",
+        words=("why", "drop"),
+    )
+    async def search(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Search history; explain or drop a hit; switch automatic recall on or off."""
+        word, _, rest = argument.partition(" ")
+        if not argument:
+            raise WrongUse("What should be found?")
+        if word == "why" and rest.strip().isdigit():
+            yield _why(_hit(self.session, int(rest)))
+        elif word == "drop" and rest.strip().isdigit():
+            yield _drop(self.session, _Source.of(_hit(self.session, int(rest)).passage))
+        elif word == "drop" and _SOURCE.fullmatch(rest.strip()):
+            yield _drop(self.session, _source(self.session, *rest.split()))
+        elif argument in ("on", "off"):
+            self.session.recall.switch(on=argument == "on")
+            yield CommandPrinted(command="recall", text=f"Automatic recall is {argument}.")
+        else:
+            found = await self.session.recall.search(
+                argument,
+                _SHOWN,
+                self.context.settings.recall.scope,
+                pinned=self.context.window.fold.state.pins,
+                memories=True,
+            )
+            yield CommandPrinted(
+                command="recall",
+                text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1))
+                or "Nothing in history matches.",
+            )
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """Where a passage stands, and how to call that."""
+
+    session: str
+    entry: str
+    name: str
+
+    @staticmethod
+    def of(passage: Passage) -> _Source:
+        name = f"#{passage.seq}" if passage.seq >= 0 else passage.entry
+        return _Source(passage.session, passage.entry, name)
+
+
+def _source(services: SessionServices, entry: str, session: str = "") -> _Source:
+    """The source of a passage that was recalled at any time; raises `NoSuchEntry`.
+
+    What stands elsewhere is taken at its word: a pointer to nothing keeps nothing out.
+    """
+    found = services.recall.last
+    for hit in found.hits if found is not None else ():
+        if hit.passage.entry == entry and session in ("", hit.passage.session):
+            return _Source.of(hit.passage)
+    if session in ("", str(services.key)):
+        line = services.refer(entry)
+        return _Source(str(services.key), line.id, f"#{line.seq}")
+    return _Source(session, entry, f"{entry} of {session}")
+
+
+def _why(hit: Hit) -> CommandPrinted:
+    parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
+    text = f"{hit.score:.3f} for {hit.passage.pointer}, made of\n{parts}"
+    return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
+
+
+def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
+    entry = RecallDropped(from_session=source.session, entry=source.entry)
+    services.context.window.record(entry, services.context.transcript.last_turn)
+    services.recall.drop(source.session, source.entry)
+    return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")
+
+
+def _row(number: int, hit: Hit) -> str:
+    passage = hit.passage
+    where = f"{passage.pointer}, {passage.ts[:10]}, {passage.speaker or passage.role}"
+    return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
+
+
+def _hit(services: SessionServices, number: int) -> Hit:
+    found = services.recall.last
+    if found is None or not 1 <= number <= len(found.hits):
+        raise WrongUse(f"The last search has no hit {number}.")
+    return found.hits[number - 1]

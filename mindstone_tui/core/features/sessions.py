@@ -1,0 +1,227 @@
+"""Commands about the session itself: status, model, tools, approvals, other sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
+from mindstone_tui.core.events.report_text import budget_data, headline
+from mindstone_tui.core.features.health import HealthFeature
+from mindstone_tui.core.paths import CHILD, SessionKey
+from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.fork import fork_session
+from mindstone_tui.core.session.profile import ListedSession, list_described
+from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.transcript import blackened_in
+from mindstone_tui.core.transcript.directory import LONGEST_TITLE
+from mindstone_tui.core.transcript.history_store import HistoryStore
+
+STATUS: Final[dict[str, str]] = {
+    "green": "healthy",
+    "yellow": "preparing",
+    "orange": "active",
+    "red": "emergency",
+}
+"""What a zone means for the window."""
+
+
+class SessionsFeature(Feature):
+    """This session and the others: its state, its model, its name, its forks."""
+
+    name = "sessions"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self._blackened: set[str] = set()
+        """Secrets that were told of already."""
+
+    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+        """Say what this turn blacked out for the first time, and where."""
+        where: dict[str, int] = {}
+        for line in turn.lines:
+            for place in blackened_in(line.entry):
+                if place.label not in self._blackened:
+                    where.setdefault(place.label, line.seq)
+        self._blackened |= where.keys()
+        if not where:
+            return ()
+        listed = ", ".join(f"{label} in #{seq}" for label, seq in where.items())
+        told = (
+            f"{plural(len(where), 'secret')} blacked out in this turn: {listed}. "
+            "`mindstone log --redacted` shows where."
+        )
+        return (Noticed(message=told, level="warning"),)
+
+    @command("status")
+    async def status(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show the model, how full the window is, and how long the history is."""
+        del argument
+        context = self.context
+        head, turns = context.transcript.head, context.transcript.last_turn
+        report = context.report()
+        yield CommandPrinted(
+            command="status",
+            text="\n".join(
+                [
+                    *headline(report),
+                    context.info.note or f"{context.info.name} answers.",
+                    f"history: {head.seq + 1:,} entries, {turns:,} turns, head {head.hash[:12]}",
+                    f"window {report.windows:,} of this session: {STATUS[report.zone]}; "
+                    f"{report.mode}, {report.policy}",
+                    f"approvals: {context.permissions.mode}; "
+                    f"recall: {'on' if self.session.recall.on else 'off'}; "
+                    f"folder: {self.session.cwd}",
+                ]
+            ),
+            data={
+                "session": str(self.session.key),
+                "model": context.info.name,
+                "window_status": STATUS[report.zone],
+                "zone": report.zone,
+                "windows": report.windows,
+                "turn": turns,
+                "utilization": report.utilization,
+                "mode": report.mode,
+                "policy": report.policy,
+                "entries": head.seq + 1,
+                "head": {"seq": head.seq, "hash": head.hash},
+                "budget": budget_data(report),
+                "alerts": [
+                    msgspec.to_builtins(one)
+                    for one in self.session.features.get(HealthFeature).health.monitor.alerts
+                ],
+            },
+        )
+
+    @command("model", usage="[NAME]", changes_window=True)
+    async def model(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """List models, or switch to another one from here on."""
+        if not argument:
+            rows = [
+                f"{'*' if info.name == self.context.info.name else ' '} {info.name:32} {info.note}"
+                for info in self.session.models.usable()
+            ]
+            yield ScreenAsked(screen="models", otherwise="\n".join(rows))
+            return
+        info = await self.session.switch_model(argument)
+        yield ModelChanged(model=info.name, note=info.note)
+        text = f"Now using {info.name}. {info.note}"
+        yield CommandPrinted(command="model", text=text, repeats=True)
+
+    @command("sessions")
+    async def sessions(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """List all sessions, newest first."""
+        del argument
+        own = str(self.session.key)
+        rows = [
+            f"{'*' if each.session == own else ' '} {each.session:40} "
+            f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
+            for each in await asyncio.to_thread(self._every)
+        ]
+        text = "\n".join(rows) or "There are no sessions."
+        yield ScreenAsked(screen="sessions", otherwise=text)
+
+    @command("title", usage="[TEXT]", changes_window=True)
+    async def title(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Name this session for the lists; without a text, go back to its first request."""
+        named = self._set_title(argument)
+        text = (
+            f"This session is called “{named}” now." if named else "The title is its first request."
+        )
+        yield CommandPrinted(command="title", text=text)
+
+    @command("new", usage="[NAME]")
+    async def new(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Go to a new session with the same model; this one stays as it is."""
+        key = SessionKey.parse(f"agent:{self.session.key.agent}:{argument or self._free_name()}")
+        model = self.context.model
+        keeps = "" if self._exists(key) else f" {model}"
+        otherwise = f"Open it with --session {key}{f' --model {model}' if keeps else ''}."
+        yield ScreenAsked(screen="open", argument=f"{key}{keeps}", otherwise=otherwise)
+
+    @command("fork", usage="[NAME] [turn N]", changes_window=True)
+    async def fork(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Start another session from here or from an earlier turn, with the same model."""
+        name, _, turn = argument.partition("turn")
+        number = turn.strip()
+        if number and not number.isdigit():
+            raise WrongUse(f"`{number}` is not a turn.")
+        key = self._fork(name.strip() or self._free_name(), int(number) if number else None)
+        text = f"{key} begins here. This session stays as it is."
+        yield ScreenAsked(screen="open", argument=str(key), otherwise=text)
+
+    @command("cost")
+    async def cost(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what this session has cost so far, as far as prices are known."""
+        del argument
+        report = self.context.report()
+        known = "unknown" if report.cost is None else f"${report.cost:.4f}"
+        delegated = report.cost_delegated
+        passed_on = f", ${delegated:.4f} of it delegated to sub-agents" if delegated else ""
+        more = ", and some models have no known price" if report.cost_unknown else ""
+        cached = report.cached_tokens
+        share = (
+            ""
+            if not cached or not report.prompt.tokens
+            else f"; {cached / report.prompt.tokens:.0%} of the last prompt came from the cache"
+        )
+        yield CommandPrinted(command="cost", text=f"Cost so far: {known}{passed_on}{more}{share}.")
+
+    def _every(self) -> Sequence[ListedSession]:
+        """All sessions but those of sub-agents, the one used last first."""
+        every = list_described(self.session.home)
+        return [one for one in every if CHILD not in one.main and not one.started_by]
+
+    def _set_title(self, text: str) -> str:
+        """Give the session a title for lists; an empty one goes back to its first request."""
+        title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
+        replace_file(self.session.places.title, title.encode())
+        return title
+
+    def _free_name(self) -> str:
+        """A name for a new session of this agent that nobody has yet."""
+        known = [each.key for each in self.session.home.sessions()]
+        if self.session.store is not None:
+            known += [each.key for each in self.session.store.sessions()]
+        taken = {key.main for key in known if key.agent == self.session.key.agent}
+        number = 2
+        while f"{self.session.key.main}-{number}" in taken:
+            number += 1
+        return f"{self.session.key.main}-{number}"
+
+    def _exists(self, key: SessionKey) -> bool:
+        """Whether there is such a session already."""
+        if self.session.home.session(key).transcript.exists():
+            return True
+        store = self._store_of(key)
+        if store is None:
+            return False
+        with contextlib.closing(store):
+            return store.find(key) is not None
+
+    def _fork(self, name: str, turn: int | None) -> SessionKey:
+        """Start another session from a turn of this one."""
+        key = SessionKey.parse(
+            name if name.startswith("agent:") else f"agent:{self.session.key.agent}:{name}"
+        )
+        if self._exists(key):
+            raise UsageError(f"There is a session {key} already.", "Choose another name.")
+        child = self.session.home.session(key)
+        fork_session(self.context, self.session.history, child, turn, self._store_of(key))
+        return key
+
+    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+        """The server that keeps another session, to be closed after use; None for files."""
+        if not self.context.settings.history.address_for(key):
+            return None
+        from mindstone_tui.core.shared.copies import open_store
+
+        return open_store(self.context.settings.history, key)

@@ -1,0 +1,87 @@
+"""Files that stand in the head of every prompt: who the agent is, the user, the project's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from mindstone_tui.core.agent.hooks import shown
+from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
+from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.tools.hooks import read_hooks
+from mindstone_tui.core.tools.trust import ProjectInstructions
+
+
+class StandingFeature(Feature):
+    """The agent's own files, and the instructions of a folder that is trusted."""
+
+    name = "standing files"
+
+    def standing(self) -> SystemPrompt:
+        """Who the agent is and whom it works for, then the project within what is left."""
+        context, session = self.context, self.session
+        found = standing_context(
+            session.home.agent(session.key.agent),
+            session.cwd,
+            count=context.count,
+            room=context.settings.memory.standing_tokens,
+            with_tools=context.info.tools,
+            small=context.info.small,
+        )
+        share = context.share("system_prompt", context.target)
+        taken = sum(context.count(section.text) for section in found.sections)
+        room = max(share - taken, share // 2)
+        instructions, cut = cut_sections(session.project.sections(), room, context.count)
+        return SystemPrompt((*found.sections, *instructions), (*found.warnings, *cut))
+
+    async def before_turn(self) -> Sequence[str]:
+        """Which files of the project are not read for want of trust."""
+        unread = self.session.project.unread()
+        return [unread] if unread else []
+
+    @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
+    async def trust(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what this folder wants to tell the model, and let it, or not.
+
+        Trust is given to the exact content: when a byte changes, it is asked for again.
+        """
+        if argument not in ("", "yes", "no"):
+            raise WrongUse(f"/trust does not know `{argument}`.")
+        if argument == "no":
+            self.session.project.distrust()
+        found = self._trust() if argument == "yes" else self.session.project.show()
+        if found.state == "none":
+            yield CommandPrinted(
+                command="trust", text="This folder has no instructions for the model."
+            )
+            return
+        files = "\n\n".join(
+            f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}"
+            for each in found.files
+            if each.kind != "hooks"
+        )
+        hooks = [
+            hook for each in found.of("hooks") for hook in read_hooks(each.data, "project", "")[0]
+        ]
+        if hooks:
+            run = "run" if found.state == "trusted" else "would run"
+            files += f"\n\n── These commands {run}, in the sandbox:\n{shown(hooks)}"
+        how = (
+            "`/trust yes` lets it be read."
+            if found.state != "trusted"
+            else "It is read in every turn."
+        )
+        yield CommandPrinted(
+            command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
+        )
+
+    def _trust(self) -> ProjectInstructions:
+        """Let this folder's instruction files be read, as they are now."""
+        found = self.session.project.instructions()
+        if found.state != "none":
+            self.session.project.trust(found)
+            files = {each.path: str(each.raw_size) for each in found.files}
+            entry = ProjectTrusted(folder=str(found.folder), files=files)
+            self.context.window.record(entry, self.context.transcript.last_turn)
+        return self.session.project.instructions()

@@ -1,0 +1,253 @@
+"""Commands that look at the working set and steer it. Each change is an entry, and undoable."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import get_args
+
+import msgspec
+
+from mindstone_tui.core.config.settings import Mode, Policy
+from mindstone_tui.core.context import manual
+from mindstone_tui.core.context.build_report import check_before_add
+from mindstone_tui.core.context.measure import COMPONENTS
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
+from mindstone_tui.core.events import (
+    AnyEvent,
+    CommandPrinted,
+    ScreenAsked,
+)
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events.narrate import describe
+from mindstone_tui.core.events.report_text import (
+    budget_data,
+    budget_text,
+    context_detail,
+    context_list,
+)
+from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, why_file
+from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
+
+MODES: tuple[str, ...] = get_args(Mode)
+POLICIES: tuple[str, ...] = get_args(Policy)
+
+
+class WindowFeature(Feature):
+    """The working set: looked at, and steered by hand."""
+
+    name = "the window"
+
+    @command("context", usage="[list|detail]", words=("list", "detail"))
+    async def show_context(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what the model sees next, and what takes the room.
+
+        In the app this opens the inspector; `list` and `detail` print.
+        """
+        if argument not in ("", "list", "detail"):
+            raise WrongUse(f"/context does not know `{argument}`.")
+        report = self.context.report()
+        if not argument:
+            yield ScreenAsked(screen="context", otherwise=context_list(report))
+            return
+        text = context_detail(report) if argument == "detail" else context_list(report)
+        yield CommandPrinted(command="context", text=text)
+
+    @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
+    async def prune(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Let exchanges leave the window: N of them, down to N %, or the ones named.
+
+        Each is indexed and read back first; `/restore` brings it back. `results` lets only older
+        tool results become placeholders; the newest few and what nobody answered yet stay.
+        """
+        window = self.context.window
+        fired = await self.context.hooks.before_compact("manual")
+        for notice in fired.notices:
+            yield notice
+        if fired.blocked is not None:
+            raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
+        if argument == "results":
+            nothing = "No older tool result is left to trim."
+            for event in _tell("prune", await manual.trim(window), nothing):
+                yield event
+            return
+        if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
+            pruned = await manual.prune(window, to_percent=float(percent[1]))
+        elif argument.isdigit() or not argument:
+            pruned = await manual.prune(window, count=int(argument or 1))
+        else:
+            pruned = await manual.prune(window, turns=_turns(self.session, argument))
+        nothing = "Nothing left: everything in the window is protected."
+        for event in _tell("prune", pruned.lines, nothing):
+            yield event
+
+    @command("pin", usage="[ID | turn N]", changes_window=True)
+    async def pin(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Keep an exchange in the window until it is unpinned; without an argument, the newest."""
+        turn = self.session.refer(argument).turn if argument else self.context.transcript.last_turn
+        lines = manual.pin(self.context.window, turn)
+        for event in _tell("pin", lines, f"Turn {turn} is pinned already."):
+            yield event
+
+    @command("unpin", usage="ID | turn N", changes_window=True)
+    async def unpin(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Let a pinned exchange leave again."""
+        if not argument:
+            raise WrongUse("Which one? `/context` lists the pins.")
+        turn = self.session.refer(argument).turn
+        for event in _tell("unpin", [manual.unpin(self.context.window, turn)], ""):
+            yield event
+
+    @command("restore", usage="ID… | turn N", changes_window=True)
+    async def restore(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Bring exchanges back to their old place in the window."""
+        if not argument:
+            raise WrongUse("Which ones? The panel and `/why` name what left.")
+        lines = manual.restore(self.context.window, _turns(self.session, argument))
+        for event in _tell("restore", lines, "They are in the window already."):
+            yield event
+
+    @command("rewind", usage="turn N | ID [--files]", changes_window=True, words=("--files",))
+    async def rewind(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Go on from an earlier turn; what came later stays in history, out of the window.
+
+        `--files` also takes back what later turns did to files, as `/undo` would, before anything
+        else; `--anyway` and `--rest` mean the same as there.
+        """
+        words = argument.split()
+        options = [word for word in words if word.startswith("--")]
+        pointer = " ".join(word for word in words if word not in options)
+        if not pointer or set(options) - {"--files", *WAYS}:
+            raise WrongUse("To which turn?")
+        turn = self.session.refer(pointer).turn
+        if "--files" in options:
+            steps = await asyncio.to_thread(self.context.files.steps)
+            turns, sets = rewind_files(steps, turn)
+            way: Way = (
+                "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
+            )
+            if turns:
+                async for event in put_back(self.session, "undo", turns, sets, way):
+                    yield event
+        for event in _tell("rewind", [await manual.rewind(self.context.window, turn)], ""):
+            yield event
+
+    @command("why", usage="ID | turn N | PATH")
+    async def why(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Say why an entry is in the window or out of it, or which turn and call made a file so.
+
+        What is no entry, turn or id is a path in the workspace.
+        """
+        if not argument:
+            raise WrongUse("About which entry or file?")
+        try:
+            line = self.session.refer(argument)
+        except NoSuchEntry as error:
+            told = await asyncio.to_thread(why_file, self.session, argument)
+            if told is None:
+                what = f"{error.what.rstrip('.')}, and no turn changed a file of that name."
+                raise NoSuchEntry(what, error.remedy) from None
+            yield told
+            return
+        reason = manual.why(self.context.window, line.seq)
+        parts = "".join(f"\n  {name:14} {value:+.3f}" for name, value in reason.parts.items())
+        score = (
+            "" if not reason.parts else f"\nKeep score {reason.score:.2f}, the lowest leaves first:"
+        )
+        back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
+        yield CommandPrinted(
+            command="why",
+            text=f"Turn {reason.turn}, line {reason.seq}: {reason.why}{score}{parts}{back}",
+            data=msgspec.to_builtins(reason),
+        )
+
+    @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
+    async def policy(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """List or set the order in which exchanges and tool results leave."""
+        if argument and argument not in POLICIES:
+            raise WrongUse(f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
+        if argument:
+            changed = self.context.window.set_policy(argument)
+            for event in _tell("policy", [changed] if changed else [], "That is set already."):
+                yield event
+            return
+        yield _choices("policy", self.context.window.policy, POLICY_CHOICES)
+
+    @command("mode", usage="[NAME]", changes_window=True, words=MODES)
+    async def mode(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """List or set how room is made: sliding_window, auto_compact or cascade."""
+        if argument and argument not in MODES:
+            raise WrongUse(f"There is no mode {argument}; known: {', '.join(MODES)}.")
+        if argument:
+            changed = self.context.window.set_mode(argument)
+            for event in _tell("mode", [changed] if changed else [], "That is set already."):
+                yield event
+            return
+        yield _choices("mode", self.context.window.mode, MODE_CHOICES)
+
+    @command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
+    async def budget(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show the six shares of the window, how full each is and how fast it fills.
+
+        With a number it says whether so many tokens more would fit, into the message history or the
+        share that is named. `--json` prints it as data.
+        """
+        words = argument.split()
+        asked = " ".join(word for word in words if word != "--json")
+        if asked:
+            told = _admission(self.session, asked)
+        else:
+            report = self.context.report()
+            told = CommandPrinted(
+                command="budget", text=budget_text(report), data=budget_data(report)
+            )
+        if "--json" in words:
+            data = msgspec.json.format(msgspec.json.encode(told.data), indent=0).decode()
+            told = msgspec.structs.replace(told, text=data)
+        yield told
+
+
+def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
+    """Every choice with its consequence; the one in force has a star."""
+    rows = [
+        f"{'*' if each == now else ' '} {each:15} {consequence}"
+        for each, consequence in known.items()
+    ]
+    text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
+    return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
+
+
+def _admission(services: SessionServices, argument: str) -> CommandPrinted:
+    """Whether something of a size may be added to the next prompt."""
+    number, _, named = argument.partition(" ")
+    share = next(
+        (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
+    )
+    if not number.isdigit() or share is None:
+        raise WrongUse(f"Write a number of tokens, and one of {', '.join(COMPONENTS)}.")
+    context = services.context
+    found = check_before_add(context.window, share, int(number), context.target)
+    verdict = "would fit" if found.allowed else "would not fit"
+    said = [
+        f"{int(number):,} tokens more {verdict}: the prompt would be at "
+        f"{found.utilization_after:.1%} of its room.",
+        found.reason,
+        found.warning,
+    ]
+    return CommandPrinted(
+        command="budget", text=" ".join(filter(None, said)), data=msgspec.to_builtins(found)
+    )
+
+
+def _turns(services: SessionServices, argument: str) -> list[int]:
+    return [services.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
+
+
+def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
+    """What a change led to, as events and as a sentence."""
+    told = announcements(*lines)
+    text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
+    return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]

@@ -1,0 +1,124 @@
+"""What a surface says when it opens a session, and who then decides whether a tool may run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.agent.permissions import Permissions
+from mindstone_tui.core.config import Loaded, load
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config.load import store
+from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
+from mindstone_tui.core.disk import REAL, Disk
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.session.features import Feature
+from mindstone_tui.core.session.guest import Guest
+from mindstone_tui.core.tools import sandbox_probe
+from mindstone_tui.core.tools.approvals import MODES, Mode
+from mindstone_tui.core.tools.sandbox import Sandbox
+from mindstone_tui.core.tools.shell_rules import Rule
+from mindstone_tui.core.values import Value
+
+
+class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """All that a surface says when it opens a session."""
+
+    key: SessionKey
+    places: Places
+    environ: Mapping[str, str]
+    cwd: Path
+    channel: str
+    model: str = ""
+    """Answers while this surface is open; empty takes the session's own."""
+    context_window: int = 0
+    profile: str = ""
+    approve: str = ""
+    max_rounds: int = 0
+    wait: bool = True
+    """Wait for another surface's turn instead of refusing."""
+    asks: bool = True
+    """A person is there who can be asked."""
+    follow: bool = True
+    """Take in what other surfaces write while idle."""
+    offered: tuple[str, ...] = ()
+    """The only tools that are offered; empty for all."""
+    servers: Mapping[str, McpServerSettings] = {}
+    """Tool servers beside those of the settings, which win where a name is the same."""
+    features: tuple[type[Feature], ...] = ()
+    """What the session can do beside what is installed."""
+    guest: Guest | None = None
+    """A program that brings its own tools and instructions."""
+    disk: Disk = REAL
+    """How bytes of the transcript reach the disk."""
+    embedder: Callable[[str], Embedder] = open_embedder
+    """Who makes the vectors for recall, by the name in the settings."""
+    apart: bool = False
+    """Have them made in a process of its own: this one is open all day and stays small."""
+    offline: bool = False
+    """Files alone: the server that keeps this history is away."""
+
+    def settings(self) -> Loaded:
+        """The user's settings, with what this surface wants otherwise."""
+        flags: dict[str, object] = {}
+        if self.max_rounds:
+            flags["tools.max_rounds"] = self.max_rounds
+        if self.approve:
+            flags["approvals.mode"] = self.approve
+        return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
+
+    def for_child(
+        self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
+    ) -> Opening:
+        """The same for a sub-agent: it looks with few tools, changes nothing and asks nobody."""
+        return msgspec.structs.replace(
+            self,
+            key=key,
+            channel="delegate",
+            model=model,
+            approve="read-only",
+            max_rounds=calls,
+            asks=False,
+            follow=False,
+            offered=offered,
+        )
+
+
+def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permissions:
+    """Who decides whether a tool may run."""
+
+    async def find_sandbox() -> Sandbox | None:
+        found, _ = await sandbox_probe.find(opening.environ, hidden=opening.places.own)
+        return found
+
+    rules = (
+        *(Rule.parse("refuse", text) for text in approvals.deny),
+        *(Rule.parse("allow", text, network=approvals.network) for text in approvals.allow),
+    )
+    permissions = Permissions(
+        _mode(approvals.mode),
+        rules,
+        find_sandbox,
+        asks=opening.asks,
+        keep=lambda rule: keep_rule(opening.places, rule),
+    )
+    permissions.hosts = approvals.fetch
+    return permissions
+
+
+def keep_rule(places: Places, rule: str) -> None:
+    """Add a rule to the user's own settings."""
+    known = load(places, {}).settings.approvals.allow
+    if rule not in known:
+        store(places, "approvals.allow", toml_value([*known, rule]))
+
+
+def _mode(name: str) -> Mode:
+    for mode in MODES:
+        if mode == name:
+            return mode
+    raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
