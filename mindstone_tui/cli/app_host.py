@@ -64,7 +64,7 @@ class SlashCommands(Sequence[CommandHelp]):
     @cached_property
     def _all(self) -> tuple[CommandHelp, ...]:
         from mindstone_tui.core.features.prompt_files import commands_in
-        from mindstone_tui.core.session.features import shipped_commands
+        from mindstone_tui.core.session.features import known_commands
 
         return (
             *(
@@ -75,7 +75,7 @@ class SlashCommands(Sequence[CommandHelp]):
                     details=each.details,
                     choices=each.words,
                 )
-                for each in shipped_commands().values()
+                for each in known_commands().values()
             ),
             *(
                 CommandHelp(name=each.name, usage=each.hint, help=each.description)

@@ -27,7 +27,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
 from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
-from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
@@ -175,7 +175,7 @@ class _Offer(NamedTuple):
     @property
     def is_read(self) -> bool:
         """Whether this program's sessions can be taken over at all."""
-        return self.found.program in FORMATS
+        return self.found.program in formats()
 
     def row(self) -> tuple[str, ...]:
         """A line of the table."""

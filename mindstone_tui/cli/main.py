@@ -55,6 +55,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "models": ("models", "List models and add new ones."),
     "config": ("config", "Show and change settings."),
     "doctor": ("doctor", "Check this installation."),
+    "plugins": ("plugins", "List what installed packages add to MindStone."),
 }
 """Verb → the module beside this one that registers it, and its line in the list of commands.
 

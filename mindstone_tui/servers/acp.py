@@ -29,7 +29,7 @@ from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.session.features import shipped_commands
+from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers import acp_updates as show
@@ -338,7 +338,7 @@ class EditorAgent:
                 "description": command.help,
                 **({"input": {"hint": command.usage}} if command.usage else {}),
             }
-            for command in shipped_commands().values()
+            for command in known_commands().values()
         ]
         told = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         task = asyncio.create_task(session.update(told))

@@ -10,7 +10,7 @@ import pytest
 from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.session.features import shipped_commands
+from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
@@ -24,7 +24,7 @@ from tests.tui.staged import around, asked, reported, settle, staged, streamed, 
 SIZE = (80, 24)
 REGISTERED = tuple(
     CommandHelp(name=one.name, usage=one.usage, help=one.help, choices=one.words)
-    for one in shipped_commands().values()
+    for one in known_commands().values()
 )
 
 

@@ -8,8 +8,14 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.interchange import formats
+from mindstone_tui.core.plugins import LeftOut, Plugin, installed
+from mindstone_tui.core.providers import registry
 from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
+from mindstone_tui.core.session.features import load_features
 from mindstone_tui.core.session.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
@@ -26,6 +32,30 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
     yield _languages()
     yield _model(around)
     yield _sandbox(around)
+    yield _plugins()
+
+
+class PluginState(msgspec.Struct, frozen=True):
+    """A plug-in, and why it is left out; empty when it is in use."""
+
+    plugin: Plugin
+    why: str
+
+
+def plugin_states() -> list[PluginState]:
+    """Every plug-in that is installed, tried."""
+    left_out = (*load_features()[1], *formats.door().left_out, *registry.door().left_out)
+    whys = {each.plugin: each.why for each in left_out}
+    return [PluginState(each, whys.get(each, "")) for each in installed()]
+
+
+def _plugins() -> Check:
+    states = plugin_states()
+    bad = [LeftOut(each.plugin, each.why).sentence for each in states if each.why]
+    if not bad:
+        return Check(id="plugins", outcome="pass", detail=f"{plural(len(states), 'plug-in')}.")
+    remedy = "Update or uninstall the package; `mindstone plugins` lists all."
+    return Check(id="plugins", outcome="warn", detail=" ".join(bad), remedy=remedy)
 
 
 def _sqlite() -> Check:

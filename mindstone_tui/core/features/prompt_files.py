@@ -23,7 +23,7 @@ from mindstone_tui.core.session.features import (
     Feature,
     Say,
     command,
-    shipped_commands,
+    known_commands,
 )
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.tools import Project
@@ -52,7 +52,7 @@ _MOST_QUOTED: Final = 256 * 1024
 def commands_in(home: Places, folder: Path) -> dict[str, PromptFile]:
     """The commands that a session in a folder would have beside the program's own."""
     project = Project(Workspace((folder,), protected=home.own), TrustFile(home.trust))
-    shipped = shipped_commands()
+    shipped = known_commands()
     found = _commands(home, project)
     return {name: each for name, each in found.items() if name not in shipped}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
 
-from mindstone_tui.core.config.settings import Effort, ModelSettings
+from mindstone_tui.core.config.settings import Effort, ModelSettings, Settings
 from mindstone_tui.core.entries import Label, Part, Request, Sampling, Usage
+from mindstone_tui.core.paths import Places
 
 
 class TextPart(Part):
@@ -106,6 +107,24 @@ class ModelInfo(Part):
     """It is known to take an effort; many servers refuse one for a model that does not."""
     note: str = ""
     """One honest sentence about who answers."""
+
+
+class Asking(Part):
+    """Who asks for a provider: the settings, the places and the environment that hold there."""
+
+    settings: ModelSettings
+    places: Places
+    environ: Mapping[str, str]
+    explained: Settings | None = None
+    """The settings of the session that asks, for whoever explains them."""
+
+
+class ProviderKind(Part):
+    """Who answers under all names that begin alike, such as `scripted/`."""
+
+    prefix: str
+    open: Callable[[str, Asking], Provider]
+    """Someone for a model's whole name; raises `UnknownName` for one it does not have."""
 
 
 class Provider(Protocol):

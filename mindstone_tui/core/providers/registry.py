@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from mindstone_tui.core.entries import Part, Request, Usage
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.plugins import PROVIDERS, Admitted, load
 from mindstone_tui.core.providers.address import (
     VARIABLES,
     address_of,
@@ -27,11 +29,13 @@ from mindstone_tui.core.providers.address import (
     variables_of,
 )
 from mindstone_tui.core.providers.base import (
+    Asking,
     Delta,
     Finished,
     ModelInfo,
     Options,
     Provider,
+    ProviderKind,
     Retrying,
     Window,
 )
@@ -60,29 +64,61 @@ def resolve(
     The guide explains the settings of the session that asks; without them, the defaults. What only
     one kind of model needs is loaded for that kind.
     """
+    asking = Asking(settings=settings, places=places, environ=environ, explained=explained)
+    ours = next((each for each in SHIPPED if name.startswith(each.prefix)), None)
+    return Configured((ours or _of_others(name)).open(name, asking), settings)
+
+
+def _local(name: str, asking: Asking) -> Provider:
+    """The guide, or a model that runs on this machine."""
     if name == GUIDE:
-        return Configured(GuideProvider(explained), settings)
+        return GuideProvider(asking.explained)
     for model in CATALOGUE:
         if name == model.full_name:
             from mindstone_tui.core.providers.local_provider import LocalProvider
 
-            local = LocalProvider(model, places, settings, explained=explained)
-            return Configured(local, settings)
-    return Configured(_provider(name, settings, places, environ), settings)
+            return LocalProvider(model, asking.places, asking.settings, explained=asking.explained)
+    known = ", ".join((GUIDE, *(model.full_name for model in CATALOGUE)))
+    raise UnknownName(f"There is no model {name!r}.", f"On this machine there can be {known}.")
 
 
-def _provider(
-    name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
-) -> Provider:
-    if name.startswith(PREFIX) and name != PREFIX:
-        return ScriptedProvider(Path(name.removeprefix(PREFIX)))
-    if name.startswith((_LOCAL, PREFIX)):
-        known = ", ".join((GUIDE, *(model.full_name for model in CATALOGUE)))
-        raise UnknownName(f"There is no model {name!r}.", f"On this machine there can be {known}.")
-    address = address_of(name, settings, places, environ)
+def _scripted(name: str, asking: Asking) -> Provider:
+    return (
+        ScriptedProvider(Path(name.removeprefix(PREFIX)))
+        if name != PREFIX
+        else _local(name, asking)
+    )
+
+
+def _at_a_server(name: str, asking: Asking) -> Provider:
+    address = address_of(name, asking.settings, asking.places, asking.environ)
     from mindstone_tui.core.providers import direct, litellm
 
-    return direct.direct_provider(address, settings) or litellm.RemoteProvider(address)
+    return direct.direct_provider(address, asking.settings) or litellm.RemoteProvider(address)
+
+
+SHIPPED: Final = (
+    ProviderKind(prefix=_LOCAL, open=_local),
+    ProviderKind(prefix=PREFIX, open=_scripted),
+)
+"""Kinds of names that are this program's own; every other one may be a plug-in's."""
+_SERVERS: Final = ProviderKind(prefix="", open=_at_a_server)
+
+
+@cache
+def door() -> Admitted[ProviderKind]:
+    """The kinds that plug-ins bring, and what was left out."""
+    return load(PROVIDERS, lambda found: found if isinstance(found, ProviderKind) else None)
+
+
+def _of_others(name: str) -> ProviderKind:
+    """A plug-in's kind for this name, else whoever asks servers."""
+    others = door()
+    for each in others.left_out:
+        if each.plugin.name == name.partition("/")[0]:
+            raise UnknownName(each.sentence, "`mindstone plugins` lists them.")
+    kinds = others.usable.values()
+    return next((each for each in kinds if each.prefix and name.startswith(each.prefix)), _SERVERS)
 
 
 def default_model(settings: ModelSettings) -> str:
@@ -238,6 +274,10 @@ def available(
         *_embedded(settings, places),
         _guide(),
         *_servers(found),
+        *(
+            Availability(name=f"{each.prefix}…", usable=True, why=f"from the plug-in {name}")
+            for name, each in door().usable.items()
+        ),
         *_providers(settings, places, environ),
     ]
     if default not in (each.name for each in listed):

@@ -23,7 +23,6 @@ from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.agent_files import AgentFilesIndex
-from mindstone_tui.core.session.features import load_features
 from mindstone_tui.core.session.fork import (
     fork_session,
     is_offline_fork,
@@ -321,7 +320,6 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             store=self._store,
-            kinds=(*load_features(), *self.opening.features),
         )
         services.unheeded = self.unheeded
         return services

@@ -19,7 +19,6 @@ from collections.abc import (
     Sequence,
 )
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
@@ -30,6 +29,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import AnyEvent, Noticed
+from mindstone_tui.core.plugins import FEATURES, LeftOut, load, loaded
 from mindstone_tui.core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -215,33 +215,51 @@ F = TypeVar("F", bound=Feature)
 T = TypeVar("T")
 
 
-def load_features(listed: Sequence[str] = SHIPPED) -> list[type[Feature]]:
-    """The classes that a list names."""
-    found: list[type[Feature]] = []
-    for each in listed:
-        module, _, name = each.partition(":")
-        found.append(getattr(import_module(f"mindstone_tui.core.features.{module}"), name))
-    return found
+def feature_class(found: object) -> type[Feature] | None:
+    """What a door of features lets in."""
+    return found if isinstance(found, type) and issubclass(found, Feature) else None
 
 
-def shipped_commands() -> dict[str, Command]:
-    """Every command that does not depend on a session, by name."""
-    return {one.name: one for each in load_features() for one in each.declared}
+def load_features() -> tuple[list[type[Feature]], tuple[LeftOut, ...]]:
+    """The classes of what ships and of what is installed, and what had to be left out."""
+    found = [feature_class(loaded(f"mindstone_tui.core.features.{each}")) for each in SHIPPED]
+    kinds = [each for each in found if each is not None]
+    more = load(FEATURES, feature_class, [each.name for each in kinds])
+    return [*kinds, *more.usable.values()], more.left_out
+
+
+def known_commands() -> dict[str, Command]:
+    """Every command that does not depend on a session, by name; what ships wins."""
+    known: dict[str, Command] = {}
+    for each in load_features()[0]:
+        for one in each.declared:
+            known.setdefault(one.name, one)
+    return known
 
 
 class Features:
     """The features of one session; one that fails is told of once, and the others go on."""
 
-    def __init__(self, session: SessionServices, kinds: Sequence[type[Feature]]) -> None:
+    def __init__(
+        self,
+        session: SessionServices,
+        kinds: Sequence[type[Feature]],
+        left_out: Sequence[LeftOut] = (),
+    ) -> None:
         self._session = session
         self._told: set[str] = set()
-        self._notices: list[AnyEvent] = []
+        self._notices: list[AnyEvent] = [
+            Noticed(message=each.sentence, level="warning") for each in left_out
+        ]
         self._by_kind: dict[type[Feature], Feature] = {}
         self._kinds = kinds
 
     def __iter__(self) -> Iterator[Feature]:
         for kind in self._kinds:
-            yield self.get(kind)
+            try:
+                yield self.get(kind)
+            except Exception as error:  # somebody else's code must not end a session
+                self._fail(kind, error)
 
     def get(self, kind: type[F]) -> F:
         """The one of a kind; a feature may use those it knows."""
@@ -274,7 +292,7 @@ class Features:
             except Exception as error:  # as above
                 self._fail(feature, error)
 
-    def _fail(self, feature: Feature, error: Exception) -> None:
+    def _fail(self, feature: Feature | type[Feature], error: Exception) -> None:
         """Say once what went wrong with a feature; what is no error of ours goes to the log."""
         if isinstance(error, MindstoneError):
             why = error.sentence
@@ -302,7 +320,11 @@ class Features:
 
     @cached_property
     def _declared(self) -> dict[str, tuple[Feature, Command]]:
-        return {one.name: (each, one) for each in self for one in each.declared}
+        known: dict[str, tuple[Feature, Command]] = {}
+        for each in self:
+            for one in each.declared:
+                known.setdefault(one.name, (each, one))
+        return known
 
     def commands(self) -> dict[str, tuple[Feature, Command]]:
         """Every command that can be typed now, and whose it is."""

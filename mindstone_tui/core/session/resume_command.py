@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.session.profile import OWN, ListedSession
 
 _ID: Final = "{id}"
@@ -61,7 +61,9 @@ def resume_command(session: ListedSession, which: Callable[[str], str | None]) -
     words = RESUME_COMMANDS.get(session.program)
     name = session.session if session.program == OWN else session.conversation
     if words is None or (not name and _ID in words):
-        title = FORMATS[session.program].title if session.program in FORMATS else session.program
+        title = (
+            formats()[session.program].title if session.program in formats() else session.program
+        )
         raise UsageError(
             f"{title} has no command that resumes this session.",
             f"Go on with it here: mindstone chat --session {session.session}",

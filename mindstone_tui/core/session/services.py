@@ -28,7 +28,7 @@ from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.session.agent_files import Sources, resolve_reference
-from mindstone_tui.core.session.features import EndedTurn, Feature, Features
+from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
@@ -79,7 +79,6 @@ class SessionServices:
         tools: ToolRegistry,
         project: Project,
         store: HistoryStore | None,
-        kinds: Sequence[type[Feature]],
     ) -> None:
         self.opening = opening
         self.context = context
@@ -104,7 +103,8 @@ class SessionServices:
         self._tidying: asyncio.Task[None] | None = None
         self._told: set[str] = set()
         self._rescue_folder: Path | None = None
-        self.features = Features(self, kinds)
+        kinds, left_out = load_features()
+        self.features = Features(self, (*kinds, *opening.features), left_out)
         tools.add(in_order(self.features.collect(lambda feature: feature.tools())))
         context.services = TurnServices(
             make_ready=self._make_ready,

@@ -24,7 +24,7 @@ from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import is_attached
 from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
-from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.session.live_import import LiveImports
 
@@ -161,7 +161,7 @@ class FolderWatch:
     def _look_everywhere(self, now: float) -> None:
         """Notice files that are new or other than they were."""
         for place in session_folders(self._environ):
-            if place.program not in FORMATS:
+            if place.program not in formats():
                 continue
             for file in list_files(place):
                 known = self._known.files.get(str(file.path))

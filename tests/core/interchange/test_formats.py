@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
-from mindstone_tui.core.interchange.formats import FORMATS, format_of
+from mindstone_tui.core.interchange.formats import format_of, formats
 from mindstone_tui.core.interchange.read_bytes import Flaw, elements, lines, moment
 from tests.core.interchange.helpers import (
     FIXTURES,
@@ -57,7 +57,7 @@ def _texts(home: Path) -> list[str]:
 def test_a_session_of_each_program_tells_the_same_story(home: Path, name: str) -> None:
     report = take_over(home, FIXTURES / name)
 
-    assert report.format == next(each for each in FORMATS if name.startswith(each))
+    assert report.format == next(each for each in formats() if name.startswith(each))
     assert report.skipped == ()
     story = STORY if name in WHOLE else STORY[:4]
     if name == "chatgpt.json":
@@ -197,12 +197,12 @@ HOSTILE: dict[str, bytes] = {
 
 SHARP = ("wrong types", "an array of nonsense", "an unfinished array", "lone surrogates", "binary")
 """What new readers are tried with; the rest is about what all of them share."""
-OLDER = [each for each in FORMATS if any(name.startswith(each) for name in SESSIONS)]
+OLDER = [each for each in formats() if any(name.startswith(each) for name in SESSIONS)]
 PAIRS = [
     (what, name)
     for what in HOSTILE
     if what != LARGE
-    for name in FORMATS
+    for name in formats()
     if name in OLDER or what in SHARP
 ] + [(LARGE, name) for name in ("messages", "claude-code", "opencode", "chatgpt")]
 
@@ -269,7 +269,7 @@ def test_any_value_in_any_place_of_a_session_is_survived(
         target.write_text("\n".join(parts), encoding="utf-8")
     else:
         target.write_text(json.dumps(_mutated(json.loads(source), path, replacement)))
-    reader = next(each for each in FORMATS if name.startswith(each))
+    reader = next(each for each in formats() if name.startswith(each))
     take_over(folder / "home", target, format=reader)
     assert_sound(folder / "home")
 

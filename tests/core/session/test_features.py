@@ -19,8 +19,8 @@ from mindstone_tui.core.session.features import (
     Say,
     WrongUse,
     command,
+    known_commands,
     load_features,
-    shipped_commands,
 )
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, declare
@@ -129,9 +129,9 @@ async def test_a_feature_that_fails_is_told_of_once_by_name_and_the_turn_goes_on
 
 
 def test_every_command_has_one_name_and_every_feature_one() -> None:
-    declared = [one.name for feature in load_features() for one in feature.declared]
-    assert len(declared) == len(set(declared)) == len(shipped_commands())
-    names = [feature.name for feature in load_features()]
+    declared = [one.name for feature in load_features()[0] for one in feature.declared]
+    assert len(declared) == len(set(declared)) == len(known_commands())
+    names = [feature.name for feature in load_features()[0]]
     assert len(names) == len(set(names))
 
 

@@ -17,7 +17,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.providers.guide import GUIDE
-from mindstone_tui.core.session.features import shipped_commands
+from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.tools.base import ToolResult
 from tests.core.session.stage import Stage, calls, check_history, on_stage, script
 
@@ -363,7 +363,7 @@ async def test_a_command_can_be_interrupted_at_any_moment(home: Path, tmp_path: 
 async def test_every_command_ends_once_however_it_is_used(home: Path, tmp_path: Path) -> None:
     async with on_stage(home, model=script(tmp_path, {"text": "fine"}, loop=True)) as stage:
         await stage.say("hello there")
-        for name in shipped_commands():
+        for name in known_commands():
             for argument in ("", "???", "turn 1", "-1", "99999999999"):
                 if name in ("shell", "model", "fork"):
                     continue

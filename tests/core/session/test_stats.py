@@ -12,7 +12,7 @@ import pytest
 from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import export
-from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.session.profile import (
     DayProfile,
@@ -158,7 +158,7 @@ def test_the_page_of_a_session_holds_its_numbers(home: Path) -> None:
 
 
 def test_each_program_is_resumed_with_its_own_command() -> None:
-    assert set(RESUME_COMMANDS) - {"mindstone"} <= {*FORMATS, "openhands"}
+    assert set(RESUME_COMMANDS) - {"mindstone"} <= {*formats(), "openhands"}
     found = _listed("codex-1", conversation="0-1", folder="/home/ada/my tide")
     command = resume_command(found, lambda name: None)
     assert command.line == "cd '/home/ada/my tide' && codex resume 0-1"

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from mindstone_tui.core.interchange.formats.base import Format
-from mindstone_tui.core.interchange.formats.detect import FORMATS, format_of
+from mindstone_tui.core.interchange.formats.detect import door, format_of, formats
 
-__all__ = ["FORMATS", "Format", "format_of"]
+__all__ = ["Format", "door", "format_of", "formats"]

@@ -4,68 +4,64 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from collections.abc import Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
+from mindstone_tui.core import plugins
 from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
-from mindstone_tui.core.interchange.formats.aider import AIDER
 from mindstone_tui.core.interchange.formats.base import Format, Sample
-from mindstone_tui.core.interchange.formats.chatgpt import CHATGPT
-from mindstone_tui.core.interchange.formats.claude_ai import CLAUDE_AI
-from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
-from mindstone_tui.core.interchange.formats.cline import CLINE, KILO_CODE, ROO_CODE
-from mindstone_tui.core.interchange.formats.codex import CODEX
-from mindstone_tui.core.interchange.formats.continue_dev import CONTINUE
-from mindstone_tui.core.interchange.formats.copilot_cli import COPILOT_CLI
-from mindstone_tui.core.interchange.formats.crush import CRUSH
-from mindstone_tui.core.interchange.formats.cursor import CURSOR
-from mindstone_tui.core.interchange.formats.droid import DROID
-from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI
-from mindstone_tui.core.interchange.formats.goose import GOOSE
-from mindstone_tui.core.interchange.formats.kiro import KIRO
-from mindstone_tui.core.interchange.formats.messages import MESSAGES
-from mindstone_tui.core.interchange.formats.mindstone import MINDSTONE
-from mindstone_tui.core.interchange.formats.opencode import OPENCODE
-from mindstone_tui.core.interchange.formats.openhands import OPENHANDS
 from mindstone_tui.core.interchange.formats.parts import array_of, document, is_array
-from mindstone_tui.core.interchange.formats.pi import PI
-from mindstone_tui.core.interchange.formats.qwen_code import QWEN_CODE
-from mindstone_tui.core.interchange.formats.specstory import SPECSTORY
 from mindstone_tui.core.interchange.read_bytes import BOM, decode_object, lines, open_file
+from mindstone_tui.core.plugins import Admitted, load, loaded
 
-FORMATS: Final = MappingProxyType(
-    {
-        each.name: each
-        for each in (
-            MINDSTONE,
-            QWEN_CODE,
-            CLAUDE_CODE,
-            CODEX,
-            COPILOT_CLI,
-            DROID,
-            PI,
-            GEMINI_CLI,
-            CRUSH,
-            GOOSE,
-            CHATGPT,
-            CLAUDE_AI,
-            CURSOR,
-            KIRO,
-            CONTINUE,
-            OPENHANDS,
-            OPENCODE,
-            KILO_CODE,
-            ROO_CODE,
-            CLINE,
-            AIDER,
-            SPECSTORY,
-            MESSAGES,
-        )
-    }
+SHIPPED: Final = (
+    "mindstone:MINDSTONE",
+    "qwen_code:QWEN_CODE",
+    "claude_code:CLAUDE_CODE",
+    "codex:CODEX",
+    "copilot_cli:COPILOT_CLI",
+    "droid:DROID",
+    "pi:PI",
+    "gemini_cli:GEMINI_CLI",
+    "crush:CRUSH",
+    "goose:GOOSE",
+    "chatgpt:CHATGPT",
+    "claude_ai:CLAUDE_AI",
+    "cursor:CURSOR",
+    "kiro:KIRO",
+    "continue_dev:CONTINUE",
+    "openhands:OPENHANDS",
+    "opencode:OPENCODE",
+    "cline:KILO_CODE",
+    "cline:ROO_CODE",
+    "cline:CLINE",
+    "aider:AIDER",
+    "specstory:SPECSTORY",
+    "messages:MESSAGES",
 )
-"""Every format by name, the most particular first."""
+"""Every format of this program, the most particular first, as `module:FORMAT` of this package."""
+
+
+@cache
+def door() -> Admitted[Format]:
+    """Every format by name: those that ship, then those of plug-ins; and what was left out."""
+    ours = [loaded(f"mindstone_tui.core.interchange.formats.{each}") for each in SHIPPED]
+    known = {each.name: each for each in ours if isinstance(each, Format)}
+    more = load(plugins.FORMATS, _format, tuple(known))
+    return Admitted({**known, **{each.name: each for each in more.usable.values()}}, more.left_out)
+
+
+def formats() -> Mapping[str, Format]:
+    """The same, those that can be used."""
+    return door().usable
+
+
+def _format(found: object) -> Format | None:
+    return found if isinstance(found, Format) else None
+
 
 _SAMPLE: Final = 1 << 18
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
@@ -82,22 +78,23 @@ def format_of(path: Path, name: str = "auto") -> Format:
         raise InterchangeError(
             f"{path} is compressed.", f"Unpack it first: zstd -d {shlex.quote(str(path))}"
         )
-    for each in FORMATS.values():
+    for each in formats().values():
         if each.recognises(sample):
             return each
     raise NotASession(
         f"{path} is not a session of any program known here.",
-        f"If you know better, name it with --from: {', '.join(FORMATS)}.",
+        f"If you know better, name it with --from: {', '.join(formats())}.",
     )
 
 
 def _named(name: str) -> Format:
-    if name in FORMATS:
-        return FORMATS[name]
-    close = difflib.get_close_matches(name, FORMATS, 1)
+    known = formats()
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, 1)
     hint = f"Did you mean {close[0]}? " if close else ""
     raise UnknownName(
-        f"There is no import format {name!r}.", f"{hint}There are: auto, {', '.join(FORMATS)}."
+        f"There is no import format {name!r}.", f"{hint}There are: auto, {', '.join(formats())}."
     )
 
 

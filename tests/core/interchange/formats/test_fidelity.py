@@ -17,7 +17,7 @@ import pytest
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.interchange.formats import FORMATS
+from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.transcript import verify
@@ -94,7 +94,7 @@ def _written(home: Path) -> list[Heard]:
 
 
 def test_every_format_is_heard_twice() -> None:
-    assert set(LISTEN) == set(PROGRAMS) == set(FORMATS)
+    assert set(LISTEN) == set(PROGRAMS) == set(formats())
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
