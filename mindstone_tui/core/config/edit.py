@@ -9,133 +9,67 @@ import ast
 import difflib
 import functools
 import inspect
-import json
-import re
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from mindstone_tui.core.config import settings as declarations
 from mindstone_tui.core.config.settings import Settings, SettingsSection
 from mindstone_tui.core.errors import ConfigError
-from mindstone_tui.core.patterns import pattern_of
-
-_HEADER: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9_.-]+)\s*\]\s*(?:#.*)?$")
-_ANY_HEADER: Final = pattern_of(r"\s*\[")
-_BARE: Final = pattern_of(r"[A-Za-z0-9_-]+")
 
 
 def with_value(text: str, name: str, value: object) -> str:
-    """The text of a file with `section.key` set to a value."""
+    """The text of a file with `section.key` set to a value; everything else stays as it is."""
+    import tomlkit  # 20 ms, for the few commands that write settings
+    from tomlkit.exceptions import TOMLKitError
+
     section, _, field = name.partition(".")
-    lines = text.splitlines(keepends=True)
-    written = f"{field} = {toml_value(value)}"
-    first, last = _extent(lines, section)
-    if first is None:
-        gap = "\n" if text.strip() else ""
-        end = "" if not text or text.endswith("\n") else "\n"
-        changed = f"{text}{end}{gap}[{section}]\n{written}\n"
-    else:
-        at = _line_of(lines, field, first, last)
-        if at is None:
-            while last > first and not lines[last - 1].strip():
-                last -= 1
-            end = "" if lines[last - 1].endswith("\n") else "\n"
-            lines.insert(last, f"{end}{written}\n")
-        else:
-            lines[at] = _replaced(lines[at], written)
-        changed = "".join(lines)
-    _prove(text, changed, section, field, value)
-    return changed
+    expected: dict[str, Any] = tomllib.loads(text)
+    expected.setdefault(section, {})[field] = tomllib.loads(f"x = {toml_value(value)}")["x"]
+    try:
+        document = tomlkit.parse(text)
+        document.setdefault(section, tomlkit.table())[field] = _item(value)
+        changed = tomlkit.dumps(document)
+        if tomllib.loads(changed) == expected:
+            return changed
+    except (TOMLKitError, ValueError):
+        pass  # the file is TOML, as was just seen, but not such as can be edited
+    raise ConfigError(
+        f"{section}.{field} is written in a way that cannot be changed safely.",
+        "Change it in an editor; `mindstone config path` names the file.",
+    )
 
 
 def toml_value(value: object) -> str:
     """A value as TOML writes it."""
+    return str(_item(value).as_string())
+
+
+def _item(value: object) -> Any:
+    from tomlkit import inline_table, item
+
     match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-        case int():
-            return str(value)
-        case str():
-            return _quoted(value)
-        case list() | tuple():
-            return f"[{', '.join(toml_value(item) for item in value)}]"
-        case Mapping():
-            inside = ", ".join(f"{_name(key)} = {toml_value(item)}" for key, item in value.items())
-            return f"{{ {inside} }}" if inside else "{}"
         case None:
-            return '""'
+            return item("")
+        case float() if value.is_integer() and abs(value) < 2**53:
+            return item(int(value))
+        case list() | tuple():
+            made = item([])
+            for each in value:
+                made.append(_item(each))
+            return made
+        case Mapping():
+            table = inline_table()
+            for key, each in value.items():
+                table[str(key)] = _item(each)
+            return table
+        case bool() | int() | float() | str():
+            return item(value)
         case _:
-            return toml_value(msgspec.to_builtins(value))
-
-
-def _name(key: object) -> str:
-    text = str(key)
-    return text if _BARE.fullmatch(text) else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _extent(lines: list[str], section: str) -> tuple[int | None, int]:
-    """The lines below a section's header, up to the next header."""
-    first = None
-    for at, line in enumerate(lines):
-        if first is not None and _ANY_HEADER.match(line):
-            return first, at
-        if (header := _HEADER.match(line)) and header[1] == section:
-            first = at + 1
-    return first, len(lines)
-
-
-def _line_of(lines: list[str], field: str, first: int, last: int) -> int | None:
-    pattern = re.compile(rf'\s*(?:{re.escape(field)}|"{re.escape(field)}")\s*=')
-    return next((at for at in range(first, last) if pattern.match(lines[at])), None)
-
-
-def _replaced(line: str, written: str) -> str:
-    """The line with its value replaced and the comment behind it kept."""
-    indent = line[: len(line) - len(line.lstrip())]
-    comment = re.search(r"""(?:[^"'#]|"(?:[^"\\]|\\.)*"|'[^']*')*?(\s*#.*)$""", line.rstrip("\n"))
-    return f"{indent}{written}{comment[1] if comment else ''}\n"
-
-
-def _prove(before: str, after: str, section: str, field: str, value: object) -> None:
-    expected: dict[str, Any] = tomllib.loads(before)
-    expected.setdefault(section, {})[field] = tomllib.loads(f"value = {toml_value(value)}")["value"]
-    try:
-        found: dict[str, Any] | None = tomllib.loads(after)
-    except tomllib.TOMLDecodeError:
-        found = None
-    if found != expected:
-        raise ConfigError(
-            f"{section}.{field} is written in a way that cannot be changed safely.",
-            "Change it in an editor; `mindstone config path` names the file.",
-        )
-
-
-NEVER_OFF: Final = (
-    (
-        pattern_of(
-            r"transcript|history\.|retention|retain|cleanup|expire|record(ing|ed)?\b|save\b"
-        ),
-        "Nothing leaves history: the transcript is always written and never cleaned up.",
-    ),
-    (
-        pattern_of(
-            r"(index|vectori[sz]|embed)(ed|ing|e)?_?(before|first|on)|require_index|unindexed"
-            r"|read_?back|index\."
-        ),
-        "Indexed, read back, then pruned: nothing leaves the window before it can be found again.",
-    ),
-)
-"""Switches that people may ask for and that do not exist, each with the law that forbids it."""
+            return _item(msgspec.to_builtins(value))
 
 
 class SettingKey(msgspec.Struct, frozen=True):
@@ -147,6 +81,8 @@ class SettingKey(msgspec.Struct, frozen=True):
     default: Any
     declared: str
     """Where it is declared: `ContextSettings.ceiling`."""
+    declared_type: Any = None
+    """The type with its range."""
 
     @property
     def text(self) -> str:
@@ -158,16 +94,26 @@ class SettingKey(msgspec.Struct, frozen=True):
         """The type in words that a person would use."""
         return _in_words(self.type)
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """From where to where a number may go, where that is declared."""
+        for part in (self.declared_type, *typing.get_args(self.declared_type)):
+            meta = next((m for m in getattr(part, "__metadata__", ()) if m.ge is not None), None)
+            if meta is not None:
+                return meta.ge, meta.le
+        return None
+
 
 @functools.cache
 def all_keys() -> dict[str, SettingKey]:
     """Every setting by name, in the order in which they are declared."""
     found: dict[str, SettingKey] = {}
     for section, kind in typing.get_type_hints(Settings).items():
+        whole = typing.get_type_hints(kind, include_extras=True)
         for field, hint in typing.get_type_hints(kind).items():
             name = f"{section}.{field}"
             default = getattr(getattr(Settings(), section), field)
-            found[name] = SettingKey(name, hint, default, f"{kind.__name__}.{field}")
+            found[name] = SettingKey(name, hint, default, f"{kind.__name__}.{field}", whole[field])
     return found
 
 
@@ -182,13 +128,6 @@ def key_named(name: str, where: str = "") -> SettingKey:
     if key := all_keys().get(name):
         return key
     at = f"{where}: there" if where else "There"
-    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    for pattern, law in NEVER_OFF:
-        if pattern.search(plain):
-            raise ConfigError(
-                f"{at} is no setting {name}, and there will be none. {law}",
-                "Remove it. `mindstone config show` lists what can be set.",
-            )
     near = nearest(name, all_keys())
     hint = f"Did you mean {near}? " if near else ""
     raise ConfigError(f"{at} is no setting {name}.", f"{hint}`mindstone config show` lists all.")

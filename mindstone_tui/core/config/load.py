@@ -35,80 +35,6 @@ from mindstone_tui.core.text import one_line
 Origin = Callable[[str], str]
 """Where a key's value comes from, in words."""
 
-_PERCENT: Final = (0.0, 100.0)
-_RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "context.ceiling": (1, 100),
-    "context.floor": (1, 100),
-    "context.trim": (1, 100),
-    "context.trim_to": (0, 100),
-    "context.trim_step": (0, 100),
-    "context.spike_step": (0, 100),
-    "recall.vector_wait": (0, 3_600),
-    "context.max_tokens": (0, 1e9),
-    "cascade.overflow": (1, 100),
-    "context.checkpoint": (1, 100),
-    "context.emergency": (1, 100),
-    "context.pin_budget": _PERCENT,
-    "context.min_recent": (0, 10_000),
-    "context.window": (0, 1e9),
-    "context.keep_recent_tokens": (0, 1e9),
-    "context.keep_trimmed": (0, 10_000),
-    "context.placeholder_tokens": (0, 1_000),
-    "eviction.fifo_half_life": (0.1, 1e6),
-    "eviction.lru_half_life": (0.1, 1e6),
-    "eviction.priority_half_life": (0.1, 1e6),
-    "eviction.references": (1, 1e6),
-    "eviction.duplicate": (0, 1),
-    "cascade.tool_results": _PERCENT,
-    "cascade.evict": _PERCENT,
-    "cascade.progressive": _PERCENT,
-    "cascade.compaction": _PERCENT,
-    "cascade.delegate": _PERCENT,
-    "cascade.target": _PERCENT,
-    "cascade.result_tokens": (0, 1e9),
-    "zones.yellow": _PERCENT,
-    "zones.orange": _PERCENT,
-    "zones.red": _PERCENT,
-    "zones.hysteresis": (0, 20),
-    "zones.velocity_turns": (1, 1_000),
-    "zones.spike": (1, 1_000),
-    "budget.system_prompt": _PERCENT,
-    "budget.tool_definitions": _PERCENT,
-    "budget.message_history": _PERCENT,
-    "budget.tool_results": _PERCENT,
-    "budget.memory_injection": _PERCENT,
-    "budget.output_reserve": _PERCENT,
-    "budget.soft": (1, 100),
-    "budget.results_hard": (100, 10_000),
-    "recall.max_passages": (0, 1_000),
-    "memory.digest_tokens": (0, 1e6),
-    "memory.invariant_tokens": (0, 1e6),
-    "memory.notes_tokens": (0, 1e6),
-    "memory.standing_tokens": (0, 1e6),
-    "health.sustained_turns": (1, 1_000),
-    "health.utilization": _PERCENT,
-    "health.eviction_rate": (0, 1e6),
-    "health.compression_ratio": (0, 1e6),
-    "health.burn_spike": (1, 1e6),
-    "health.fidelity": (0, 1),
-    "health.tool_bloat": _PERCENT,
-    "tools.max_rounds": (1, 1_000),
-    "tools.output_chars": (1_000, 1e7),
-    "tools.shell_timeout": (0.1, 86_400),
-    "models.timeout": (0.1, 86_400),
-    "models.connect_timeout": (0.1, 86_400),
-    "models.answer_timeout": (1, 86_400),
-    "models.retries": (0, 20),
-    "models.max_output": (0, 1e9),
-    "models.turn_cost": (0, 1e6),
-    "models.turn_tokens": (0, 1e12),
-    "models.local_threads": (0, 1_024),
-    "models.local_window": (0, 1e9),
-    "models.local_memory_left": (0, 1e9),
-    "tui.notify_after": (0, 86_400),
-    "history.lease": (1, 86_400),
-    "history.timeout": (0.5, 600),
-}
 _ASCENDING: Final = (
     ("context.trim_to", "context.trim", "context.emergency"),
     ("context.checkpoint", "context.emergency"),
@@ -138,9 +64,6 @@ def check(settings: Settings, origin: Origin) -> None:
     def said(key: str) -> str:
         return f"{key} is {value(key):g} ({origin(key)})"
 
-    for key, (low, high) in _RANGES.items():
-        if not low <= value(key) <= high:
-            raise ConfigError(f"{said(key)}, which is out of range.", f"Use {low:,g} to {high:,g}.")
     for run in _ASCENDING:
         for lower, upper in pairwise(run):
             if value(lower) >= value(upper):
@@ -392,6 +315,11 @@ def _merge(
     for key, value in values.items():
         section, _, field = key.partition(".")
         nested.setdefault(section, {})[field] = value
+    for key, value in values.items():
+        bounds = all_keys()[key].range
+        if bounds is not None and not bounds[0] <= value <= bounds[1]:
+            what = f"{key} is {value:g} ({sources[key]}), which is out of range."
+            raise ConfigError(what, f"Use {bounds[0]:,g} to {bounds[1]:,g}.")
     settings = msgspec.convert(nested, Settings)
     check(settings, lambda key: str(sources.get(key, SettingSource("default"))))
     everything = {key: sources.get(key, SettingSource("default")) for key in all_keys()}

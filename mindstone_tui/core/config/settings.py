@@ -6,9 +6,10 @@ A section of `config.toml` is a class, a key is a field, and the text below a fi
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from mindstone_tui.core.values import Value
 
@@ -16,6 +17,9 @@ Mode = Literal["sliding_window", "auto_compact", "cascade"]
 Policy = Literal["fifo", "lru", "priority", "semantic_merge", "type_based", "hybrid"]
 Effort = Literal["minimal", "low", "medium", "high"]
 ApprovalMode = Literal["read-only", "ask", "auto-edit", "full-auto"]
+Percent = Annotated[float, Meta(ge=0, le=100)]
+Mark = Annotated[float, Meta(ge=1, le=100)]
+"""A fullness at which something happens."""
 
 
 class SettingsSection(
@@ -29,56 +33,56 @@ class ContextSettings(SettingsSection):
 
     mode: Mode = "sliding_window"
     """How room is made: whole exchanges leave, a summary replaces them, or the full cascade."""
-    ceiling: float = 92.0
+    ceiling: Mark = 92.0
     """Fullness at which exchanges leave."""
-    floor: float = 70.0
+    floor: Mark = 70.0
     """Fullness down to which they leave, in one step; the gap keeps the prompt cache warm."""
-    min_recent: int = 24
+    min_recent: Annotated[int, Meta(ge=0, le=10_000)] = 24
     """Recent messages that stay, rounded out to whole exchanges, unless that is impossible."""
-    trim: float = 75.0
+    trim: Mark = 75.0
     """Fullness from which older tool results become placeholders, all in one step."""
-    trim_step: float = 35.0
+    trim_step: Annotated[float, Meta(ge=0, le=100)] = 35.0
     """Share of the usable room that such a step must free, so that the next one is far away."""
-    trim_to: float = 60.0
+    trim_to: Annotated[float, Meta(ge=0, le=100)] = 60.0
     """At the ceiling, a step that comes down to this fullness spares the exchanges."""
-    checkpoint: float = 85.0
+    checkpoint: Mark = 85.0
     """Fullness at which a checkpoint and a handoff draft are saved."""
-    emergency: float = 95.0
+    emergency: Mark = 95.0
     """Fullness after pruning at which even recent exchanges give way, one by one."""
     policy: Policy = "fifo"
     """In which order tool results and exchanges leave."""
     marker: bool = True
     """Tell the model, in one line, how much is out of its window and how to get it."""
-    pin_budget: float = 10.0
+    pin_budget: Percent = 10.0
     """Share of the usable room that pins may take before a warning."""
-    window: int = 0
+    window: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """Context window in tokens; 0 asks the provider and the registry."""
-    keep_recent_tokens: int = 20_000
+    keep_recent_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 20_000
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
-    spike_step: float = 10.0
+    spike_step: Annotated[float, Meta(ge=0, le=100)] = 10.0
     """Share of the usable room that must be gained for exchanges to leave ahead of a fast turn."""
-    max_tokens: int = 0
+    max_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """The most that a prompt may have, whatever the window allows; 0 for no such limit."""
     vectorize_before_prune: Literal["wait", "require"] = "wait"
     """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
-    keep_trimmed: int = 4
+    keep_trimmed: Annotated[int, Meta(ge=0, le=10_000)] = 4
     """Newest tool results that stay whole; over the hard mark of their share, only the last one."""
-    placeholder_tokens: int = 50
+    placeholder_tokens: Annotated[int, Meta(ge=0, le=1_000)] = 50
     """The most that a placeholder takes; it says what the result found and how to get it back."""
 
 
 class EvictionSettings(SettingsSection):
     """How the policies weigh what may leave: a score of 1 keeps, 0 leaves first."""
 
-    fifo_half_life: float = 10.0
+    fifo_half_life: Annotated[float, Meta(ge=0.1, le=1e6)] = 10.0
     """Turns after which age alone is worth half; `hybrid` and `semantic_merge` use it, too."""
-    lru_half_life: float = 5.0
+    lru_half_life: Annotated[float, Meta(ge=0.1, le=1e6)] = 5.0
     """Turns without a reference after which `lru` halves the score."""
-    priority_half_life: float = 15.0
+    priority_half_life: Annotated[float, Meta(ge=0.1, le=1e6)] = 15.0
     """Turns after which `priority` halves what being recent is worth."""
-    references: int = 5
+    references: Annotated[int, Meta(ge=1, le=1_000_000)] = 5
     """References after which being referred to counts in full."""
-    duplicate: float = 0.85
+    duplicate: Annotated[float, Meta(ge=0, le=1)] = 0.85
     """Likeness (cosine) above which a newer exchange repeats an older one."""
     priority: dict[str, float] = msgspec.field(
         default_factory=lambda: {
@@ -116,21 +120,21 @@ class CascadeSettings(SettingsSection):
     The first two cost nothing: once begun, they go on down to the target before a model is asked.
     """
 
-    tool_results: float = 75.0
+    tool_results: Percent = 75.0
     """Older tool results are shortened."""
-    evict: float = 75.0
+    evict: Percent = 75.0
     """Whole exchanges leave by policy."""
-    progressive: float = 85.0
+    progressive: Percent = 85.0
     """Older exchanges are condensed by their age."""
-    compaction: float = 92.0
+    compaction: Percent = 92.0
     """A summary stands for what leaves."""
-    delegate: float = 95.0
+    delegate: Percent = 95.0
     """The rest goes to a reader with a clean window of its own."""
-    target: float = 60.0
+    target: Percent = 60.0
     """Fullness at which the cascade stops."""
-    overflow: float = 93.0
+    overflow: Mark = 93.0
     """Fullness after an emergency from which the work goes on in a new window, by a handoff."""
-    result_tokens: int = 500
+    result_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 500
     """Tool results up to this size stay as they are; larger ones give way to their finding."""
     ages: tuple[int, int] = (5, 20)
     """Turns up to which `progressive` leaves about 30 %, then 5 %; older ones become a title."""
@@ -139,19 +143,19 @@ class CascadeSettings(SettingsSection):
 class ZoneSettings(SettingsSection):
     """Where the zones begin, in percent of the usable room; shown and announced, nothing more."""
 
-    yellow: float = 50.0
+    yellow: Percent = 50.0
     """Begin of the yellow zone."""
-    orange: float = 75.0
+    orange: Percent = 75.0
     """Begin of the orange zone."""
-    red: float = 90.0
+    red: Percent = 90.0
     """Begin of the red zone."""
-    hysteresis: float = 3.0
+    hysteresis: Annotated[float, Meta(ge=0, le=20)] = 3.0
     """Points the window must fall below an edge before the zone changes back."""
     scale: bool = True
     """Earlier edges for windows under 32K, later ones from 200K on."""
-    velocity_turns: int = 5
+    velocity_turns: Annotated[int, Meta(ge=1, le=1_000)] = 5
     """Turns over which growth is averaged."""
-    spike: float = 3.0
+    spike: Annotated[float, Meta(ge=1, le=1_000)] = 3.0
     """Growth beyond this multiple of the usual one is a spike."""
 
 
@@ -160,21 +164,21 @@ class BudgetSettings(SettingsSection):
 
     profile: str = "default"
     """Shares to start from: default, code-review, research, support, or a profile of your own."""
-    system_prompt: float = 6.0
+    system_prompt: Percent = 6.0
     """Identity, rules, user and project instructions."""
-    tool_definitions: float = 4.0
+    tool_definitions: Percent = 4.0
     """Tool schemas."""
-    message_history: float = 65.0
+    message_history: Percent = 65.0
     """Messages, pins and the current exchange."""
-    tool_results: float = 12.0
+    tool_results: Percent = 12.0
     """Results of tools."""
-    memory_injection: float = 8.0
+    memory_injection: Percent = 8.0
     """Recall and the memory digest."""
-    output_reserve: float = 5.0
+    output_reserve: Percent = 5.0
     """Room for the answer; at least 4,096 tokens, at most a quarter of the window."""
-    soft: float = 80.0
+    soft: Mark = 80.0
     """Percentage of its hard mark at which a share is shown as nearly full."""
-    results_hard: float = 400.0
+    results_hard: Annotated[float, Meta(ge=100, le=10_000)] = 400.0
     """Percentage of the results' share at which the oldest become placeholders at once, until the
     results are within their share again; the other shares act at 100."""
 
@@ -184,7 +188,7 @@ class RecallSettings(SettingsSection):
 
     auto: bool = True
     """Look for relevant passages before each turn."""
-    max_passages: int = 12
+    max_passages: Annotated[int, Meta(ge=0, le=1_000)] = 12
     """At most this many passages in a prompt."""
     scope: Literal["session", "agent", "all"] = "session"
     """Which sessions automatic recall looks at: this one, all of this agent's, or everything. The
@@ -193,7 +197,7 @@ class RecallSettings(SettingsSection):
     """`minilm` ships with the program; any other name is a litellm embedding model."""
     exclude: tuple[str, ...] = ()
     """Sessions that are never recalled from elsewhere."""
-    vector_wait: float = 30.0
+    vector_wait: Annotated[float, Meta(ge=0, le=3_600)] = 30.0
     """Seconds that a prune waits at most for the vectors of what leaves."""
     background: bool = True
     """Make missing vectors in a process of their own after a session is closed or imported."""
@@ -202,34 +206,34 @@ class RecallSettings(SettingsSection):
 class MemorySettings(SettingsSection):
     """Durable memory; nothing is stored without consent."""
 
-    digest_tokens: int = 600
+    digest_tokens: Annotated[int, Meta(ge=0, le=1_000_000)] = 600
     """Room for the memory digest in each turn."""
-    invariant_tokens: int = 1_000
+    invariant_tokens: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     """Room for invariants, which are always in force."""
     propose: bool = True
     """Let the model propose memories."""
-    notes_tokens: int = 2_000
+    notes_tokens: Annotated[int, Meta(ge=0, le=1_000_000)] = 2_000
     """Room for notes in the head of the prompt."""
-    standing_tokens: int = 2_000
+    standing_tokens: Annotated[int, Meta(ge=0, le=1_000_000)] = 2_000
     """IDENTITY.md and USER.md together; more is cut, with a warning."""
 
 
 class HealthSettings(SettingsSection):
     """When to raise an alert."""
 
-    sustained_turns: int = 3
+    sustained_turns: Annotated[int, Meta(ge=1, le=1_000)] = 3
     """Turns a value must be out of range before an alert."""
-    utilization: float = 90.0
+    utilization: Percent = 90.0
     """Alert above this fullness, in percent."""
-    eviction_rate: float = 5.0
+    eviction_rate: Annotated[float, Meta(ge=0, le=1e6)] = 5.0
     """Alert above this many exchanges leaving per turn."""
-    compression_ratio: float = 2.0
+    compression_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 2.0
     """Alert below this ratio."""
-    burn_spike: float = 3.0
+    burn_spike: Annotated[float, Meta(ge=1, le=1e6)] = 3.0
     """Alert above this multiple of the usual growth."""
-    fidelity: float = 0.75
+    fidelity: Annotated[float, Meta(ge=0, le=1)] = 0.75
     """Alert below this share of probes that recall brings back."""
-    tool_bloat: float = 30.0
+    tool_bloat: Percent = 30.0
     """Alert above this share of tool results, in percent."""
 
 
@@ -238,11 +242,11 @@ class ToolSettings(SettingsSection):
 
     disabled: tuple[str, ...] = ()
     """Tools the model is not offered."""
-    max_rounds: int = 20
+    max_rounds: Annotated[int, Meta(ge=1, le=1_000)] = 20
     """Model calls in one turn."""
-    output_chars: int = 32_768
+    output_chars: Annotated[int, Meta(ge=1_000, le=10_000_000)] = 32_768
     """Longer results go to a blob, with head, tail and a way to read more."""
-    shell_timeout: float = 120.0
+    shell_timeout: Annotated[float, Meta(ge=0.1, le=86_400)] = 120.0
     """Seconds a shell command may take."""
     delegate_tokens: int = 60_000
     """Tokens that one sub-agent may use."""
@@ -353,23 +357,23 @@ class ModelSettings(SettingsSection):
     """Environment variable that holds the key for it."""
     transport: Literal["auto", "direct", "litellm"] = "auto"
     """Ask directly where the wire format is known; `litellm` asks everyone through litellm."""
-    timeout: float = 120.0
+    timeout: Annotated[float, Meta(ge=0.1, le=86_400)] = 120.0
     """Seconds without a word before a request counts as lost."""
-    connect_timeout: float = 15.0
+    connect_timeout: Annotated[float, Meta(ge=0.1, le=86_400)] = 15.0
     """Seconds for reaching a server."""
-    answer_timeout: float = 3600.0
+    answer_timeout: Annotated[float, Meta(ge=1, le=86_400)] = 3600.0
     """Seconds that a whole answer may take."""
     aside_timeout: float = 60.0
     """Seconds for a request MindStone makes for itself: a summary, a handoff, a review."""
-    retries: int = 3
+    retries: Annotated[int, Meta(ge=0, le=20)] = 3
     """How often a request is tried again."""
-    max_output: int = 0
+    max_output: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """Longest answer in tokens; 0 uses the whole output reserve."""
     temperature: float | None = None
     """Left to the provider when unset."""
-    turn_cost: float = 0.0
+    turn_cost: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
     """Dollars a turn may cost before it stops; 0 for no limit."""
-    turn_tokens: int = 0
+    turn_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000_000)] = 0
     """Tokens a turn may use before it stops; 0 for no limit."""
     windows: dict[str, int] = {}
     """Context windows by model, where the registry is wrong."""
@@ -378,11 +382,11 @@ class ModelSettings(SettingsSection):
     effort: dict[str, Effort] = {}
     """How hard a model thinks before it answers, by model: minimal, low, medium or high. Unset, it
     is left to the provider."""
-    local_threads: int = 0
+    local_threads: Annotated[int, Meta(ge=0, le=1_024)] = 0
     """Processor threads for a model on this machine; 0 takes all cores but one, at least one."""
-    local_window: int = 0
+    local_window: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """Its largest context window in tokens; 0 takes what free memory and the model allow."""
-    local_memory_left: int = 1_500
+    local_memory_left: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 1_500
     """Megabytes of free memory that it and its window leave for everything else."""
 
 
@@ -400,7 +404,7 @@ class TuiSettings(SettingsSection):
     notify: Literal["off", "bell", "osc9"] = "bell"
     """How a long turn says that it is done, or that it waits for approval, while you look
     elsewhere."""
-    notify_after: float = 20.0
+    notify_after: Annotated[float, Meta(ge=0, le=86_400)] = 20.0
     """Seconds a turn must take for that."""
     editor: str = ""
     """External editor; empty uses $VISUAL or $EDITOR."""
@@ -429,9 +433,9 @@ class HistorySettings(SettingsSection):
     search: Literal["fetch", "server"] = "fetch"
     """How sessions that are only on the server are searched: by fetching them, or in the database,
     which this machine then keeps up to date with what it writes."""
-    lease: float = 30.0
+    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
     """Seconds after which another machine may go on for one that no longer answers."""
-    timeout: float = 5.0
+    timeout: Annotated[float, Meta(ge=0.5, le=600)] = 5.0
     """Seconds to wait for the server."""
 
     def address_for(self, key: object) -> str:
