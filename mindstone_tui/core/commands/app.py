@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core.commands.registry import COMMANDS, command, parse, wrong_use
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.text import exact, one_line
 
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
@@ -66,6 +68,33 @@ async def jobs(services: SessionServices, argument: str) -> AsyncIterator[AnyEve
         job = await services.jobs.kill(job.number)
     text = f"{services.jobs.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
     yield CommandPrinted(command="jobs", text=text)
+
+
+@command("answer", usage="[yes | no [WHY]]", words=("yes", "no"))
+async def answer(services: SessionServices, argument: str) -> AsyncIterator[AnyEvent]:
+    """Show what another program's turn in this session waits to be told, or answer it.
+
+    `no` declines, from anywhere; the model is told why. `yes` allows it once, and counts only
+    where questions are shown: in the app, the line chat, the page or an editor.
+    """
+    word, _, why = argument.partition(" ")
+    if word not in ("", "yes", "no"):
+        raise wrong_use("answer", f"`{argument}` is no answer.")
+    if word == "yes" and not services.context.permissions.asks:
+        raise UsageError(
+            "A yes is for somebody who saw the question.",
+            "Answer it in the app, the line chat or on the page; /answer no declines it here.",
+        )
+    given = Answer(allowed=word == "yes", why=why.strip()) if word else None
+    found = services.answer(given)
+    now = datetime.now(UTC)
+    told = [
+        f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.shown, 200)}"
+        if word
+        else f"{each.sentence(now)}\n{exact(each.shown)}"
+        for each in found
+    ]
+    yield CommandPrinted(command="answer", text="\n".join(told) or "Nothing waits for an answer.")
 
 
 @command("theme", usage="[NAME]")

@@ -56,6 +56,7 @@ from mindstone_tui.core.session.guest import Guest
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.prompt_files import PromptFiles
+from mindstone_tui.core.session.questions import OpenQuestion
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry
@@ -135,6 +136,8 @@ class SessionServices:
         self._history = history
         self._past = past
         self.on_vectors: Callable[[int], None] = lambda by_words: None
+        self.answer: Callable[[events.Answer | None], list[OpenQuestion]] = lambda answer: []
+        """Answers what another program's turn waits with; the session's own, once there is one."""
         """Hears how many passages are found by words only so far, while vectors are made."""
         self._tidying: asyncio.Task[None] | None = None
         self._blackened: set[str] = set()
