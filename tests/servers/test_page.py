@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import mindstone_tui
+from mindstone_tui import api
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.store import SessionDescribed
 from tests import builders
 from tests.cli.program import ROOT
@@ -264,8 +266,33 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
             await run.told("nobody has it open any more")
             async with AtTerminal("-q", "/answer no not today") as answer:
                 code, out = await answer.ends()
-                assert (code, "Declined: run rm -rf build" in out) == (0, True)
+                assert (code, "Declined: rm -rf build" in out) == (0, True)
         code, out = await run.ends()
         assert (code, out.strip()) == (0, "All is well."), run.errors
         assert "tool_refused" in served.kinds()
         check_history(served.places())
+
+
+async def test_what_the_page_asks_while_a_message_of_the_app_waits_is_answered_in_the_app(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    late = {**REMOVES, "delay_ms": 1_500}
+    async with residing(home, tmp_path, late, {"text": "All is well."}) as served:
+        app = await api.connect("main", home=served.home, channel="tui", asks=True)
+        async with served.client() as client, asyncio.timeout(PATIENCE):
+            await client.post("/page/send", json={"session": "main", "text": "clean up"})
+            queued, answered = False, False
+            async for event in app.events():
+                match event:
+                    case ev.EntryAppeared(role="user") if not queued:
+                        app.send("mine, after that")
+                        queued = True
+                    case ev.ToolAsked(call=call, channel=channel):
+                        assert (queued, channel) == (True, "web")
+                        app.answer(call, ev.Answer(allowed=False))
+                        answered = True
+                    case ev.TurnStarted():
+                        break
+            assert answered
+            await app.close()

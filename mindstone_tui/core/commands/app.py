@@ -89,9 +89,9 @@ async def answer(services: SessionServices, argument: str) -> AsyncIterator[AnyE
     found = services.answer(given)
     now = datetime.now(UTC)
     told = [
-        f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.shown, 200)}"
+        f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"
         if word
-        else f"{each.sentence(now)}\n{exact(each.shown)}"
+        else f"{each.sentence(now)}\n{exact(each.what)}"
         for each in found
     ]
     yield CommandPrinted(command="answer", text="\n".join(told) or "Nothing waits for an answer.")

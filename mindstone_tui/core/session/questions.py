@@ -58,11 +58,16 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     unattended: bool = False
     """Nobody looks any more at the surface that asked."""
 
+    @property
+    def what(self) -> str:
+        """Exactly what is asked about: a command without its title."""
+        title, _, body = self.shown.partition("\n")
+        return body or title.removeprefix("run ") if self.risk == "run" else self.shown
+
     def sentence(self, now: datetime) -> str:
         """Who waits for what since when."""
-        title, _, body = self.shown.partition("\n")
-        what = body or title.removeprefix("run ") if self.risk == "run" else title
         verb = "run" if self.risk == "run" else "allow"
+        what = self.what if self.risk == "run" else self.what.partition("\n")[0]
         who = _SURFACES.get(self.channel, f"Another program ({one_line(self.channel, 20)})")
         when = ago(datetime.fromisoformat(self.since), now)
         told = (
@@ -215,7 +220,9 @@ class SharedQuestions:
             for question in self.open(lease):
                 if (question.call, question.unattended) not in said:
                     said.add((question.call, question.unattended))
-                    told = f"{question.sentence(datetime.now(UTC))} {question.remedy}"
+                    told = question.sentence(datetime.now(UTC))
+                    if not self._context.permissions.asks:  # else it is asked here as well
+                        told = f"{told} {question.remedy}"
                     self._emit(
                         events.Noticed(message=told, level="warning", waits_for=question.call)
                     )
