@@ -28,7 +28,7 @@ from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_ended
 from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.lease import Holder, Lease
 from mindstone_tui.core.text import one_line
 
 TOO_LATE = "That question is no longer open."
@@ -169,7 +169,7 @@ class SharedQuestions:
                 shown=line.entry.shown,
                 channel=line.channel,
                 since=line.ts,
-                unattended=holder is not None and holder.unattended,
+                unattended=holder == Holder(line.channel, unattended=True),
             )
             for line in self._elsewhere.values()
             if isinstance(line.entry, ToolAsked)
