@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test smoke check lint types imports format coverage lock bench faults shared scale \
-	red fuzz soak mutants models pictures counterparts agents attached crowd clean
+	red fuzz soak mutants models pictures counterparts agents attached crowd typed clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -84,6 +84,9 @@ mutants: $(STAMP) ## Plant faults in the modules that carry the laws; MODULE=con
 
 crowd: $(STAMP) ## Eight clients and the app in one session, for a thousand turns
 	@MINDSTONE_CROWD=1000 $(BIN)/python -m pytest -q tests/servers/test_gateway.py -k one_turn
+
+typed: $(STAMP) ## Type at the app in tmux while approvals open; ROUNDS=20 for less than 40
+	@MINDSTONE_TYPED=$(or $(ROUNDS),40) $(BIN)/python -m pytest -q -s tests/tui/test_typed_for_real.py
 
 models: $(STAMP) ## Figures of a downloaded model; MODEL=qwen-coder-0.5b for another
 	@$(BIN)/python -m tests.bench.local_models $(or $(MODEL),qwen-coder-1.5b) --minutes 600 $(ARGS)

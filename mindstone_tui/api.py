@@ -209,6 +209,10 @@ class Conversation:
         """Stop the running turn; what was streamed so far is kept."""
         self._session.interrupt(why)
 
+    def attend(self, somebody: bool) -> None:
+        """Say whether anybody looks; a program that waits for your turn is told."""
+        self._session.attend(somebody)
+
     @property
     def busy(self) -> bool:
         """Whether a turn runs, here or on another surface."""

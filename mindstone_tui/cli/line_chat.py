@@ -7,23 +7,22 @@ a tool that needs approval is declined there, with a line that says so.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-import sys
-import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from mindstone_tui.cli.output import PIPE_CLOSED, hint, prompt
 from mindstone_tui.cli.printer import EventPrinter
+from mindstone_tui.cli.questions import LineQuestions, read_line, show
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.signals import on_ending
-from mindstone_tui.core.text import exact, one_line
 
 ReadLine = Callable[[], Awaitable[str]]
 """The next line with its newline; empty at the end."""
 
+_NOBODY: Final = "nobody could be asked"
 _CODES: Final = {
     "done": ExitCode.DONE,
     "failed": ExitCode.FAILED,
@@ -34,12 +33,23 @@ _CODES: Final = {
 class LineChat:
     """One conversation in lines."""
 
-    def __init__(self, talk: ev.Conversation, read: ReadLine, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        talk: ev.Conversation,
+        read: ReadLine,
+        *,
+        interactive: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._talk = talk
         self._read = read
         self._interactive = interactive
         self._printer = EventPrinter()
+        self._questions = LineQuestions(talk.answer, clock=clock)
         self._finished = asyncio.Event()
+        # A person may type ahead; a pipe is read as it is needed.
+        self._lines: asyncio.Queue[str] = asyncio.Queue(0 if interactive else 1)
+        self._at_end = False
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
@@ -47,6 +57,7 @@ class LineChat:
     async def run(self) -> int:
         """Take lines until there are no more, then finish; how the last turn ended."""
         drawing = asyncio.create_task(self._draw())
+        hearing = asyncio.create_task(self._hear())
         try:
             while not self._quit and not drawing.done():
                 line = await self._next()
@@ -54,20 +65,33 @@ class LineChat:
                     break
                 await self._say(line, drawing)
         finally:
+            hearing.cancel()
             await self._talk.close()
             await drawing
         return self.code
+
+    async def _hear(self) -> None:
+        """Sort lines as they are entered: a whole answer to an open question, or a message."""
+        goes_on = False
+        while line := await self._read():
+            if goes_on or not self._questions.take(line):
+                await self._lines.put(line)
+            goes_on = line.rstrip("\r\n").endswith("\\")
+        self._at_end = True
+        self._questions.decline_all(_NOBODY)
+        await self._lines.put("")
 
     async def _next(self) -> str | None:
         """The next message; a line that ends in a backslash goes on in the next."""
         if self._interactive:
             prompt("> ")
         parts: list[str] = []
-        while line := await self._read():
+        while line := await self._lines.get():
             text = line.rstrip("\r\n")
             if not text.endswith("\\"):
                 return "\n".join([*parts, text])
             parts.append(text[:-1])
+        self._lines.put_nowait("")  # the end is still the end
         return "\n".join(parts) if parts else None
 
     async def _say(self, text: str, drawing: asyncio.Task[None]) -> None:
@@ -95,13 +119,15 @@ class LineChat:
     async def show(self, event: ev.AnyEvent) -> None:
         """Print one event, and act on those that ask for something."""
         match event:
-            case ev.ToolAsked(channel=""):
-                await self._ask(event)
+            case ev.ToolAsked():
+                self._ask(event)
             case ev.ScreenAsked(screen="quit"):
                 self._quit = True
             case _:
                 self._printer.show(event)
         match event:
+            case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
+                self._questions.settle(call)
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()
@@ -109,32 +135,20 @@ class LineChat:
                 self.code = _CODES[ending]
                 self._finished.set()
 
-    async def _ask(self, event: ev.ToolAsked) -> None:
-        """Ask the person, if there is one; otherwise decline."""
+    def _ask(self, event: ev.ToolAsked) -> None:
+        """Ask the person, if there is one; otherwise decline what a turn of our own asks."""
         self._printer.end_line()
-        worst = f" · {one_line(event.worst, 40)}" if event.worst else ""
-        hint(f"? {one_line(event.name, 30)} needs your approval{worst}:")
-        if event.why:
-            hint(one_line(event.why, 400))
-        hint(exact(event.shown))
-        if event.diff and exact(event.diff).strip() not in exact(event.shown):
-            hint(exact(event.diff))
-        if event.risk == "run":
-            width = max((len(part.verdict) for part in event.parts), default=0)
-            for part in event.parts:
-                hint(f"  {part.verdict:<{width}}  {exact(part.text)} ({one_line(part.reason)})")
-        if not self._interactive:
+        if self._interactive and not self._at_end:
+            self._questions.ask(event)
+        elif not event.channel:
+            show(event)
             hint("⊘ declined: there is nobody to ask on a pipe")
-            self._talk.answer(event.call, ev.Answer(allowed=False, why="nobody could be asked"))
-            return
-        prompt("Allow it once? [y/N] ")
-        word = (await self._read()).strip().lower()
-        self._talk.answer(event.call, ev.Answer(allowed=word in ("y", "yes")))
+            self._talk.answer(event.call, ev.Answer(allowed=False, why=_NOBODY))
 
 
 async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     """A line-mode chat on this process's own streams; Ctrl+C stops the running turn."""
-    plain = LineChat(talk, _read_line, interactive=interactive)
+    plain = LineChat(talk, read_line, interactive=interactive)
     asking = asyncio.create_task(plain.run())
 
     def end() -> None:
@@ -151,24 +165,3 @@ async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
         return ExitCode.INTERRUPTED
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-
-
-async def _read_line() -> str:
-    """The next line of stdin, read by a thread that the end of the program does not wait for."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-
-    def hand_over(text: str) -> None:
-        if not line.done():
-            line.set_result(text)
-
-    def read() -> None:
-        try:
-            text = sys.stdin.readline()
-        except (OSError, ValueError):  # the terminal is gone
-            text = ""
-        with contextlib.suppress(RuntimeError):  # so is the loop
-            loop.call_soon_threadsafe(hand_over, text)
-
-    threading.Thread(target=read, name="stdin", daemon=True).start()
-    return await line

@@ -55,7 +55,8 @@ class EventPrinter:
                 self._tell(describe(event))
             case _:
                 if line := aside(event):
-                    self._tell(line, ending=isinstance(event, ev.TurnEnded))
+                    waits = isinstance(event, ev.Noticed) and bool(event.waits_for)
+                    self._tell(line, always=waits or isinstance(event, ev.TurnEnded))
 
     def end_line(self) -> None:
         """End a line that the answer left open."""
@@ -63,8 +64,8 @@ class EventPrinter:
             say_piece("\n")
             self._open_line = False
 
-    def _tell(self, line: EventLine, *, ending: bool = False) -> None:
-        if self._quiet and not ending and line.tone != "error":
+    def _tell(self, line: EventLine, *, always: bool = False) -> None:
+        if self._quiet and not always and line.tone != "error":
             return
         self.end_line()
         if line.tone == "error" and not self._recorded:

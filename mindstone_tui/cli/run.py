@@ -66,6 +66,10 @@ def run(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Fail if another MindStone is using this session.")
     ] = False,
+    decline: Annotated[
+        bool,
+        typer.Option("--decline", help="Decline what a turn of another program waits for."),
+    ] = False,
 ) -> None:
     """Take one turn and print the answer.
 
@@ -87,7 +91,7 @@ def run(
         wait=not no_wait,
         follow=False,
     )
-    raise typer.Exit(asyncio.run(_take(opening, text, image or [], timeout, show)))
+    raise typer.Exit(asyncio.run(_take(opening, text, image or [], timeout, show, decline)))
 
 
 def _prompt(argument: str) -> str:
@@ -108,11 +112,12 @@ async def _take(
     images: list[Path],
     seconds: float,
     show: Show,
+    decline: bool,
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await opening
     on_ending(conversation.interrupt)
-    outcome = asyncio.create_task(_listen(conversation, show))
+    outcome = asyncio.create_task(_listen(conversation, show, decline))
     try:
         if prompt.startswith("/") and "\n" not in prompt:
             conversation.command(prompt)
@@ -142,7 +147,7 @@ def _show_trouble(event: events.AnyEvent) -> None:
         complain(line.text, line.detail)
 
 
-async def _listen(conversation: Conversation, show: Show) -> int:
+async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
     """Show events until the turn or the command is over, or nobody reads any more."""
     async for event in conversation.events():
         try:
@@ -150,6 +155,9 @@ async def _listen(conversation: Conversation, show: Show) -> int:
         except SystemExit:  # a task that raises this would end the loop before the session
             return PIPE_CLOSED
         match event:
+            case events.Noticed(waits_for=call) if call and decline:
+                why = "declined by `mindstone run --decline`"
+                conversation.answer(call, events.Answer(allowed=False, why=why))
             case events.TurnEnded(ending="done"):
                 return ExitCode.DONE
             case events.TurnEnded(ending="interrupted"):

@@ -68,7 +68,13 @@ class PageRoom:
             if item is not None:
                 reader.put_nowait(item)
         self.readers.add(reader)
+        self.conversation.attend(True)
         return reader
+
+    def leave(self, reader: asyncio.Queue[Item | None]) -> None:
+        """A browser is gone; after the last one nobody here can answer."""
+        self.readers.discard(reader)
+        self.conversation.attend(bool(self.readers))
 
     async def close(self) -> None:
         """Close the session, and every stream."""
@@ -206,7 +212,7 @@ class Page:
                     return
                 yield sse(item)
         finally:
-            room.readers.discard(reader)
+            room.leave(reader)
             room.used = asyncio.get_running_loop().time()
 
     async def _search(self, request: Request) -> Response:

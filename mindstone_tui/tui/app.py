@@ -271,13 +271,25 @@ class MindstoneApp(App[int]):
         count = plural(len(text), "character")
         self.notify(f"Copied {count}", timeout=2, markup=False)
 
-    # the palette
+    # keys
 
     async def on_event(self, event: events.Event) -> None:
-        """The palette's input is Textual's own: what is pasted into it is made harmless here."""
+        """Ask what is to be decided whose a key is, before anybody has it.
+
+        The palette's input is Textual's own: what is pasted into it is made harmless here.
+        """
+        if (
+            isinstance(event, events.Key | events.Paste)
+            and not event.is_forwarded
+            and self.screen is self.chat
+            and await self.chat.input_area.meet(event)
+        ):
+            return
         if isinstance(event, events.Paste) and isinstance(self.focused, CommandInput):
             event.text = one_line(with_newlines(event.text), 1_000)
         await super().on_event(event)
+
+    # the palette
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every slash command and every screen, by name."""

@@ -204,7 +204,7 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     session: str = ""
     at: str = ""
     """A place in history to show first: `turn 7`, a line's number or its id."""
-    approval_grace: float = 0.4
-    """Seconds in which a new approval dialog ignores keys that were meant for the prompt."""
+    decision_grace: float = 1.0
+    """Seconds in which nothing answers a question that has just come into view."""
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -15,19 +16,19 @@ from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
-from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
-from mindstone_tui.tui.screens.dialog import DialogScreen
 from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
-from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.widgets.approval import Approval
 from mindstone_tui.tui.widgets.context_panel import LeftLog
+from mindstone_tui.tui.widgets.decision import Decision
 from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.line_list import LineList
+from mindstone_tui.tui.widgets.memory_review import MemoryReview
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.tool_call import Rest
@@ -272,8 +273,11 @@ class Navigator:
             if name:
                 self._chat.command(f"/model {name}")
 
-        setup = self._setup()
-        self._app.push_screen(FetchScreen(setup, setup.downloadable(name)), fetched)
+        setup, host = self._setup(), self._app.host
+        screen = FetchScreen(
+            setup, setup.downloadable(name), grace=host.decision_grace, clock=host.clock
+        )
+        self._app.push_screen(screen, fetched)
 
     def _setup(self) -> Setup:
         if self._app.host.setup is None:
@@ -281,16 +285,22 @@ class Navigator:
         return self._app.host.setup
 
     async def _memory(self, argument: str) -> None:
+        """Go to what is asked already; else ask about the first proposed memory."""
+        host, asked = self._app.host, self._chat.input_area.decision
+        if asked is not None:
+            asked.enter(time.monotonic())
+            return
         if not self._app.proposals:
             raise UsageError("No memories are waiting for review.")
         proposal = self._app.proposals[0]
 
-        def decided(decision: str | None) -> None:
-            if decision:
+        def decided(choice: str) -> None:
+            if choice != "later":
                 self._app.proposals.remove(proposal)
-                self._chat.command(f"/memory {decision} {proposal.proposal}")
+                self._chat.command(f"/memory {choice} {proposal.proposal}")
 
-        await self._app.push_screen(MemoryScreen(proposal), decided)
+        review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
+        self._chat.input_area.decide(review, decided)
 
     async def _theme(self, argument: str) -> None:
         found = self._app.list_themes()
@@ -326,8 +336,9 @@ class Navigator:
             ("In the inspector", [*InspectorScreen.BINDINGS, *Blocks.BINDINGS]),
             ("In the transcript", [*TranscriptScreen.BINDINGS, *LineList.BINDINGS]),
             ("In a recording", ReplayScreen.BINDINGS),
-            ("When a tool needs approval", [*ApprovalScreen.BINDINGS, *DialogScreen.BINDINGS]),
-            ("When a memory is proposed", MemoryScreen.BINDINGS),
+            ("In a question, after Tab or F6", Decision.BINDINGS),
+            ("When a tool needs approval", Approval.BINDINGS),
+            ("When a memory is proposed", MemoryReview.BINDINGS),
             ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
 

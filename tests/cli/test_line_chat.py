@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -108,20 +109,78 @@ async def test_what_each_part_of_a_command_does_is_said_before_it_is_allowed() -
         ),
         worst="pipe to shell",
     )
-    _, _, err, _ = await chat("hi\nn\n", lambda text: [asked(1, text), wish, done(1)])
+    _, _, err, _ = await chat("hi\n", lambda text: [asked(1, text), wish, done(1)])
     assert "shell needs your approval · pipe to shell:" in err
     assert "  network        curl x.example (curl uses the network)" in err
     assert "  pipe to shell  sh (sh runs what comes)" in err
 
 
-@pytest.mark.parametrize(("word", "allowed"), [("y", True), ("", False), ("no", False)])
-async def test_on_a_terminal_a_person_is_asked(word: str, allowed: bool) -> None:
-    wish = ev.ToolAsked(turn=1, call="c", name="shell", risk="write", shown="rm x", digest="0")
-    _, _, _, talk = await chat(
-        f"hi\n{word}\n", lambda text: [asked(1, text), wish, done(1)], interactive=True
-    )
-    answers = [deed[2] for deed in talk.did if deed[0] == "answer"]
-    assert [answer.allowed for answer in answers if isinstance(answer, ev.Answer)] == [allowed]
+QUESTION = ev.ToolAsked(turn=1, call="c", name="shell", risk="run", shown="rm x", digest="0")
+
+
+class AtTerminal:
+    """A person who enters lines at moments of a clock, into a turn that asks."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+        self.talk = Answering(lambda text: [asked(1, text)] if text == "go" else echo(text))
+        self.chat = LineChat(self.talk, self.lines.get, interactive=True, clock=lambda: self.now)
+
+    async def enter(self, *lines: str) -> None:
+        """Enter lines, and let all of them be taken in."""
+        for line in lines:
+            self.lines.put_nowait(line)
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    @property
+    def answered(self) -> list[object]:
+        return [deed[2] for deed in self.talk.did if deed[0] == "answer"]
+
+    @property
+    def sent(self) -> list[object]:
+        return [deed[1] for deed in self.talk.did if deed[0] == "send"]
+
+
+@pytest.mark.parametrize(("word", "allowed"), [("yes", True), ("no", False), ("YES ", True)])
+async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_does(
+    word: str, allowed: bool
+) -> None:
+    person = AtTerminal()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n", "yes\n")  # typed ahead of the question
+        person.talk.announce(QUESTION)
+        await person.settle()
+        await person.enter("no\n", "yes, do\n")  # nobody can have read it yet
+        person.now += 1.5
+        await person.enter("y\n", "\n", "n\n", "yes please go on\n")
+        assert (person.answered, person.sent) == ([], ["go"])
+        await person.enter(f"{word}\n")
+        assert person.answered == [ev.Answer(allowed=allowed)]
+        person.talk.announce(done(1))
+        await person.enter("")
+        await running
+    assert person.sent == ["go", "yes", "no", "yes, do", "yes please go on"]
+    assert "rm x" in err.getvalue()
+    assert "in full" in err.getvalue()
+
+
+async def test_a_question_nobody_is_left_to_answer_is_declined() -> None:
+    person = AtTerminal()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n")
+        person.talk.announce(QUESTION)
+        await person.settle()
+        await person.enter("")
+        person.talk.announce(done(1))
+        await running
+    assert person.answered == [ev.Answer(allowed=False, why="nobody could be asked")]
 
 
 async def test_commands_print_and_quit_ends_the_chat() -> None:

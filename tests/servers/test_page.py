@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import mindstone_tui
+from mindstone_tui import api
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.store import SessionDescribed
 from tests import builders
+from tests.cli.program import ROOT
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
 from tests.core.session.stage import calls, check_history
-from tests.servers.residence import Residence, residing
+from tests.servers.residence import PATIENCE, Residence, residing
 
 PROGRAM = find_chromium()
 HOSTILE = (
@@ -36,6 +44,27 @@ def say(browser: Browser, text: str) -> None:
     browser.type(text, enter=True)
 
 
+HOLD_THE_CLOCK = (
+    "{ const real = setTimeout;"
+    " window.setTimeout = (work, ms) => ms === 1000 ? (window.second = work, 0) : real(work, ms); }"
+)
+
+
+def decides_nothing(browser: Browser) -> None:
+    """Do what a person does who writes on while a question opens; it stays open."""
+    assert browser.run("document.activeElement.id") == "text", "the focus was taken away"
+    browser.type("half a word")
+    assert browser.run("document.getElementById('text').value") == "half a word"
+    buttons = "Array.from(document.querySelectorAll('.ask button'))"
+    assert browser.run(f"{buttons}.every((one) => one.disabled)"), "nobody can have read it yet"
+    browser.run(f"{buttons}.forEach((one) => one.click()); second()")
+    browser.enter(held=True)
+    assert browser.run("document.getElementById('text').value") == "half a word", "it was sent"
+    browser.run("document.querySelector('.ask button').focus()")
+    browser.enter(held=True)
+    assert browser.run("document.querySelector('.ask') !== null"), "a held key decided"
+
+
 def waits(browser: Browser, text: str) -> None:
     browser.until(f"document.querySelector('#talk').innerText.includes({text!r})")
 
@@ -53,13 +82,14 @@ async def test_a_conversation_in_the_browser_beside_the_app(
         with chromium(PROGRAM, tmp_path / "profile") as browser:
             open_page(browser, served)
             assert browser.run("location.hash") == "", "the token stays in the address"
+            browser.run(HOLD_THE_CLOCK)
             say(browser, "write it down")
             browser.until("document.querySelector('.ask') !== null")
             asked = seen(browser, ".ask")
             assert "write needs your approval" in asked
             assert "+a stone remembers" in asked
-            assert browser.run("document.activeElement.textContent") == "Decline"
             assert browser.run("document.querySelector('.answer strong').textContent") == "it"
+            decides_nothing(browser)
             browser.run("document.querySelector('.ask button').click()")
             waits(browser, "It is written.")
             browser.until("document.getElementById('stop').hidden")
@@ -151,3 +181,118 @@ async def test_a_search_on_the_page_takes_filters_among_its_words(
         wrong = await client.get("/page/search", params={"query": "since:monday port"})
         assert wrong.status_code == 400
         assert "monday is not a date" in wrong.json()["error"]["message"]
+
+
+class AtTerminal:
+    """`mindstone run` in another process, while a turn of the page waits."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self.errors = ""
+
+    async def __aenter__(self) -> AtTerminal:
+        command = [sys.executable, "-m", "mindstone_tui", "run", *self._words]
+        self.process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+    async def told(self, words: str) -> str:
+        """The line on stderr with these words, once it is there."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            while line := (await self.process.stderr.readline()).decode():
+                self.errors += line
+                if words in line:
+                    return line
+        raise AssertionError(f"never said {words!r}, but {self.errors}")
+
+    async def ends(self) -> tuple[int, str]:
+        async with asyncio.timeout(PATIENCE):
+            out, rest = await self.process.communicate()
+        self.errors += rest.decode()
+        return self.process.returncode or 0, out.decode()
+
+
+@contextlib.asynccontextmanager
+async def asked_on_the_page(served: Residence) -> AsyncIterator[None]:
+    """A turn of the page that waits for an answer, with a browser that looks for as long."""
+    watch = "/page/events?session=main"
+    async with served.client() as client, client.stream("GET", watch) as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)
+        sent = await client.post("/page/send", json={"session": "main", "text": "clean up"})
+        assert sent.status_code == 200
+        async for line in lines:
+            if line.startswith("data: ") and json.loads(line[6:])["type"] == "ask":
+                break
+        yield
+
+
+REMOVES = calls(("shell", {"command": "rm -rf build"}), text="I will clean up.")
+
+
+@pytest.mark.parametrize("how", ["a command", "a flag", "no waiting"])
+async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_declined(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = "The page asked just now whether to run `rm -rf build`, and waits for an answer"
+    replies = (REMOVES, {"text": "All is well."})
+    async with residing(home, tmp_path, *replies) as served:
+        async with asked_on_the_page(served):
+            async with AtTerminal("-q", "hello", "--no-wait") as refused:
+                await refused.told(named)
+                assert (await refused.ends())[0] == 1
+            async with AtTerminal("-q", "/answer yes") as forward:
+                assert (await forward.ends())[0] != 0, "a yes from where nobody saw the question"
+            if how == "no waiting":
+                return
+            flag = ("--decline",) if how == "a flag" else ()
+            run = await AtTerminal("-q", "hello", *flag).__aenter__()
+            line = await run.told(named)
+            assert '`mindstone run -s main "/answer no"` declines it.' in line
+            assert "any more" not in line
+        if how == "a command":
+            await run.told("nobody has it open any more")
+            async with AtTerminal("-q", "/answer no not today") as answer:
+                code, out = await answer.ends()
+                assert (code, "Declined: rm -rf build" in out) == (0, True)
+        code, out = await run.ends()
+        assert (code, out.strip()) == (0, "All is well."), run.errors
+        assert "tool_refused" in served.kinds()
+        check_history(served.places())
+
+
+async def test_what_the_page_asks_while_a_message_of_the_app_waits_is_answered_in_the_app(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    late = {**REMOVES, "delay_ms": 1_500}
+    async with residing(home, tmp_path, late, {"text": "All is well."}) as served:
+        app = await api.connect("main", home=served.home, channel="tui", asks=True)
+        async with served.client() as client, asyncio.timeout(PATIENCE):
+            await client.post("/page/send", json={"session": "main", "text": "clean up"})
+            queued, answered = False, False
+            async for event in app.events():
+                match event:
+                    case ev.EntryAppeared(role="user") if not queued:
+                        app.send("mine, after that")
+                        queued = True
+                    case ev.ToolAsked(call=call, channel=channel):
+                        assert (queued, channel) == (True, "web")
+                        app.answer(call, ev.Answer(allowed=False))
+                        answered = True
+                    case ev.TurnStarted():
+                        break
+            assert answered
+            await app.close()

@@ -27,7 +27,6 @@ from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow
-from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.messages import ScreenWanted
 from mindstone_tui.tui.screens.replay import ReplayScreen
 from mindstone_tui.tui.widgets.fold import Fold
@@ -260,7 +259,7 @@ class Tour:
         await self.over("models", "f5")
         await self.over("themes", "f8")
         await self.over("help", "f1")
-        await self.over("memory", "f6")
+        await self.over("memory", "f6", where=".decision")
         await self.over("sessions", "f3")
         await self.over("search results", "f3", *"abc")
         # Textual parses a command's help as markup: ours shows round brackets there.
@@ -288,8 +287,8 @@ class Tour:
             scopes=(ev.AskedScope(scope="once", label=text),),
         )
         self.talk.announce(wish)
-        await until(self.pilot, lambda: isinstance(self.app.screen, ApprovalScreen))
-        await self.over("approval")
+        await until(self.pilot, lambda: self.app.chat.input_area.decision is not None)
+        await self.over("approval", where=".decision")
 
 
 async def tour(

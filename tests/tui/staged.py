@@ -99,7 +99,7 @@ def around(folder: Path = Path("/nonexistent"), theme: str = "basalt", **tui: ob
         settings=settings,
         commands=COMMANDS,
         folder=folder,
-        approval_grace=0,
+        decision_grace=-1,  # the clock stands still, and nothing is too early
         clock=lambda: 0.0,
         now=lambda: datetime(2026, 1, 5, 10, 0, tzinfo=UTC),
     )

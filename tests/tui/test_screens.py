@@ -17,15 +17,15 @@ from mindstone_tui.core.events import Answer
 from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
-from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.choose import ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen
-from mindstone_tui.tui.screens.memory import MemoryScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
 from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.widgets.approval import Approval
 from mindstone_tui.tui.widgets.line_list import LineList
+from mindstone_tui.tui.widgets.memory_review import MemoryReview
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf, fill
 from tests.tui.staged import (
@@ -60,7 +60,6 @@ REFUSED = Answer(allowed=False, why="declined by the user")
 ANSWERS = (
     (("enter",), REFUSED),
     (("n",), REFUSED),
-    (("escape",), REFUSED),
     (("y",), Answer(allowed=True)),
     (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
     (("r", *"use git", "enter"), Answer(allowed=False, why="use git")),
@@ -73,15 +72,23 @@ ANSWERS = (
 )
 
 
+def asked_in(app: MindstoneApp) -> str:
+    """The call that is asked about, once it can be answered."""
+    approval = app.chat.input_area.decision
+    return approval.asked.call if isinstance(approval, Approval) and approval.is_open else ""
+
+
 async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default() -> None:
     app, talk = staged(asked(1, "go"))
     async with app.run_test() as pilot:
         for number, (keys, answer) in enumerate(ANSWERS):
             talk.announce(msgspec.structs.replace(WISH, call=f"c{number}"))
-            await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-            await pilot.press(*keys)
-            await until(pilot, lambda: isinstance(app.screen, ChatScreen) and bool(talk.did))
+            await until(pilot, lambda: bool(asked_in(app)))
+            await pilot.press("tab" if number % 2 else "f6", *keys)
+            await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
             assert talk.did == [("answer", f"c{number}", answer)], keys
+            assert app.focused is app.chat.input_area.prompt
+            assert app.chat.input_area.prompt.text == ""
             talk.did.clear()
 
 
@@ -96,19 +103,20 @@ async def test_once_a_tool_has_ended_the_model_is_waited_for() -> None:
         await until(pilot, lambda: app.chat.status.doing.startswith("sent"))
 
 
-async def test_ctrl_c_stops_the_turn_that_asks_and_escape_is_said_to_decline() -> None:
+@pytest.mark.parametrize("keys", [("tab", "ctrl+c"), ("escape",), ("tab", "escape", "escape")])
+async def test_a_turn_that_asks_can_be_stopped_instead(keys: tuple[str, ...]) -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-        await until(pilot, lambda: app.chat.status.doing.endswith("esc declines"))
-        await pilot.press("ctrl+c")
+        await until(pilot, lambda: bool(asked_in(app)))
+        await until(pilot, lambda: app.chat.status.doing.endswith("esc stops"))
+        await pilot.press(*keys)
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
 async def test_an_approval_shows_exactly_what_would_run() -> None:
     app, _ = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await until(pilot, lambda: bool(asked_in(app)))
         assert "git push⟦U+202E⟧ origin" in str(app.screen.query_one("#shown", Static).render())
         assert "+[/new]" in str(app.screen.query_one("#diff", Static).render())
 
@@ -124,7 +132,6 @@ async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() 
     app, _ = staged(asked(1, "go"), wish)
     async with app.run_test() as pilot:
         await until(pilot, lambda: "Allow for this session" in drawn(app))
-        assert isinstance(app.screen, ApprovalScreen)
         text = drawn(app)
         assert text.count("+new") == 1
         assert "8 -old" in text
@@ -168,41 +175,22 @@ async def test_the_chat_is_read_above_the_question(size: tuple[int, int]) -> Non
         msgspec.structs.replace(WISH, turn=2),
     )
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await until(pilot, lambda: bool(asked_in(app)))
 
         def seen() -> bool:
-            rows = [strip.text for strip in app.screen._compositor.render_strips()]
-            below = [strip.text for strip in app.chat._compositor.render_strips()]
-            box = next(at for at, row in enumerate(rows) if "needs" in row or "Allow shell" in row)
-            return any("I will push now." in row for row in below[: box - 1])
+            rows = drawn(app).splitlines()
+            box = next(at for at, row in enumerate(rows) if "Allow shell" in row)
+            return any("I will push now." in row for row in rows[:box])
 
         await until(pilot, seen)
-        await pilot.press("n")
-        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
-        assert app.chat.conversation.styles.margin.bottom == 0
-
-
-async def test_keys_typed_before_the_question_could_be_read_are_no_answer() -> None:
-    now = [100.0]
-    screen = ApprovalScreen(WISH, grace=0.4, clock=lambda: now[0])
-    app, talk = staged()
-    async with app.run_test() as pilot:
-        await settle(pilot, talk)
-        answers: list[Answer | None] = []
-        await app.push_screen(screen, answers.append)
-        await pilot.press("y", "s", "n", "enter")
-        assert answers == []
-        now[0] += 1
-        await pilot.press("y")
-        await until(pilot, lambda: answers == [Answer(allowed=True)])
 
 
 async def test_a_question_goes_away_when_the_turn_ends_without_an_answer() -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await until(pilot, lambda: bool(asked_in(app)))
         talk.announce(ev.TurnEnded(turn=1, ending="interrupted"))
-        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
         assert talk.did == []
 
 
@@ -226,12 +214,18 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
     app, talk = staged(asked(1, "go"), PROPOSAL)
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        assert isinstance(app.screen, ChatScreen)
+        assert app.chat.input_area.decision is None
         await pilot.press("f6")
-        await until(pilot, lambda: isinstance(app.screen, MemoryScreen))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.chat.input_area.decision, MemoryReview)
+                and app.chat.input_area.decision.is_open
+            ),
+        )
         assert "+- never twice" in str(app.screen.query_one("#diff", Static).render())
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await pilot.press("f6", key)
+        await until(pilot, lambda: app.chat.input_area.decision is None)
         assert talk.did == ([("command", command)] if command else [])
 
 

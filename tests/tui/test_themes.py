@@ -247,6 +247,8 @@ async def test_what_is_chosen_is_reversed_where_grounds_cannot_differ(
         await until(pilot, lambda: "How do we store" in reversed_text())
         await pilot.press("escape")
         talk.announce(WISH)
+        await until(pilot, lambda: "to answer" in "".join(piece.text for piece in drawn(app)))
+        await pilot.press("tab")
         await until(pilot, lambda: "Decline" in reversed_text())
         assert "Allow" not in reversed_text()
 

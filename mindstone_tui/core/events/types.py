@@ -354,6 +354,8 @@ class Noticed(Event):
 
     message: str
     level: Literal["info", "warning", "error"] = "info"
+    waits_for: str = ""
+    """The call that somebody must answer before anything goes on here."""
 
 
 class SessionClosed(Event):

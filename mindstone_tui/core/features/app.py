@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
 from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.transcript import History
 
 FORMATS: Final = ("html", "md", "json", "cast")
@@ -31,6 +34,32 @@ class AppFeature(Feature):
         else:
             text = "\n".join(f"{each.synopsis:44} {each.help}" for each in known.values())
             yield ScreenAsked(screen="help", otherwise=text)
+
+    @command("answer", usage="[yes | no [WHY]]", words=("yes", "no"))
+    async def answer(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what another program's turn in this session waits to be told, or answer it.
+
+        `no` declines, from anywhere; the model is told why. `yes` allows it once, and counts only
+        where questions are shown: in the app, the line chat, the page or an editor.
+        """
+        word, _, why = argument.partition(" ")
+        if word not in ("", "yes", "no"):
+            raise WrongUse(f"`{argument}` is no answer.")
+        if word == "yes" and not self.context.permissions.asks:
+            raise UsageError(
+                "A yes is for somebody who saw the question.",
+                "Answer it in the app, the line chat or on the page; /answer no declines it here.",
+            )
+        given = Answer(allowed=word == "yes", why=why.strip()) if word else None
+        now = datetime.now(UTC)
+        told = [
+            f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"
+            if word
+            else f"{each.sentence(now)}\n{exact(each.what)}"
+            for each in self.session.answer(given)
+        ]
+        text = "\n".join(told) or "Nothing waits for an answer."
+        yield CommandPrinted(command="answer", text=text)
 
     @command("theme", usage="[NAME]")
     async def theme(self, argument: str) -> AsyncIterator[AnyEvent]:

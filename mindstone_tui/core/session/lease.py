@@ -16,7 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import REAL, place_error
+import msgspec
+
+from mindstone_tui.core.disk import REAL, place_error, read_regular
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
@@ -27,6 +29,14 @@ _ASK_AGAIN: Final = 0.25
 """Seconds between two looks at a lease that the server keeps."""
 _BEATS: Final = 3
 """How often a lease is renewed before it would run out."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who has the lease of a session on this machine."""
+
+    channel: str
+    unattended: bool = False
+    """Nobody looks at its surface."""
 
 
 class Lease:
@@ -94,6 +104,20 @@ class Lease:
                 await asyncio.sleep(self.pause)
         finally:
             self._step_back()
+
+    def note(self, holder: Holder) -> None:
+        """Write down who has it, for those who wait; nothing while this process has not."""
+        if self._fd is not None:
+            with contextlib.suppress(OSError):  # those who wait are told less
+                written = os.pwrite(self._fd, msgspec.json.encode(holder), 0)
+                os.ftruncate(self._fd, written)
+
+    @property
+    def holder(self) -> Holder | None:
+        """Who has it, as far as was written down."""
+        with contextlib.suppress(OSError, MindstoneError, msgspec.MsgspecError):
+            return msgspec.json.decode(read_regular(self._places.lease), type=Holder)
+        return None
 
     def give_back(self) -> None:
         """Let others have it."""

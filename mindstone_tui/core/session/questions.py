@@ -1,12 +1,19 @@
 """Questions about tools that any surface may answer: each is asked and answered once, in history.
 
 Whoever takes the turn writes the question down and waits. An answer is an entry, too, whoever gives
-it; the first one on disk holds, and every later one comes to nothing.
+it; the first one on disk holds, and every later one comes to nothing. Whoever else wants a turn
+meanwhile is told who waits for what, since when, and how to answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
@@ -17,11 +24,76 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     TurnEnded,
 )
-from mindstone_tui.core.errors import EntryNotSaved
+from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.numbers import ago
+from mindstone_tui.core.session.lease import Holder, Lease
+from mindstone_tui.core.text import one_line
 
 TOO_LATE = "That question is no longer open."
+_LOOK_AGAIN: Final = 0.25
+"""Seconds between two looks at what somebody else's turn waits for."""
+_SURFACES: Final = {
+    "web": "The page",
+    "tui": "The app",
+    "cli": "The line chat",
+    "acp": "An editor",
+    "python": "A Python program",
+}
+"""Who takes a turn, by the channel of its lines."""
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that a turn waits with: who asked what, and since when nobody has answered."""
+
+    session: str
+    call: str
+    name: str
+    risk: str
+    shown: str
+    channel: str
+    since: str
+    """ISO 8601."""
+    unattended: bool = False
+    """Nobody looks any more at the surface that asked."""
+
+    @property
+    def what(self) -> str:
+        """Exactly what is asked about: a command without its title."""
+        title, _, body = self.shown.partition("\n")
+        return body or title.removeprefix("run ") if self.risk == "run" else self.shown
+
+    def sentence(self, now: datetime) -> str:
+        """Who waits for what since when."""
+        verb = "run" if self.risk == "run" else "allow"
+        what = self.what if self.risk == "run" else self.what.partition("\n")[0]
+        who = _SURFACES.get(self.channel, f"Another program ({one_line(self.channel, 20)})")
+        when = ago(datetime.fromisoformat(self.since), now)
+        told = (
+            f"{who} asked {when} whether to {verb} `{one_line(what, 120)}`, and waits for an answer"
+        )
+        return f"{told}; nobody has it open any more." if self.unattended else f"{told}."
+
+    @property
+    def remedy(self) -> str:
+        """How anybody can end the wait."""
+        name = self.session.removeprefix("agent:default:")
+        return f'`mindstone run -s {name} "/answer no"` declines it.'
+
+
+def still_open(lines: Iterable[Line]) -> list[Line]:
+    """The questions among the lines of a turn that nothing has answered, oldest first."""
+    asked: dict[str, Line] = {}
+    for line in lines:
+        match line.entry:
+            case ToolAsked(call=call):
+                asked[call] = line
+            case ToolAnswered(call=call) | ToolReturned(call=call):
+                asked.pop(call, None)
+            case TurnEnded():
+                asked.clear()
+    return list(asked.values())
 
 
 class SharedQuestions:
@@ -30,7 +102,7 @@ class SharedQuestions:
     def __init__(self, context: TurnContext, emit: Callable[[AnyEvent], None]) -> None:
         self._context = context
         self._emit = emit
-        self._elsewhere: dict[str, ToolAsked] = {}
+        self._elsewhere: dict[str, Line] = {}
         """Questions that another program's turn waits with, by call."""
         self._shown: set[str] = set()
         """Calls of that turn that were announced here, and whose end is, too."""
@@ -81,11 +153,85 @@ class SharedQuestions:
         """Take up what is open in a turn that runs elsewhere."""
         transcript = self._context.transcript
         with transcript.history() as history:
-            for line in history.turn(transcript.last_turn):
-                self.hear(history.whole(line))
+            found = [history.whole(line) for line in history.turn(transcript.last_turn)]
+        for line in still_open(found):
+            self.hear(line)
+
+    def open(self, lease: Lease) -> list[OpenQuestion]:
+        """What a turn elsewhere waits with, oldest first."""
+        holder = lease.holder
+        return [
+            OpenQuestion(
+                session=str(lease.key),
+                call=line.entry.call,
+                name=line.entry.name,
+                risk=line.entry.risk,
+                shown=line.entry.shown,
+                channel=line.channel,
+                since=line.ts,
+                unattended=holder == Holder(line.channel, unattended=True),
+            )
+            for line in self._elsewhere.values()
+            if isinstance(line.entry, ToolAsked)
+        ]
+
+    def answer_all(
+        self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None
+    ) -> list[OpenQuestion]:
+        """What a turn elsewhere waits with; an answer is given to each of it."""
+        self.find()
+        found = self.open(lease)
+        if answer is not None:
+            for question in found:
+                give(question.call, answer)
+        return found
+
+    @contextlib.asynccontextmanager
+    async def told(
+        self, lease: Lease, catch_up: Callable[[], None]
+    ) -> AsyncIterator[Callable[[], None]]:
+        """While a turn is waited for, say what it waits for; what is yielded begins that."""
+        watch: list[asyncio.Task[None]] = []
+
+        def on_wait() -> None:
+            message = f"Waiting: another program takes a turn in {lease.key}."
+            self._emit(events.Noticed(message=message))
+            watch.append(asyncio.create_task(self._watch(lease, catch_up), name="holder"))
+
+        try:
+            yield on_wait
+        except SessionBusy as busy:
+            self.find()
+            for question in self.open(lease)[:1]:
+                told = question.sentence(datetime.now(UTC))
+                raise SessionBusy(f"{busy.what} {told}", question.remedy) from busy
+            raise
+        finally:
+            for task in watch:
+                task.cancel()
+
+    async def _watch(self, lease: Lease, catch_up: Callable[[], None]) -> None:
+        """Say each question once, and once more when nobody is left who looks at it."""
+        said: set[tuple[str, bool]] = set()
+        while True:
+            with contextlib.suppress(MindstoneError):  # the turn that follows says so
+                catch_up()
+                self.find()
+            for question in self.open(lease):
+                if (question.call, question.unattended) not in said:
+                    said.add((question.call, question.unattended))
+                    told = question.sentence(datetime.now(UTC))
+                    if not self._context.permissions.asks:  # else it is asked here as well
+                        told = f"{told} {question.remedy}"
+                    self._emit(
+                        events.Noticed(message=told, level="warning", waits_for=question.call)
+                    )
+            await asyncio.sleep(_LOOK_AGAIN)
 
     def _ask(self, asked: ToolAsked, line: Line) -> None:
-        self._elsewhere[asked.call] = asked
+        if asked.call in self._elsewhere:
+            return
+        self._elsewhere[asked.call] = line
         if self._context.permissions.asks:
             self._shown.add(asked.call)
             fields = {name: getattr(asked, name) for name in asked.__struct_fields__}

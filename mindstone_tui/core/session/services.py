@@ -31,6 +31,7 @@ from mindstone_tui.core.session.agent_files import Sources, resolve_reference
 from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
+from mindstone_tui.core.session.questions import OpenQuestion
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
@@ -100,6 +101,8 @@ class SessionServices:
         """What the project's settings asked for and did not get, in a sentence."""
         self.on_vectors: Callable[[int], None] = lambda by_words: None
         """Hears how many passages are found by words only so far, while vectors are made."""
+        self.answer: Callable[[events.Answer | None], list[OpenQuestion]] = lambda answer: []
+        """Answers what another program's turn waits with; the session's own, once there is one."""
         self._tidying: asyncio.Task[None] | None = None
         self._told: set[str] = set()
         self._rescue_folder: Path | None = None

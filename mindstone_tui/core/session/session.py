@@ -50,7 +50,7 @@ from mindstone_tui.core.session.inbox import (
     run_command,
     stopped,
 )
-from mindstone_tui.core.session.lease import Lease, SharedLease
+from mindstone_tui.core.session.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line
@@ -88,8 +88,10 @@ class Session:
         self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
+        services.answer = partial(self._questions.answer_all, lease, self.answer)
+        self._unattended = False
         self._returned: list[SentMessage] = []
-        """Messages that no turn took in, and that nobody sent again."""
+        """No turn took these in, and nobody sent them again."""
         self.on_away: Callable[[SentMessage | None], None] | None = None
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
@@ -240,17 +242,19 @@ class Session:
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
-            with contextlib.suppress(
-                EntryNotSaved
-            ):  # writing the answer says so, and ends the turn
-                self._take_in(self.services.catch_up())
+            with contextlib.suppress(EntryNotSaved):  # writing it says so, and ends the turn
+                self._catch_up()
             written = self._questions.write(call, answer)
-            # What others wrote before it comes first, an answer of theirs among it.
-            self._take_in(self.services.catch_up())
+            self._catch_up()  # what others wrote before it comes first, an answer among it
             if written is not None:
                 self._questions.hear(written)
         except MindstoneError as error:
             self._complain(error)
+
+    def attend(self, somebody: bool) -> None:
+        """Say whether anybody looks at this surface; whoever waits for its turn is told."""
+        self._unattended = not somebody
+        self._lease.note(Holder(self._context.transcript.channel, self._unattended))
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
@@ -523,18 +527,16 @@ class Session:
 
     async def _take_lease(self) -> None:
         """Have the right to a turn, with everything that others wrote taken in first."""
-        key = self.services.key
-
-        def on_wait() -> None:
-            self._emit(events.Noticed(message=f"Waiting: another program takes a turn in {key}."))
-
-        await self._lease.take(wait=self._wait, on_wait=on_wait)
-        with contextlib.suppress(
-            EntryNotSaved
-        ):  # if it still cannot be saved, the next entry says so
+        async with self._questions.told(self._lease, self._catch_up) as on_wait:
+            await self._lease.take(wait=self._wait, on_wait=on_wait)
+        self.attend(not self._unattended)
+        with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
-        self._take_in(self.services.catch_up())
+        self._catch_up()
         self._take_in(self.services.close_open_turn())
+
+    def _catch_up(self) -> None:
+        self._take_in(self.services.catch_up())
 
     async def _run_command(self, asked: AskedCommand) -> None:
         said = await run_command(asked, self._context, self._emit)

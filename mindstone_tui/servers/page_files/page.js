@@ -3,6 +3,8 @@
 // from Markdown in which nothing else can become markup, and the page's policy runs no script in it.
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
+const GRACE = 1000; // milliseconds for which a question must have been in view
+let opened = 0; // when one last came into view
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 
 function make(tag, name, text) {
@@ -93,16 +95,21 @@ const draw = {
     node.append(make("pre", "", item.shown));
     if (item.diff && !item.shown.includes(item.diff)) node.append(make("pre", "diff", item.diff));
     if (item.why) node.append(make("div", "note", item.why));
+    // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
+    // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
     for (const option of item.options) {
       const button = make("button", "", option.label);
       button.dataset.choice = option.id;
+      button.disabled = true;
+      button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); };
       button.onclick = () => attempt(call("/page/answer", { session, call: item.call, choice: option.id }));
       row.append(button);
     }
     node.append(row);
     add(node);
-    row.lastChild.focus();
+    opened = Date.now();
+    setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
   },
   answered(item) { settle(item.call, (item.allowed ? "allowed" : "denied") + " on " + item.channel); },
   recall(item) {
@@ -256,7 +263,7 @@ $("composer").onsubmit = (event) => {
   });
 };
 $("text").onkeydown = (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); $("composer").requestSubmit(); }
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat) $("composer").requestSubmit(); }
 };
 $("stop").onclick = () => attempt(call("/page/stop", { session }));
 $("sessions").onchange = () => attempt(open($("sessions").value));
@@ -270,7 +277,8 @@ function theme(name) { document.documentElement.dataset.theme = name; $("theme")
 $("theme").onclick = () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session }));
+  const early = Date.now() - opened < GRACE;
+  if (event.key === "Escape" && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session }));
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });

@@ -66,7 +66,9 @@ class ChatScreen(Screen[None]):
         Binding("f3,ctrl+r", "want('sessions')", "Sessions and search", id="chat.sessions"),
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
-        Binding("f6", "want('memory')", "Proposed memories", priority=True, id="chat.memory"),
+        Binding(
+            "f6", "want('memory')", "Answer, or proposed memories", priority=True, id="chat.memory"
+        ),
         Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
         Binding("f9", "want('key')", "Add an API key", id="chat.key"),
@@ -116,6 +118,8 @@ class ChatScreen(Screen[None]):
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Nothing is styled twice: at first, everything has just been."""
         event.refresh_styles = self._following is not None
+        if self._following is not None and (asked := self.input_area.decision) is not None:
+            asked.come_into_view()
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
@@ -308,8 +312,7 @@ class ChatScreen(Screen[None]):
         if self.running:
             seconds = int(self.host.clock() - self._since)
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
-            escape = "declines" if self._asked else "stops"
-            self.status.doing = f"{self._doing} · {elapsed} · esc {escape}"
+            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
             sign = _SPINNER[seconds % len(_SPINNER)]
             said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
@@ -330,34 +333,22 @@ class ChatScreen(Screen[None]):
             self._put_question()
 
     def _put_question(self) -> None:
-        from mindstone_tui.tui.screens.approval import ApprovalScreen  # not for the first picture
+        from mindstone_tui.tui.widgets.approval import Approval  # not for the first picture
 
         asked = self._asked[0]
+        approval = Approval(asked, grace=self.host.decision_grace, clock=self.host.clock)
 
-        def answered(answer: ev.Answer | None) -> None:
-            self._make_way(0)
+        def answered(choice: str) -> None:
             if asked in self._asked:
                 self._asked.remove(asked)
-                if answer is not None and self.talk is not None:
-                    self.talk.answer(asked.call, answer)
+                if self.talk is not None:
+                    self.talk.answer(asked.call, approval.answer(choice))
             if self._asked:
                 self._put_question()
 
-        self.app.push_screen(
-            ApprovalScreen(
-                asked,
-                grace=self.host.approval_grace,
-                clock=self.host.clock,
-                covers=self._make_way,
-                stop=self.action_interrupt,
-            ),
-            answered,
-        )
-
-    def _make_way(self, rows: int) -> None:
-        """Keep the newest lines above a box that stands on the prompt."""
-        below = self.input_area.outer_size.height
-        self.conversation.styles.margin = (0, 0, max(0, rows - below), 0)
+        self.input_area.decide(approval, answered)
+        if self.app.screen is not self:
+            self.notify("Something waits for your decision in the chat. Esc goes back.", timeout=10)
 
     def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
         from mindstone_tui.core.events import ToolEnded, ToolStarted
@@ -374,11 +365,17 @@ class ChatScreen(Screen[None]):
 
     def _withdraw_question(self, call: str) -> None:
         """The question was answered elsewhere; an empty call means whichever is open."""
-        from mindstone_tui.tui.screens.approval import ApprovalScreen
+        from mindstone_tui.tui.widgets.approval import Approval
 
-        top = self.app.screen
-        if isinstance(top, ApprovalScreen) and (not call or top.asked.call == call):
-            top.dismiss(None)
+        shown = self.input_area.decision
+        if isinstance(shown, Approval) and (not call or shown.asked.call == call):
+            self.input_area.withdraw(shown)
+            if self._asked:
+                self._put_question()
+
+    def on_approval_stopped(self) -> None:  # named as Textual looks for it, as below
+        self.set_focus(self.input_area.prompt)
+        self._stop_turn()
 
     @property
     def text(self) -> str:
@@ -462,7 +459,10 @@ class ChatScreen(Screen[None]):
 
     @on(Prompt.Tabbed)
     def _tabbed(self) -> None:
-        """Tab goes to what is offered first, else to the next thing on the screen."""
+        """Tab goes to what is asked or offered first, else to the next thing on the screen."""
+        if (asked := self.input_area.decision) is not None:
+            asked.enter(self.input_area.prompt.pressed)
+            return
         steps = self.query("#welcome #steps")
         if steps and steps.first().display:
             self.set_focus(steps.first())
@@ -480,16 +480,22 @@ class ChatScreen(Screen[None]):
         self.post_message(ScreenWanted(screen, argument))
 
     def action_interrupt(self) -> None:
+        asked = self.input_area.decision
+        if asked is not None and not asked.is_open:
+            return  # it was pressed for something else
+        if not self._stop_turn():
+            self.set_focus(self.input_area.prompt)
+
+    def _stop_turn(self) -> bool:
+        """Stop the running turn; whether there is one."""
         if self.running and self.talk is not None:
             self.talk.interrupt()
-        else:
-            self.set_focus(self.input_area.prompt)
+            return True
+        return False
 
     @on(Prompt.Broken)
     def _broken(self) -> None:
-        if self.running and self.talk is not None:
-            self.talk.interrupt()
-        else:
+        if not self._stop_turn():
             self.notify("Press Ctrl+D or type /quit to leave.", timeout=2, markup=False)
 
     @on(Prompt.Asked)
@@ -548,6 +554,7 @@ class ChatScreen(Screen[None]):
         self.talk = None
         self.host = msgspec.structs.replace(self.host, session=key)
         self._then, self._keep_model, self._look_at = then, model, look_at
+        self._asked.clear()
         await self.recompose()
         self.on_mount()
         self.set_focus(self.input_area.prompt)

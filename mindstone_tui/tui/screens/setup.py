@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from textual import on, work
@@ -16,6 +17,7 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import DownloadChoice, Setup
+from mindstone_tui.tui.widgets.decision import Gate
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 OWN_SERVER: Final = "a server of your own"
@@ -117,11 +119,18 @@ class FetchScreen(ModalScreen[str]):
         Binding("escape", "dismiss", "Back", id="fetch.close"),
     ]
 
-    def __init__(self, setup: Setup, model: DownloadChoice) -> None:
+    def __init__(
+        self, setup: Setup, model: DownloadChoice, *, grace: float, clock: Callable[[], float]
+    ) -> None:
         super().__init__()
         self._setup = setup
         self._model = model
+        self._gate = Gate(grace)
+        self._clock = clock
         self._fetching = False
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(lambda: self._gate.show(self._clock()))
 
     def compose(self) -> ComposeResult:
         model = self._model
@@ -139,7 +148,8 @@ class FetchScreen(ModalScreen[str]):
             )
 
     def action_begin(self) -> None:
-        if not self._fetching:
+        """Download; not with the Enter that chose the model and is still held down."""
+        if not self._fetching and self._gate.is_open(self._clock()):
             self._fetch()
 
     @work(exclusive=True, group="fetch")

@@ -1,12 +1,13 @@
-"""The input area: queued messages, completions and the prompt."""
+"""The input area: what is to be decided, queued messages, completions and the prompt."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -27,6 +28,11 @@ from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.queue import Waiting
 
+if TYPE_CHECKING:
+    from mindstone_tui.tui.widgets.decision import Decision
+
+HELD = 0.6
+"""Seconds within which a key that is held down repeats."""
 LABEL = 34
 """Columns for the completion itself when it has a description."""
 
@@ -83,6 +89,11 @@ class InputArea(Vertical):
         self._vim = vim
         self._files: list[str] = []
         self._listing = False
+        self.decision: Decision | None = None
+        """What is to be decided, if anything is."""
+        self._decided: Callable[[str], None] = lambda choice: None
+        self._held = 0.0
+        """When Enter was last seen, while it may still be held down after an answer."""
 
     def compose(self) -> ComposeResult:
         yield Waiting()
@@ -194,3 +205,49 @@ class InputArea(Vertical):
     def _hide(self) -> None:
         self.completions.offer(None)
         self.query_one("#completion-help").display = False
+
+    # decisions
+
+    def decide(self, decision: Decision, then: Callable[[str], None]) -> None:
+        """Ask something above the prompt; what was asked before gives way, undecided."""
+        if self.decision is not None:
+            self.withdraw(self.decision)
+        self.decision, self._decided = decision, then
+        self.mount(decision, before=0)
+
+    def withdraw(self, decision: Decision) -> None:
+        """Ask it no longer."""
+        if decision.is_entered:
+            self.screen.set_focus(self.prompt)
+        self.decision = None
+        decision.remove()
+
+    # Named as Textual looks for them: what says this is not there at first.
+
+    def on_decision_decided(self, event: Decision.Decided) -> None:
+        event.stop()
+        if event.decision is self.decision:
+            self._held = event.time if event.key == "enter" else 0.0
+            self.withdraw(event.decision)
+            self._decided(event.choice)
+
+    def on_decision_left(self, event: Decision.Left) -> None:
+        event.stop()
+        self.screen.set_focus(self.prompt)
+
+    async def meet(self, event: events.Key | events.Paste) -> bool:
+        """Let an open decision say whose a key is; whether it is used up.
+
+        It is asked before the key goes anywhere, so that text reaches the prompt in order.
+        """
+        if self.decision is not None and self.decision.is_entered:
+            whose = await self.decision.meet(event)
+            if whose == "prompt":
+                self.screen.set_focus(self.prompt)
+            return whose in ("answer", "nobody")
+        if isinstance(event, events.Key) and event.key == "enter" and self._held:
+            # The key that gave the answer is still held down: it must not send what is written.
+            held, self._held = event.time - self._held < HELD, event.time
+            return held
+        self._held = 0.0
+        return False

@@ -92,6 +92,8 @@ class Prompt(TextArea):
         self._draft = ""
         self.completing = False
         """The list of completions is open and has the arrow keys, Tab and Enter."""
+        self.pressed = 0.0
+        """When the key was pressed that it acts on."""
         self.queued = False
         """Messages wait that could be taken back."""
 
@@ -205,6 +207,7 @@ class Prompt(TextArea):
     # keys
 
     async def _on_key(self, event: events.Key) -> None:
+        self.pressed = event.time
         if event.key == "escape" and self.completing:
             self.post_message(self.Navigated("escape"))
             event.stop()

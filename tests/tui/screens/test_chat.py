@@ -15,7 +15,6 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.screens.approval import ApprovalScreen
 from mindstone_tui.tui.widgets.exchange import (
     Aside,
     Bookkeeping,
@@ -642,13 +641,15 @@ async def test_two_questions_are_asked_one_after_the_other() -> None:
     ]
     app, talk = staged(asked(1, "go"), *wishes)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
-        await pilot.press("n")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, ApprovalScreen) and app.screen.asked.call == "second",
-        )
-        await pilot.press("y")
+        for key in "ny":
+            await until(
+                pilot,
+                lambda: (
+                    app.chat.input_area.decision is not None
+                    and app.chat.input_area.decision.is_open
+                ),
+            )
+            await pilot.press("tab", key)
         await until(pilot, lambda: len(talk.did) == 2)
         assert [
             (deed[1], deed[2].allowed) for deed in talk.did if isinstance(deed[2], ev.Answer)

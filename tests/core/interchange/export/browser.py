@@ -78,10 +78,15 @@ class Browser:
     def type(self, text: str, *, enter: bool = False) -> None:
         """Type where the cursor is."""
         self._ask("Input.insertText", text=text)
-        for kind in ("keyDown", "keyUp") if enter else ():
-            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-            pressed = {"text": "\r"} if kind == "keyDown" else {}
-            self._ask("Input.dispatchKeyEvent", type=kind, **key, **pressed)
+        if enter:
+            self.enter()
+
+    def enter(self, *, held: bool = False) -> None:
+        """Press Enter; a key that is held down only repeats."""
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+        self._ask("Input.dispatchKeyEvent", type="keyDown", **key, text="\r", autoRepeat=held)
+        if not held:
+            self._ask("Input.dispatchKeyEvent", type="keyUp", **key)
 
     def prefer(self, scheme: str) -> None:
         """Set whether the person likes it light or dark."""

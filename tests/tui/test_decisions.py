@@ -1,0 +1,188 @@
+"""Typing decides nothing, whatever opens while somebody types, and no character is lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual import events
+from textual.keys import _character_to_key
+from textual.widgets import Button
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui.widgets.decision import GRACE, Gate
+from tests.tui.staged import around, asked, staged, until
+
+ENGLISH = [
+    *("yes", "no", "maybe", "you", "really", "never", "say", "any", "such", "reason", "sorry"),
+    *("run", "the", "tests", "again", "and", "see", "why", "some", "of", "them", "need", "years"),
+]
+WISH = ev.ToolAsked(
+    turn=1,
+    call="c",
+    name="shell",
+    risk="run",
+    shown="run make\nmake",
+    digest="0",
+    remember=("shell make",),
+)
+ANSWERS = frozenset("nrys")
+
+
+def english(chance: random.Random, words: int) -> str:
+    return " ".join(chance.choice(ENGLISH) for _ in range(words))
+
+
+def typed(chance: random.Random, speed: float, seconds: float) -> Iterator[tuple[float, str]]:
+    """Keys with their moments: words, a key that is held down, now and then Tab or Enter."""
+    at = 0.0
+    while at < seconds:
+        for letter in (*chance.choice((*ENGLISH, "y" * 40, "n" * 40)), " "):
+            at += chance.uniform(0.2, 1.0) / speed
+            yield at, letter
+        if chance.random() < 0.3:
+            at += 1 / speed
+            yield at, chance.choice(("tab", "tab", "enter"))
+
+
+def test_no_moment_at_which_a_question_opens_makes_a_typed_letter_an_answer() -> None:
+    chance = random.Random(7)
+    for opening in range(2_000):
+        gate, opens, entered = Gate(), chance.uniform(0.0, 3.0), False
+        shown, sent, prompt = False, "", ""
+        for at, key in typed(chance, (5, 20, 200)[opening % 3], 6.0):
+            if not shown and at >= opens:
+                gate.show(opens)
+                shown = True
+            printable = len(key) == 1
+            sent += key if printable else ""
+            if not entered:
+                prompt += key if printable else ""
+                entered = key == "tab" and gate.enter(at)
+                continue
+            whose = gate.whose(at, answers=key in ANSWERS or key == "enter", printable=printable)
+            assert whose != "answer", (opening, at, key)
+            if whose == "prompt":
+                prompt += key
+                entered = False
+                gate.leave()
+        assert prompt == sent
+
+
+@given(
+    seen=st.floats(0, 1e6),
+    waited=st.floats(0, GRACE, exclude_max=True),
+    then=st.floats(0, 5),
+)
+@settings(max_examples=300)
+def test_a_step_into_a_question_counts_after_a_second_and_an_answer_after_the_step(
+    seen: float, waited: float, then: float
+) -> None:
+    gate = Gate()
+    assert not gate.enter(seen)
+    gate.show(seen)
+    assert not gate.enter(seen + waited * 0.999)
+    assert gate.enter(seen + GRACE + 0.001)
+    at = seen + GRACE + 0.001 + then
+    whose = gate.whose(at, answers=True, printable=True)
+    assert whose == ("answer" if then > GRACE / 4 else "prompt") or abs(then - GRACE / 4) < 1e-3
+    gate.show(at)
+    assert gate.whose(at + 9, answers=True, printable=True) == "prompt"
+
+
+async def test_every_character_typed_around_openings_is_in_the_prompt_and_answers_none() -> None:
+    chance, now = random.Random(3), [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), given=host)
+    wanted = ""
+    async with app.run_test(size=(100, 30)) as pilot:
+        prompt = app.chat.input_area.prompt
+        await until(pilot, lambda: talk.settled)
+        for opening in range(12):
+            text = english(chance, 6) + " "
+            opens = chance.randrange(len(text))
+            for number, letter in enumerate(text):
+                if number == opens:
+                    talk.announce(msgspec.structs.replace(WISH, call=f"c{opening}"))
+                if chance.random() < 0.2:
+                    await pilot.pause()
+                app.post_message(events.Key(_character_to_key(letter), letter))
+                now[0] += chance.uniform(0.005, 0.2)
+            if opening % 3 == 0:
+                app.post_message(events.Paste("yes, any\nno "))
+                text += "yes, any\nno "
+            wanted += text
+            await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+            await until(pilot, lambda wanted=wanted: prompt.text == wanted)  # type: ignore[misc]
+            assert talk.did == []
+            talk.announce(ev.ToolAnswered(turn=1, call=f"c{opening}", allowed=False, channel="web"))
+            await until(pilot, lambda: app.chat.input_area.decision is None)
+
+
+async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_stop() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press("escape", "tab", "f6", "y", "tab", "n")
+        await pilot.click("#allow-0")
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "yn")
+        assert app.focused is app.chat.input_area.prompt
+        now[0] += GRACE + 0.5
+        await pilot.press("tab", "y", "e", "s")  # all of it at once: somebody types
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "ynyes")
+        await pilot.press("tab")
+        now[0] += GRACE
+        await pilot.press("x", "y")  # no answer begins with x
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "ynyesxy")
+        await pilot.press("tab")
+        now[0] += GRACE
+        app.post_message(events.Paste("y"))
+        await until(pilot, lambda: app.chat.input_area.prompt.text == "ynyesxyy")
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        for _ in range(5):  # Enter is held down: one answer, and the text is not sent
+            app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
+        await pilot.pause()
+        refused = ev.Answer(allowed=False, why="declined by the user")
+        assert talk.did == [("answer", "c", refused)]
+        assert app.chat.input_area.prompt.text == "ynyesxyy"
+
+
+async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press(*"half a wo")
+        now[0] += GRACE + 0.1
+        await pilot.click("#allow-0")
+        await until(pilot, lambda: talk.did == [("answer", "c", ev.Answer(allowed=True))])
+        await pilot.press(*"rd")
+        assert app.chat.input_area.prompt.text == "half a word"
+
+
+async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (
+    None
+):
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: talk.settled)
+        await pilot.press("f1")
+        await until(pilot, lambda: app.screen is not app.chat)
+        talk.announce(WISH)
+        await until(pilot, lambda: any("waits" in one.message for one in app._notifications))
+        now[0] += 60
+        await pilot.press("y", "escape")
+        await until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("tab", "y")
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "y")
