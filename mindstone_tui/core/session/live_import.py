@@ -227,18 +227,21 @@ class LiveImport:
             upstream = upstream_of(self._home, self._settings.history, key)
             transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
             with contextlib.closing(transcript):
-                if self._before is None or self._before.learned > transcript.head.seq:
-                    self._before = ImportedBefore(transcript)
+                # Until it is on disk, what is learned on the way counts for nothing.
+                before, self._before = self._before, None
+                if before is None or before.learned > transcript.head.seq:
+                    before = ImportedBefore(transcript)
                 else:
-                    self._before.learn(transcript)
+                    before.learn(transcript)
                 added = import_so_far(
                     records,
                     transcript,
-                    self._before,
+                    before,
                     clean=self._clean,
                     settled=settled,
                     describe_as=reader.name if whole and not self._described else "",
                 )
+                self._before = before
         finally:
             lease.give_back()
         self.key = key

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
-from tests.core.interchange.helpers import FIXTURES, take_over
+from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 CHILD = SessionKey.parse("agent:default:child")
@@ -81,6 +81,21 @@ async def test_an_imported_turn_can_be_taken_up_again(home: Path, tmp_path: Path
         assert ended.ok, said
     async with on_stage(home, key=CHILD, model=model) as fork:
         assert asked(fork) == [first]
+
+
+async def test_a_window_that_takes_more_than_one_write_is_forked_whole(
+    home: Path, tmp_path: Path
+) -> None:
+    said = [{"id": f"m{n}", "role": "user", "content": f"remark {n}"} for n in range(4_500)]
+    take_over(home, write_lines(tmp_path / "long.jsonl", said))
+    model = script(tmp_path, {"text": "Gladly."}, loop=True)
+    async with on_stage(home, model=model, context_window=4_000_000) as stage:
+        ended, told = await stage.run("/fork child")
+        assert ended.ok, told
+        before = asked(stage)
+    async with on_stage(home, key=CHILD, model=model, context_window=4_000_000) as fork:
+        assert asked(fork) == before
+        assert len(before) == len(said)
 
 
 async def test_a_turn_that_never_was_begins_nothing(home: Path, tmp_path: Path) -> None:
