@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry, ToolError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.handoff.delegation import DESCRIPTION
@@ -85,7 +86,9 @@ class ToolsOfHistory:
         )
         if not found.hits:
             return ToolResult(text="Nothing in history matches.", finding="nothing found")
-        text, full = bounded("\n\n".join(render(hit, whole=True) for hit in found.hits), context)
+        origin = self._sources.origin
+        rendered = (render(hit, origin=origin, whole=True) for hit in found.hits)
+        text, full = bounded("\n\n".join(rendered), context)
         return ToolResult(
             text=text,
             full=full,
@@ -150,5 +153,10 @@ class ToolsOfHistory:
             source = self._sources.refer(arguments.source)
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        if is_imported(source):
+            raise ToolError(
+                f"#{source.seq} was imported from another program: nothing is remembered from it.",
+                "If it should be, ask the person to say so here, and name that message.",
+            )
         draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)

@@ -22,6 +22,7 @@ from mindstone_tui.core.agent.review import offer_review
 from mindstone_tui.core.agent.system_prompt import (
     SystemPrompt,
     cut_sections,
+    imported_section,
     standing_context,
 )
 from mindstone_tui.core.agent.tasks import Tasks
@@ -522,10 +523,12 @@ def turn_services(
         started = context.hooks.started
         said = (Section(name="hooks", text=started, source="SessionStart"),) if started else ()
         skills = prompts.section()
-        beside = (*said, *([skills] if skills else ()), *([task] if task else ()), *plans.sections)
+        quoted = imported_section(context.window.fold.lines.values())
+        work = tuple(each for each in (quoted, task) if each is not None)
+        beside = (*said, *([skills] if skills else ()), *work, *plans.sections)
         if guest is not None and (brought := guest.section()) is not None:
             # A program says itself who answers; what is remembered stands behind that.
-            return SystemPrompt((brought, *([task] if task else ()), *remembered), warnings)
+            return SystemPrompt((brought, *work, *remembered), warnings)
         sections = (*found.sections, *instructions, *beside, *remembered)
         return SystemPrompt(sections, (*found.warnings, *cut, *warnings))
 
