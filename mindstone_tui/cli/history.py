@@ -331,7 +331,8 @@ def _print(item: Line | Damaged, json: bool) -> int:
         say_raw_json(item.raw.decode())
         return 0
     heading = f"#{item.seq}  turn {item.turn}  {item.kind}"
-    heading += f"  {MARK}" if is_imported(item) else ""
+    said = item.role in ("user", "assistant", "tool")
+    heading += f"  {MARK}" if said and is_imported(item) else ""
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
             say(f"{heading}  {_local(item.ts)}", "bold")
