@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.host import (
@@ -134,7 +135,7 @@ class HomeLibrary:
                 seq=hit.seq,
                 turn=hit.turn,
                 ts=hit.ts,
-                speaker=hit.speaker,
+                speaker=f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker,
                 text=hit.excerpt,
                 score=hit.score,
                 facts=f"{hit.session} · {whose_and_where(hit.program, hit.folder)}",

@@ -48,6 +48,7 @@ from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
     UserMessage,
 )
+from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.session.filters import SessionFilter
@@ -330,6 +331,8 @@ def _print(item: Line | Damaged, json: bool) -> int:
         say_raw_json(item.raw.decode())
         return 0
     heading = f"#{item.seq}  turn {item.turn}  {item.kind}"
+    said = item.role in ("user", "assistant", "tool")
+    heading += f"  {MARK}" if said and is_imported(item) else ""
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
             say(f"{heading}  {_local(item.ts)}", "bold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -57,6 +58,12 @@ def import_(
     origin: Annotated[
         str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
     ] = "auto",
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The project it belongs to, whatever folder the file names."
+        ),
+    ] = None,
     sample: SampleOption = False,
     json: JsonOption = False,
     yes: Annotated[
@@ -81,14 +88,21 @@ def import_(
     if path is not None and sample:
         raise UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
     if path is None and not sample:
-        _import_found(session, origin, json=json, yes=yes, wait=not no_wait)
+        if session or project or origin != "auto":
+            raise UsageError(
+                "--session, --project and --from need a path.", "mindstone import FILE-OR-FOLDER"
+            )
+        _import_found(json=json, yes=yes, wait=not no_wait)
         return
     if sample:
         path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
     assert path is not None
     files = sources(path)
     key = SessionKey.parse(session) if session else None
-    with ProgressBars(quiet=json) as bars, _importing(origin, not no_wait, bars, bars) as importer:
+    with (
+        ProgressBars(quiet=json) as bars,
+        _importing(origin, not no_wait, bars, bars, _existing(project)) as importer,
+    ):
         outcome = _take_all(importer, files, key, json=json)
     if len(files) > 1 and not json:
         outcome.say()
@@ -96,9 +110,20 @@ def import_(
         raise typer.Exit(ExitCode.FAILED)
 
 
+def _existing(project: Path | None) -> str:
+    """The folder that a person says a conversation belongs to."""
+    if project is None:
+        return ""
+    if not project.is_dir():
+        raise UsageError(
+            f"{project} is not a folder.", "Name the project's folder on this machine."
+        )
+    return str(project.resolve())
+
+
 @contextlib.contextmanager
 def _importing(
-    origin: str, wait: bool, progress: Progress, bars: ProgressBars
+    origin: str, wait: bool, progress: Progress, bars: ProgressBars, project: str = ""
 ) -> Iterator[Importer]:
     """An importer; afterwards what it wrote is made findable by meaning."""
     home = places()
@@ -108,6 +133,7 @@ def _importing(
         settings,
         os.environ,
         origin=origin,
+        project=project,
         progress=progress,
         on_busy=lambda busy: hint(f"Waiting: another MindStone is using {busy}."),
     )
@@ -136,10 +162,8 @@ def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progr
             hint("Stopped; `mindstone reindex` makes the rest of the semantic index.")
 
 
-def _import_found(session: str, origin: str, *, json: bool, yes: bool, wait: bool) -> None:
+def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
-    if session or origin != "auto":
-        raise UsageError("--session and --from need a path.", "mindstone import FILE-OR-FOLDER")
     done = ImportedFiles(places())
     found = find_programs(os.environ, Path.cwd())
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
@@ -342,6 +366,13 @@ def _print(report: ImportReport) -> None:
         )
     else:
         say(f"{report.path} ({report.format}) has no message, and no session was made of it.")
+    about = report.described
+    if about is not None and about.folder and not about.believed and Path(about.folder).is_dir():
+        folder = one_line(about.folder, 200)
+        hint(
+            f"It counts for no project: only the file says that it is from {folder}. "
+            f"If it is: mindstone import {shlex.quote(report.path)} --project {folder}"
+        )
     for skipped in report.skipped[:_SHOWN]:
         hint(f"line {skipped.line} skipped: {skipped.why}")
     if report.skipped_total > _SHOWN:

@@ -11,6 +11,7 @@ from typing import Final
 
 from mindstone_tui.cli.output import complain, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.text import as_written
@@ -38,7 +39,7 @@ class EventPrinter:
             case ev.AnswerRecorded():
                 self.end_line()
             case ev.TurnStarted(turn=turn, text=text) if self._recorded:
-                say(f"\n── turn {turn}", "dim")
+                say(f"\n── turn {turn}{f' · {MARK}' if event.imported else ''}", "dim")
                 say(f"> {as_written(text)}", "cyan")
             case ev.EntryAppeared(role="user", text=text) if self._recorded:
                 say(f"> {as_written(text)}", "cyan")

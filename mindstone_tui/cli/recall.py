@@ -200,6 +200,7 @@ def _print_hits(hits: Sequence[RecalledHit], *, explain: bool) -> None:
     for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
         mark = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
+        mark += f"  {hit.imported.words}" if hit.imported is not None else ""
         say(
             f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
@@ -258,7 +259,7 @@ def search(
     for hit in found.hits:
         say(
             f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
-            f"{hit.speaker}",
+            f"{hit.speaker}" + (f"  {hit.imported.words}" if hit.imported is not None else ""),
             "bold",
         )
         if whose := _whose(hit):

@@ -106,7 +106,7 @@ class Attached:
         _allow_many_files()
         settings = self._settings()
         self._watch = FolderWatch(home.places, settings, home.environ)
-        self._recall = ProjectRecall(home.places, settings)
+        self._recall = ProjectRecall(home.places, settings, home.environ)
         self._clean = Cleaner(home.environ)
         self._compacted: dict[SessionKey, int] = {}
         # One at a time: two looks at one file would wait for each other anyway.

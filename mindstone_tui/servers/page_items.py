@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import IMPORTED, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.events.narrate import aside, is_bookkeeping
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.text import as_written, inside, one_line
@@ -35,7 +36,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
     """What one event of the page's own session adds to the page."""
     match event:
         case ev.TurnStarted(text=text, turn=turn):
-            yield {"type": "user", "text": as_written(text), "turn": turn, "channel": ""}
+            channel = IMPORTED if event.imported else ""
+            yield {"type": "user", "text": as_written(text), "turn": turn, "channel": channel}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
@@ -83,7 +85,8 @@ def items_of_line(line: Line) -> Iterator[Item]:
                 if each.text:
                     yield {"type": "thought", "text": each.text}
             if text:
-                yield {"type": "answer", "html": prose(text), "line": line.seq}
+                told = {"line": line.seq, "imported": is_imported(line)}
+                yield {"type": "answer", "html": prose(text), **told}
         case AssistantPartial(text=text) if text:
             yield {"type": "answer", "html": prose(text), "partial": True, "line": line.seq}
         case ToolCalled(call=call, name=name, shown=shown):
@@ -142,6 +145,7 @@ def recall(passages: Any) -> Item:
             "speaker": one.speaker,
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
+            "whose": one.imported,
         }
         for one in passages
     ]

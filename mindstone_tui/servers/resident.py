@@ -157,7 +157,8 @@ class Resident:
     ) -> None:
         """Serve until somebody says stop; `ready` is told once everything listens.
 
-        With `linger`, it also ends by itself once no hook has asked for that many seconds.
+        It also ends by itself once its home or the program is gone, and with `linger` once no hook
+        has asked for that many seconds.
         """
         ensure_folder(self._own.state)
         with self._alone(), contextlib.ExitStack() as files:
@@ -184,7 +185,10 @@ class Resident:
             replace_file(self._own.told, msgspec.json.encode(self._told))
             files.callback(self._own.told.unlink, missing_ok=True)
             on_ending(self.stop)
-            tasks = [asyncio.create_task(self._tend(linger))]
+            tasks = [
+                asyncio.create_task(self._tend(linger)),
+                asyncio.create_task(self._end_when_left_behind()),
+            ]
             following = asyncio.create_task(self._attached.run())
             if server is not None:
                 tasks.append(asyncio.create_task(server.serve()))
@@ -200,7 +204,7 @@ class Resident:
                 if server is not None:
                     server.should_exit = True
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(tasks[1], _STOPPING)
+                        await asyncio.wait_for(tasks[-1], _STOPPING)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -301,6 +305,17 @@ class Resident:
 
                 with contextlib.suppress(MindstoneError):
                     await asyncio.to_thread(work, places, settings)
+
+    async def _end_when_left_behind(self) -> None:
+        """End it once its home or the program itself was removed: nobody can reach it any more."""
+        while True:
+            await asyncio.sleep(_TICK)
+            if self._is_left_behind():
+                self.stop()
+                return
+
+    def _is_left_behind(self) -> bool:
+        return not (self._own.lock.exists() and Path(__file__).exists())
 
     def _server(self, listener: socket.socket, port: int, token: str) -> Any:
         import uvicorn

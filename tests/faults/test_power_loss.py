@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.transcript import Transcript, verify
+from mindstone_tui.core.transcript.file import LONGEST_WRITE
 from tests.builders import Counting, Ticking, places_in
 from tests.faults import sized
 from tests.faults.conftest import Tell
@@ -23,10 +24,15 @@ TRANSCRIPT = "agents/default/sessions/main/transcript.jsonl"
 class Recorded:
     """The operations of a story, and what was acknowledged after each of them."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, longest_write: int = LONGEST_WRITE) -> None:
         self.disk = RecordingDisk(root)
         transcript = Transcript(
-            places_in(root), disk=self.disk, clock=Ticking(), entropy=Counting(), channel="test"
+            places_in(root),
+            disk=self.disk,
+            clock=Ticking(),
+            entropy=Counting(),
+            channel="test",
+            longest_write=longest_write,
         )
         self.acknowledged: list[tuple[int, bytes]] = []
         path = transcript.places.transcript
@@ -57,12 +63,13 @@ def memory() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.parametrize("longest_write", [LONGEST_WRITE, 2 << 10], ids=["one write", "several"])
 def test_every_state_a_power_cut_can_leave_keeps_what_was_acknowledged(
-    memory: Path, tell: Tell
+    memory: Path, tell: Tell, longest_write: int
 ) -> None:
     root = memory / "recorded"
     root.mkdir()
-    recorded = Recorded(root)
+    recorded = Recorded(root, longest_write)
     expected = script(TURNS, huge=False)
     goal, cuts = sized(500, 100_000), sized(6, 4_000)
     tried = 0

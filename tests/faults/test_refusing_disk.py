@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +153,38 @@ def _opened(home: Path, disk: RefusingDisk) -> Transcript:
         return attempt()
 
 
+@pytest.mark.parametrize("call", ["write", "sync"])
+def test_of_an_append_in_many_writes_each_entry_is_on_disk_or_unsaved_and_none_is_both(
+    tmp_path: Path, call: str
+) -> None:
+    said = [f"{number} " + "x" * (number * 331 % 900) for number in range(24)]
+    drafts = [Draft(entry=UserMessage(text=text), turn=1, channel="test") for text in said]
+    refused = 0
+    for number in range(2, 10_000):
+        disk = RefusingDisk(call, number, errno.ENOSPC, lasting=True)
+        transcript = Transcript(places_in(tmp_path / str(number)), disk=disk, longest_write=4 << 10)
+        try:
+            assert len(transcript.append_all(drafts)) == len(drafts)
+        except EntryNotSaved:
+            refused += 1
+        waiting = [draft.entry.text for draft in transcript.unsaved]  # type: ignore[attr-defined]
+        assert _texts(transcript) + waiting == said
+        disk.mended = True
+        transcript.append(UserMessage(text="after it"), turn=1)
+        assert _texts(transcript) == [*said, "after it"]
+        assert verify(transcript.places).ok
+        transcript.close()
+        if not disk.refused:
+            break
+    assert refused >= 8, "it was one write, so nothing is proven"
+
+
+def _texts(transcript: Transcript) -> list[str]:
+    with transcript.history() as history:
+        lines = lines_of(history)
+    return [line.entry.text for line in lines if isinstance(line.entry, UserMessage)]
+
+
 def test_a_refused_entry_can_be_rescued_to_another_place(home: Path, tmp_path: Path) -> None:
     disk = RefusingDisk("write", 2, errno.ENOSPC, lasting=True)
     transcript = transcript_in(home, disk=disk)
@@ -180,20 +211,6 @@ def _image() -> Any:
     from mindstone_tui.core.entries import Image
 
     return Image(sha256="0" * 64, media_type="image/png", width=1, height=1)
-
-
-@pytest.fixture
-def file_size_limit() -> Iterator[Callable[[int], None]]:
-    """Let files grow to so many bytes and no further: a true short write."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def limit(size: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_true_short_write_is_taken_back(

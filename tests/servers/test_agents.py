@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from mindstone_tui.servers.resident import ask, listening
@@ -59,6 +60,7 @@ class Desk:
         }
 
     def run(self, *command: str | Path, **environ: str) -> str:
+        """What a program says, on whichever stream."""
         done = subprocess.run(
             list(map(str, command)),
             cwd=self.project,
@@ -69,8 +71,9 @@ class Desk:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        told = done.stdout + done.stderr
+        assert done.returncode == 0, told
+        return told
 
     def mindstone(self, *words: str) -> str:
         return self.run(sys.executable, "-P", "-m", "mindstone_tui", *words)
@@ -231,18 +234,7 @@ def test_claude_code_is_recorded_word_for_word_and_gets_recall(
     desk.mindstone("attach", "claude-code", "--yes")
     files: list[Path] = []
     for prompt in (FACT, QUESTION):
-        desk.run(
-            claude,
-            "-p",
-            prompt,
-            "--allowedTools",
-            "Bash",
-            ANTHROPIC_BASE_URL=desk.server.base_url.removesuffix("/v1"),
-            ANTHROPIC_API_KEY="fake",
-            DISABLE_TELEMETRY="1",
-            DISABLE_AUTOUPDATER="1",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-        )
+        desk.run(claude, "-p", prompt, "--allowedTools", "Bash", **_for_claude(desk))
         files = in_order(desk.folder / ".claude/projects")
         desk.barrier(files[-1])
     check(desk, files, claude_says)
@@ -252,36 +244,99 @@ def test_claude_code_is_recorded_word_for_word_and_gets_recall(
 
 
 def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
-    target = {"x64": "x86_64", "arm64": "aarch64"}[_machine()]
-    codex = program(f"codex-program/vendor/{target}-unknown-linux-musl/bin/codex")
+    codex = _codex()
     desk = desk_for("codex")
     desk.server.play(as_codex_wants)
     home = desk.folder / ".codex"
-    home.mkdir()
-    config = (
-        'model = "stub"\nmodel_provider = "stub"\n[model_providers.stub]\nname = "stub"\n'
-        f'base_url = "{desk.server.base_url}"\nwire_api = "responses"\nenv_key = "STUB_KEY"\n'
-        "request_max_retries = 0\n[analytics]\nenabled = false\n"
-    )
-    (home / "config.toml").write_text(config)
+    config = _set_up_codex(desk)
     desk.mindstone("attach", "codex", "--yes")
     files: list[Path] = []
     for prompt in (FACT, QUESTION):
-        desk.run(
-            codex,
-            "exec",
-            "--skip-git-repo-check",
-            "--dangerously-bypass-hook-trust",
-            "--sandbox=danger-full-access",
-            prompt,
-            STUB_KEY="fake",
-        )
+        desk.run(*codex, prompt, STUB_KEY="fake")
         files = in_order(home / "sessions")
         desk.barrier(files[-1])
     check(desk, files, codex_says)
     desk.mindstone("attach", "codex", "--undo", "--yes")
     assert (home / "config.toml").read_text() == config
     assert not (home / "hooks.json").exists()
+
+
+def _remove_environment(desk: Desk) -> None:
+    """As if the environment that `attach` was called from were deleted."""
+    launcher = desk.places.state / LAUNCHER
+    text = launcher.read_text()
+    for gone in (sys.executable, str(Path(sys.executable).parent), str(ROOT)):
+        text = text.replace(gone, "/gone")
+    launcher.write_text(text)
+
+
+def _remove_home(desk: Desk) -> None:
+    desk.places.data.rename(desk.folder / "elsewhere")
+
+
+GONE = {"the environment": _remove_environment, "the home": _remove_home}
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_claude_code_does_not_notice_that_we_are_gone(
+    desk_for: Callable[[str], Desk], gone: str
+) -> None:
+    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    desk = desk_for("claude-code")
+    desk.server.play(as_claude_wants)
+    desk.mindstone("attach", "claude-code", "--yes")
+    GONE[gone](desk)
+    debug = desk.folder / "debug"
+    tools = ("--allowedTools", "Bash", "--debug-file", debug)
+    desk.run(claude, "-p", FACT, *tools, **_for_claude(desk))
+    told = debug.read_text()
+    assert told.count(LAUNCHER) >= 4, "it called no hook, so nothing is proven"
+    assert not re.findall(r"\[ERROR\].*[Hh]ook.*", told)
+    assert FACT in desk.requests()
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_codex_does_not_notice_that_we_are_gone(desk_for: Callable[[str], Desk], gone: str) -> None:
+    codex = _codex()
+    desk = desk_for("codex")
+    desk.server.play(as_codex_wants)
+    _set_up_codex(desk)
+    desk.mindstone("attach", "codex", "--yes")
+    GONE[gone](desk)
+    told = desk.run(*codex, FACT, STUB_KEY="fake")
+    assert "hook: UserPromptSubmit" in told, "it called no hook, so nothing is proven"
+    assert "hook: UserPromptSubmit Failed" not in told
+    assert FACT in desk.requests()
+
+
+def _for_claude(desk: Desk) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": desk.server.base_url.removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": "fake",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+
+
+def _codex() -> tuple[str | Path, ...]:
+    """Codex, ready for one prompt."""
+    target = {"x64": "x86_64", "arm64": "aarch64"}[_machine()]
+    binary = program(f"codex-program/vendor/{target}-unknown-linux-musl/bin/codex")
+    asks_nothing = ("--dangerously-bypass-hook-trust", "--sandbox=danger-full-access")
+    return (binary, "exec", "--skip-git-repo-check", *asks_nothing)
+
+
+def _set_up_codex(desk: Desk) -> str:
+    """Have Codex ask the server of the test; what its settings say."""
+    config = (
+        'model = "stub"\nmodel_provider = "stub"\n[model_providers.stub]\nname = "stub"\n'
+        f'base_url = "{desk.server.base_url}"\nwire_api = "responses"\nenv_key = "STUB_KEY"\n'
+        "request_max_retries = 0\n[analytics]\nenabled = false\n"
+    )
+    (desk.folder / ".codex").mkdir()
+    (desk.folder / ".codex" / "config.toml").write_text(config)
+    return config
 
 
 def _machine() -> str:

@@ -48,7 +48,8 @@ class Stage:
         self.home = api.Home(tmp_path / "ours", {"HOME": str(tmp_path)})
         self.project = tmp_path / "app"
         self.project.mkdir()
-        self.folder = tmp_path
+        self.folder = tmp_path / ".claude" / "projects" / "app"
+        self.folder.mkdir(parents=True)
         self.attached = Attached(self.home)
 
     async def call(self, event: str, session: str = "now", **fields: str) -> str:

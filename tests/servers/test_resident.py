@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -248,6 +249,31 @@ def test_it_starts_in_the_background_answers_dies_and_starts_again(
         stopped = mindstone("serve", "--stop")
     assert stopped.returncode == 0
     assert mindstone("serve", "--stop").stdout == "No server is running for this home.\n"
+
+
+@pytest.mark.parametrize("gone", ["the home", "the program"])
+def test_whose_home_or_program_is_gone_ends_by_itself(tmp_path: Path, gone: str) -> None:
+    program, home = tmp_path / "program", tmp_path / "home"
+    shutil.copytree(
+        ROOT / "mindstone_tui",
+        program / "mindstone_tui",
+        ignore=shutil.ignore_patterns("__pycache__", "minilm"),
+    )
+    resident = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mindstone_tui", "serve", "--on-demand", "--json"],
+        env={"PATH": os.defpath, "PYTHONPATH": str(program), "MINDSTONE_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert resident.stdout is not None
+        assert json.loads(resident.stdout.readline())["pid"] == resident.pid
+        shutil.rmtree(home if gone == "the home" else program)
+        resident.wait(PATIENCE)
+        assert gone == "the program" or not home.exists()
+    finally:
+        resident.kill()
+        resident.communicate()
 
 
 def test_asking_for_two_things_at_once_is_refused() -> None:

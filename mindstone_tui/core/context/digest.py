@@ -13,11 +13,11 @@ from typing import Final
 from mindstone_tui.core.context.extract import (
     Facts,
     SourceMessage,
+    boxes_of,
     first_sentence,
     folded,
     holds,
     is_error,
-    unchecked,
 )
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.patterns import pattern_of
@@ -108,14 +108,13 @@ def extract(passages: Sequence[SourceMessage], must: Facts, target: int, count: 
 
 def _candidates(passages: Sequence[SourceMessage], must: Facts) -> Iterator[tuple[str, str]]:
     yield from (("Half done", one) for one in half_done(passages))
-    boxes = [box for one in passages if one.speaker != "tool" for box in unchecked(one.words)]
-    yield from (("Open", box) for box in dict.fromkeys(boxes))
+    yield from (("Open", box) for box in dict.fromkeys(boxes_of(passages)))
     names = (*must.paths, *must.identifiers, *must.numbers)
     if names:
         yield "Names and numbers", "; ".join(names)
     touched: set[str] = set()
     for passage in reversed(passages):
-        where = f" (turn {passage.turn})"
+        where = f" ({passage.place})"
         if passage.speaker == "assistant":
             for said in outcomes_in(passage.words):
                 yield "Came of it", said + where
@@ -137,7 +136,7 @@ def _by_tool(passage: SourceMessage, touched: set[str], where: str) -> Iterator[
     if action.error:
         code = f"exit {action.exit}, " if action.exit else ""
         said = shortened(_error_line(action.error), _LINE)
-        yield "Errors", f"{about}: {said} ({code}turn {passage.turn}, line {passage.seq})"
+        yield "Errors", f"{about}: {said} ({code}{passage.place}, line {passage.seq})"
     elif action.kind == "change" and about not in touched:
         touched.add(about)
         yield "Files changed", about + where
@@ -173,7 +172,7 @@ def half_done(passages: Sequence[SourceMessage]) -> list[str]:
     found: list[str] = []
     asked = next((one for one in reversed(passages) if one.speaker != "tool"), None)
     if asked is not None and asked.speaker == "user" and not is_small_talk(asked.text):
-        found.append(f"not answered: {first_sentence(asked.text, _LINE)} (turn {asked.turn})")
+        found.append(f"not answered: {first_sentence(asked.text, _LINE)} ({asked.place})")
     return found
 
 
@@ -182,8 +181,9 @@ def titles(passages: Sequence[SourceMessage]) -> str:
     asked: dict[int, str] = {}
     for passage in passages:
         if passage.speaker == "user" or passage.turn not in asked:
-            asked[passage.turn] = first_sentence(passage.text, _TITLE_LENGTH)
-    return "\n".join(f"- turn {turn}: {title}" for turn, title in asked.items())
+            title = first_sentence(passage.text, _TITLE_LENGTH)
+            asked[passage.turn] = f"- {passage.place}: {title}"
+    return "\n".join(asked.values())
 
 
 def verbatim(settled: Register, approvals: Sequence[str], text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from mindstone_tui.core.context.actions import Action, actions_of, told
@@ -24,6 +25,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     UserMessage,
 )
+from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
     Register,
@@ -61,6 +63,13 @@ class SourceMessage(Part):
     """What was said, where the text also tells which tools were called."""
     action: Action | None = None
     """What the tool did, and how it ended."""
+    imported: bool = False
+    """Said to another program: a quotation, which settles nothing."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for whoever reads it out of its place: `turn 3, imported`."""
+        return f"turn {self.turn}, {MARK}" if self.imported else f"turn {self.turn}"
 
     @property
     def words(self) -> str:
@@ -77,38 +86,24 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
 
 
 def _passage(line: Line, action: Action | None) -> SourceMessage | None:
+    spoken = partial(
+        SourceMessage, seq=line.seq, turn=line.turn, entry=line.id, imported=is_imported(line)
+    )
     match line.entry:
         case UserMessage(text=text):
-            return SourceMessage(
-                seq=line.seq, turn=line.turn, speaker="user", text=text, entry=line.id
-            )
+            return spoken(speaker="user", text=text)
         case AssistantMessage(text=text, calls=calls):
             asked = [
                 f"[called {call.name} {shortened(argument_values(told(call)), _CALL_SHOWN)}]"
                 for call in calls
             ]
-            return SourceMessage(
-                seq=line.seq,
-                turn=line.turn,
-                speaker="assistant",
-                text="\n".join(filter(None, [text, *asked])),
-                entry=line.id,
-                said=text if asked else None,
-            )
+            whole = "\n".join(filter(None, [text, *asked]))
+            return spoken(speaker="assistant", text=whole, said=text if asked else None)
         case AssistantPartial(text=text):
-            return SourceMessage(
-                seq=line.seq, turn=line.turn, speaker="assistant", text=text, entry=line.id
-            )
+            return spoken(speaker="assistant", text=text)
         case ToolReturned(text=text, name=name, finding=finding):
-            return SourceMessage(
-                seq=line.seq,
-                turn=line.turn,
-                speaker="tool",
-                text=unfenced(text),
-                entry=line.id,
-                name=name,
-                finding=finding,
-                action=action,
+            return spoken(
+                speaker="tool", text=unfenced(text), name=name, finding=finding, action=action
             )
     return None
 
@@ -146,7 +141,7 @@ def _as_asked(name: str, shown: str) -> str:
 def as_text(passages: Iterable[SourceMessage]) -> str:
     """The passages as a model reads them, each under its turn and speaker."""
     return "\n\n".join(
-        f"[turn {passage.turn} · {passage.name or passage.speaker}]\n{passage.text}"
+        f"[{passage.place} · {passage.name or passage.speaker}]\n{passage.text}"
         for passage in passages
     )
 
@@ -159,7 +154,13 @@ def spans_over(passages: Sequence[SourceMessage]) -> tuple[Span, ...]:
 def settled_in(passages: Iterable[SourceMessage], before: Register | None = None) -> Register:
     """What people settled and left open in the passages, after what stood before them."""
     spoken = (
-        Utterance(speaker=one.speaker, text=one.words, line=one.seq, turn=one.turn)
+        Utterance(
+            speaker=one.speaker,
+            text=one.words,
+            line=one.seq,
+            turn=one.turn,
+            imported=one.imported,
+        )
         for one in passages
         if one.speaker != "tool"
     )
@@ -236,7 +237,7 @@ def facts_of(passages: Sequence[SourceMessage], limits: ExtractLimits = EVERYTHI
     listing is full of names that nobody will miss.
     """
     settled = settled_in(passages)
-    boxes = [box for one in passages if one.speaker != "tool" for box in unchecked(one.words)]
+    boxes = boxes_of(passages)
     names = _ranked_names(passages)
     errors = (
         shortened(one.text, LONGEST_SENTENCE)
@@ -254,6 +255,12 @@ def facts_of(passages: Sequence[SourceMessage], limits: ExtractLimits = EVERYTHI
         identifiers=names["identifier"][: limits.identifiers],
         numbers=names["number"][: limits.numbers],
     )
+
+
+def boxes_of(passages: Iterable[SourceMessage]) -> list[str]:
+    """What somebody here wrote down as still to be done."""
+    talk = (one for one in passages if one.speaker != "tool" and not one.imported)
+    return [box for one in talk for box in unchecked(one.words)]
 
 
 def unchecked(text: str) -> list[str]:

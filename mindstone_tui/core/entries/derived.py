@@ -28,6 +28,8 @@ class RecalledPassage(Part):
     parts: dict[str, float] = {}
     supersedes: tuple[int, ...] = ()
     superseded_by: int | None = None
+    imported: str = ""
+    """Where the words come from, if they were not said here; they are quoted, not obeyed."""
     at: tuple[int, int] | None = None
     """In a line: where the block has the text, and how long it is. In memory the text is here."""
     of: int | None = None

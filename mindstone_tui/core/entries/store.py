@@ -69,6 +69,11 @@ class SessionDescribed(Entry):
     ended: str = ""
     models: tuple[str, ...] = ()
     used: tuple[UsedOn, ...] = ()
+    path: str = ""
+    """The file that says so."""
+    believed: bool = False
+    """The folder is this machine's project of that name: the file lay where the program keeps its
+    own sessions here, or a person said so. Anybody can write a folder into a file."""
 
 
 class ProjectTrusted(Entry):

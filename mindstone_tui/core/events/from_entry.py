@@ -23,6 +23,7 @@ from mindstone_tui.core.entries import (
     window,
     workspace,
 )
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -198,7 +199,10 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
     turn = line.turn
     match line.entry:
         case conversation.UserMessage(text=text, queued=queued):
-            return [ev.TurnStarted(turn=turn, entry=line.id, text=text, queued=queued)]
+            asked = ev.TurnStarted(
+                turn=turn, entry=line.id, text=text, queued=queued, imported=is_imported(line)
+            )
+            return [asked]
         case conversation.AssistantMessage(text=text, calls=calls, finish=finish) as said:
             thoughts = [each.text for each in said.thinking if each.text]
             return [

@@ -45,6 +45,8 @@ class TurnStarted(Event):
     """What was asked, as it was recorded."""
     queued: str = ""
     """Id of the entry it waited in; empty if it never had to wait."""
+    imported: bool = False
+    """It was asked in another program."""
 
 
 class TextDelta(Event):

@@ -19,6 +19,7 @@ from mindstone_tui.core.entries.derived import (
     MemoryDigested,
     StandingInstructionOffered,
 )
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
@@ -148,6 +149,11 @@ class MemoryFeature(Feature):
             source = self.session.sources.refer(arguments.source)
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        if is_imported(source):
+            raise ToolError(
+                f"#{source.seq} was imported from another program: nothing is remembered from it.",
+                "If it should be, ask the person to say so here, and name that message.",
+            )
         draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)
 

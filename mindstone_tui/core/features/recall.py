@@ -90,7 +90,9 @@ class RecallFeature(Feature):
         )
         if not found.hits:
             return ToolResult(text="Nothing in history matches.", finding="nothing found")
-        text, full = bounded("\n\n".join(render(hit, whole=True) for hit in found.hits), context)
+        origin = self.session.sources.origin
+        rendered = (render(hit, origin=origin, whole=True) for hit in found.hits)
+        text, full = bounded("\n\n".join(rendered), context)
         return ToolResult(
             text=text,
             full=full,

@@ -2,13 +2,15 @@
 
 A checkpoint is advanced from the one before it by the lines that were written since, so that its
 cost does not grow with history. What people settled comes from the one recogniser and is retired
-when they settle something else. `planned` is an intention that nobody has carried out.
+when they settle something else. `planned` is an intention that nobody has carried out. What was
+imported settles nothing, and stands here only as a quotation that says so.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -28,6 +30,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
+from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
@@ -261,11 +264,12 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
 
 
 def _utterance(line: Line) -> Utterance | None:
+    said = partial(Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
     match line.entry:
         case UserMessage(text=text):
-            return Utterance(speaker="user", text=text, line=line.seq, turn=line.turn)
+            return said(speaker="user", text=text)
         case AssistantMessage(text=text) if text.strip():
-            return Utterance(speaker="assistant", text=text, line=line.seq, turn=line.turn)
+            return said(speaker="assistant", text=text)
     return None
 
 
@@ -326,7 +330,7 @@ class _Work:
                 self._state = _asked(state, text, line)
             case AssistantMessage(text=text, calls=calls):
                 self._hear(line)
-                state = _with_subtasks(state, _checklist(text, line.seq))
+                state = _with_subtasks(state, _checklist(text, line))
                 state = _with_plan(state, [one for call in calls for one in plan_in(call)], line)
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
             case AssistantPartial(text=text) if text.strip():
@@ -349,10 +353,12 @@ class _Work:
         """Commands with how they ended, and what failed and was not mended since."""
         state = self._state
         commands, errors = list(state.commands), {one.kind: one for one in state.errors}
+        by_seq = {line.seq: line for line in lines}
         for action in actions_of(lines):
             if action.seq <= self._since or action.kind in ("read", "other"):
                 continue
             about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
+            about = quoted(by_seq[action.seq], about)
             if action.kind == "command":
                 ended = FinishedCommand(
                     text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
@@ -402,23 +408,27 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     if is_small_talk(text):
         # Better than nothing to go on from, and only until something is asked.
         known = state.goal or not said
-        goal = shortened(said, TOPIC_LENGTH)
+        goal = quoted(line, shortened(said, TOPIC_LENGTH))
         return state if known else msgspec.structs.replace(state, goal=goal, goal_turn=line.turn)
-    asked = Sourced(text=shortened(said, TOPIC_LENGTH), seq=line.seq, turn=line.turn)
+    asked = Sourced(text=quoted(line, shortened(said, TOPIC_LENGTH)), seq=line.seq, turn=line.turn)
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
     words = len(content_words(said.lower()))
     broad = words >= _TOPIC_WORDS and not told and not _COMMAND_LINE.fullmatch(said)
-    weak = is_small_talk(state.goal) or (not told and _only_tells(state.goal))
+    weak = (
+        is_small_talk(state.goal)
+        or (not told and _only_tells(state.goal))
+        or (is_quotation(state.goal) and not is_imported(line))
+    )
     if not is_task and (broad or weak or not state.goal):
         state = msgspec.structs.replace(
             state,
-            goal=shortened(said, TOPIC_LENGTH),
+            goal=quoted(line, shortened(said, TOPIC_LENGTH)),
             goal_turn=line.turn,
             subtasks=tuple(one for one in state.subtasks if line.seq - one.seq <= LOOKED_BACK),
         )
-    return _with_subtasks(state, _checklist(text, line.seq))
+    return _with_subtasks(state, _checklist(text, line))
 
 
 def _answered(state: Checkpoint, text: str, line: Line) -> Checkpoint:
@@ -449,7 +459,7 @@ def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoin
                 return msgspec.structs.replace(state, issues=left)
             return _with(state, "issues", [text], line)
         case "task_progress":
-            found = list(_checklist(text, line.seq, words=True))
+            found = list(_checklist(text, line, words=True))
             if found:
                 return _with_subtasks(state, found)
             return _with(state, "progress", [text], line)
@@ -517,15 +527,15 @@ def encoded(checkpoint: Checkpoint) -> bytes:
     return msgspec.json.format(msgspec.json.encode(checkpoint), indent=2) + b"\n"
 
 
-def _checklist(text: str, seq: int, *, words: bool = False) -> Iterator[Subtask]:
+def _checklist(text: str, line: Line, *, words: bool = False) -> Iterator[Subtask]:
     """Checkboxes and, in notes, lines that begin with a word like `done:`."""
-    for line in text.splitlines():
-        match = _CHECKBOX.match(line) or (words and _PREFIX.match(line.strip()))
+    for row in text.splitlines():
+        match = _CHECKBOX.match(row) or (words and _PREFIX.match(row.strip()))
         if match:
             status, title = _STATUS[match[1].lower()], " ".join(match[2].split())
             if status == "planned" and (running := _SUFFIX.search(title)):
                 status, title = "in_progress", title[: running.start()]
-            yield Subtask(title=title, status=status, seq=seq)
+            yield Subtask(title=quoted(line, title), status=status, seq=line.seq)
 
 
 def is_subtask(line: str) -> bool:
@@ -545,7 +555,9 @@ def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Lin
     if not steps and not isinstance(line.entry, TodoChanged):
         return state
     kept = tuple(one for one in state.subtasks if one.status == "done")
-    found = [Subtask(title=title, status=status, seq=line.seq) for title, status in steps]
+    found = [
+        Subtask(title=quoted(line, title), status=status, seq=line.seq) for title, status in steps
+    ]
     return _with_subtasks(msgspec.structs.replace(state, subtasks=kept), found)
 
 
@@ -557,4 +569,5 @@ def _with(state: Checkpoint, field: str, said: Iterable[str], line: Line) -> Che
 
 
 def _sourced(text: str, line: Line) -> Sourced:
-    return Sourced(text=" ".join(text.split()), seq=line.seq, turn=line.turn)
+    said = " ".join(text.split())
+    return Sourced(text=quoted(line, said), seq=line.seq, turn=line.turn)

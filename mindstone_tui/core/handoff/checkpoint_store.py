@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,11 +18,14 @@ from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
+from mindstone_tui.core.entries.provenance import is_quotation, quoted
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff.checkpoint import (
     FORMAT,
     LOOKED_BACK,
     Checkpoint,
+    FinishedCommand,
+    Sourced,
     advance,
     encoded,
     fitted,
@@ -34,6 +37,7 @@ from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import History
 
+T = TypeVar("T", Sourced, FinishedCommand)
 HashAt = Callable[[int], str | None]
 """The hash of a line of this session's history; None when it has no such line."""
 
@@ -156,7 +160,7 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         known = read(_bytes(places.checkpoint))
         lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
         newest = _newest(line for line in lines if line.seq > known.head.seq)
-        checkpoint = load(places, newest, _hash_at(history))
+        checkpoint = _quoting(load(places, newest, _hash_at(history)), history)
         return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:
         lines = _lines_since(history, since)
@@ -171,7 +175,42 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
 def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
     known = read(_bytes(places.checkpoint))
-    return load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
+    found = load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
+    return _quoting(found, history)
+
+
+def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
+    """A checkpoint in which what was imported settles nothing, whichever version saved it."""
+    line_at = _line_at(history)
+
+    def marked(seq: int, text: str) -> str:
+        line = line_at(seq) if seq else None
+        return text if line is None else quoted(line, text)
+
+    def own(items: Iterable[Sourced]) -> tuple[Sourced, ...]:
+        return tuple(one for one in items if not is_quotation(marked(one.seq, one.text)))
+
+    def quoting(items: Iterable[T]) -> tuple[T, ...]:
+        return tuple(msgspec.structs.replace(one, text=marked(one.seq, one.text)) for one in items)
+
+    asked = checkpoint.asked
+    topic = history.turn(checkpoint.goal_turn) if checkpoint.goal_turn else []
+    return msgspec.structs.replace(
+        checkpoint,
+        goal=quoted(topic[0], checkpoint.goal) if topic else checkpoint.goal,
+        constraints=own(checkpoint.constraints),
+        decisions=own(checkpoint.decisions),
+        questions=own(checkpoint.questions),
+        commitments=own(checkpoint.commitments),
+        asked=None if asked is None else quoting([asked])[0],
+        next_steps=quoting(checkpoint.next_steps),
+        commands=quoting(checkpoint.commands),
+        errors=quoting(checkpoint.errors),
+        subtasks=tuple(
+            msgspec.structs.replace(one, title=marked(one.seq, one.title))
+            for one in checkpoint.subtasks
+        ),
+    )
 
 
 def _lines(history: History, first: int, last: int | None = None) -> list[Line]:
@@ -193,13 +232,23 @@ def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:
 
 
 def _hash_at(history: History) -> HashAt:
+    line_at = _line_at(history)
+
     def hash_at(seq: int) -> str | None:
+        line = line_at(seq)
+        return None if line is None else line.hash
+
+    return hash_at
+
+
+def _line_at(history: History) -> Callable[[int], Line | None]:
+    def line_at(seq: int) -> Line | None:
         try:
-            return history.line(seq).hash
+            return history.line(seq)
         except NoSuchEntry:
             return None
 
-    return hash_at
+    return line_at
 
 
 def read(data: bytes) -> Checkpoint:

@@ -10,12 +10,14 @@ from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.disk import REAL, Disk, read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff.handoff import (
     MAX_BYTES,
     SHOWN,
     TAIL_MESSAGES,
+    TELLS_IMPORTED_APART,
     Letter,
     parse,
     refused,
@@ -92,12 +94,21 @@ def _hashes(history: History) -> HashAt:
 
 def show_newest(places: SessionPlaces, history: History) -> str:
     """The newest handoff as it stands in its file; refused as it would be when it is used."""
-    return render(load(newest_file(places), str(places.key), _hashes(history)))
+    return render(_newest(places, history))
+
+
+def _newest(places: SessionPlaces, history: History) -> Letter:
+    letter = load(newest_file(places), str(places.key), _hashes(history))
+    if letter.format < TELLS_IMPORTED_APART:
+        covered = history.read(letter.covers.first, letter.covers.last)
+        if any(isinstance(line, Line) and is_imported(line) for line in covered):
+            raise refused("outdated", "it takes imported words for what was said here")
+    return letter
 
 
 def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
     """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
-    letter = load(newest_file(places), str(places.key), _hashes(history))
+    letter = _newest(places, history)
     since = [
         history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
     ]
@@ -127,7 +138,7 @@ def take_over(
         why = f"{len(later)} messages were written since, more than it can be carried on with"
         raise refused("stale", why)
     tail = "\n".join(
-        f"{one.name or one.speaker} [turn {one.turn}, line {one.seq}]: {one.text[:SHOWN]}"
+        f"{one.name or one.speaker} [{one.place}, line {one.seq}]: {one.text[:SHOWN]}"
         for one in later
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body

@@ -34,17 +34,26 @@ _LARGEST: Final = 64 << 20
 _LONGEST_INTERPRETER: Final = 120
 """What every system takes on the first line of a program."""
 _LAUNCHER: Final = """\
-#!{python} -IS
+#!/bin/sh
 # Written by `mindstone attach`, and again by every further one.
-import os
-import sys
+# Another program waits for this: whatever is gone, it says nothing and ends well.
+python={python}
+package={package}
+if [ -x "$python" ] && [ -f "$package/mindstone_tui/hook.py" ]; then
+    "$python" -IS -c {hook} "$package" "$@" --state "${{0%/*}}" 2>/dev/null
+elif [ -x {first} ]; then
+    {words} "$@" 2>/dev/null
+fi
+exit 0
+"""
+_HOOK: Final = (
+    "import sys; sys.path.append(sys.argv[1]); from mindstone_tui.hook import main; "
+    "main(sys.argv[2:])"
+)
+_GUARD: Final = '[ -x "$0" ] && "$0" "$@" 2>/dev/null; exit 0'
+"""Stands around a hook in the other program's settings, and is true there when all of ours is gone.
 
-sys.path.append({package!r})
-try:
-    from mindstone_tui.hook import main
-except ImportError:
-    os.execv({first!r}, [*{words!r}, *sys.argv[1:]])
-sys.exit(main([*sys.argv[1:], "--state", os.path.dirname(os.path.abspath(__file__))]))
+Whatever shell the program calls its hooks with, these words mean the same in it.
 """
 
 
@@ -133,7 +142,8 @@ class AttachCommand(msgspec.Struct, frozen=True):
     def hook(self, program: str) -> str:
         """The line for a shell."""
         words = (self.launcher,) if self.launcher else (*self.words, "hook")
-        return shlex.join((*words, program, *(("--home", self.home) if self.home else ())))
+        home = ("--home", self.home) if self.home else ()
+        return shlex.join(("/bin/sh", "-c", _GUARD, *words, program, *home))
 
     def server(self) -> dict[str, Any]:
         """The tool server as JSON settings name it."""
@@ -151,15 +161,24 @@ def launcher_in(places: Places, python: str) -> Path | None:
 
 
 def write_launcher(path: Path, command: AttachCommand, python: str, package: Path) -> None:
-    """Write the hook's own program, which starts twice as quickly as `mindstone hook`.
+    """Write the hook's own program where another program can run it."""
+    replace_file(path, launcher_text(command, python, package).encode())
+    path.chmod(0o700)
+
+
+def launcher_text(command: AttachCommand, python: str, package: Path) -> str:
+    """The hook's own program, which starts twice as quickly as `mindstone hook`.
 
     It skips Python's search for packages and knows where ours is; where that has moved, it starts
-    `mindstone` after all.
+    `mindstone` after all; where nothing is left of us, it does nothing.
     """
-    words = [*command.words, "hook"]
-    text = _LAUNCHER.format(python=python, package=str(package), first=words[0], words=words)
-    replace_file(path, text.encode())
-    path.chmod(0o700)
+    return _LAUNCHER.format(
+        python=shlex.quote(python),
+        package=shlex.quote(str(package)),
+        hook=shlex.quote(_HOOK),
+        first=shlex.quote(command.words[0]),
+        words=shlex.join((*command.words, "hook")),
+    )
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -340,7 +359,7 @@ def _is_ours(command: object, program: AttachTarget) -> bool:
     return (
         isinstance(command, str)
         and "mindstone" in command
-        and re.search(rf"\bhook {re.escape(program.name)}\b", command) is not None
+        and re.search(rf"\bhook'? {re.escape(program.name)}\b", command) is not None
     )
 
 

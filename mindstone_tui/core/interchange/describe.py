@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.base import added
@@ -20,11 +23,24 @@ from mindstone_tui.core.interchange.formats.base import (
 from mindstone_tui.core.text import one_line
 
 _LONGEST: Final = 1_024
+_LONGEST_PATH: Final = 4_096
 _LONGEST_TITLE: Final = 200
 _MOST_MODELS: Final = 64
 _MOST_DAYS: Final = 4_000
 """Pairs of a day and a model; a line of the transcript must hold them all."""
 _DAY: Final = len("2026-03-31")
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is beside a file's own word for the folder that it names."""
+
+    believes: Callable[[str, Path], bool] = lambda program, file: False
+    """Whether a program's file is its own, on this machine."""
+    folder: str = ""
+    """Where the conversation takes place, if a person or the running program said so."""
+
+
+NO_TRUST: Final = Trust()
 
 
 class Description:
@@ -67,12 +83,18 @@ class Description:
             case _:
                 pass
 
-    def entry(self, program: str, parent_key: Callable[[str], str]) -> SessionDescribed:
+    def entry(
+        self, program: str, parent_key: Callable[[str], str], file: Path, trust: Trust
+    ) -> SessionDescribed:
         """What is known; `parent_key` turns the id of another conversation into its session."""
+        folder = trust.folder or self._about.folder
+        is_there = bool(folder) and Path(folder).is_dir()
         return SessionDescribed(
             program=program,
+            path=one_line(str(file.absolute()), _LONGEST_PATH),
+            believed=is_there and (bool(trust.folder) or trust.believes(program, file)),
             title=self.title,
-            folder=self._about.folder,
+            folder=folder,
             branch=self._about.branch,
             started_by=parent_key(self._about.parent) if self._about.parent else "",
             conversation=self._source,

@@ -124,6 +124,18 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
     ]
 
 
+def keeps_its_own(environ: Mapping[str, str], program: str, file: Path) -> bool:
+    """Whether a file lies where a program keeps its own sessions on this machine.
+
+    What lies in a project may have come with it, so a project's own folders do not count.
+    """
+    real = file.resolve()
+    return any(
+        each.program == program and real.is_relative_to(each.folder.resolve())
+        for each in session_folders(environ)
+    )
+
+
 def find_programs(environ: Mapping[str, str], project: Path | None = None) -> list[ProgramFiles]:
     """What the programs on this machine have kept, the one used last first."""
     found = [

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.interchange.describe import NO_TRUST, Trust
 from mindstone_tui.core.interchange.formats import Format, format_of
 from mindstone_tui.core.interchange.formats.base import Began, Gave, Record, Said
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
@@ -103,6 +104,7 @@ def import_each(
     progress: Progress | None = None,
     index: Callable[[Transcript], Index] | None = None,
     finish: Finish | None = None,
+    trust: Trust = NO_TRUST,
 ) -> Iterator[ImportReport]:
     """Take over every conversation of one file into a session of its own; a report each."""
     reader = format_of(path, format)
@@ -125,6 +127,7 @@ def import_each(
                 progress=progress,
                 index=index(transcript) if index else None,
                 finish=finish,
+                trust=trust,
             )
         finally:
             transcript.close()

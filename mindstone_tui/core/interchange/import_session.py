@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
-from mindstone_tui.core.interchange.describe import Description
+from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import (
     Aside,
@@ -109,6 +109,7 @@ def import_file(
     progress: Progress | None = None,
     index: Index | None = None,
     finish: Finish | None = None,
+    trust: Trust = NO_TRUST,
 ) -> ImportReport:
     """Take over everything a file holds into one session.
 
@@ -127,6 +128,7 @@ def import_file(
         progress=progress,
         index=index,
         finish=finish,
+        trust=trust,
     )
 
 
@@ -141,6 +143,7 @@ def import_records(
     progress: Progress | None = None,
     index: Index | None = None,
     finish: Finish | None = None,
+    trust: Trust = NO_TRUST,
 ) -> ImportReport:
     """Take over one stream of records, and write down that it happened."""
     tally = _Tally()
@@ -153,7 +156,7 @@ def import_records(
     if progress is not None:
         progress(tally.records, writer.added)
     black = writer.blackened
-    described = _described(tally, format, transcript)
+    described = described_by(tally.description, format, transcript.places.key.agent, path, trust)
     if writer.added or writer.taken_before:
         if finish is not None:
             finish(transcript)
@@ -215,13 +218,13 @@ def import_so_far(
     *,
     clean: Clean = str,
     settled: bool = True,
-    describe_as: str = "",
+    describe: Callable[[Description], SessionDescribed] | None = None,
 ) -> int:
     """Take over what is new of a file that is still being written; how many messages that was.
 
     The exchange at its end stays open, and so do calls that have no result yet. `before` is what
-    the transcript had, and is brought up to date. With the name of a format, what the records say
-    of the conversation as a whole is written down, too: only right for a file from its beginning.
+    the transcript had, and is brought up to date. With `describe`, what the records say of the
+    conversation as a whole is written down, too: only right for a file from its beginning.
     """
     tally = _Tally()
     writer = Writer(transcript, clean=clean, before=before)
@@ -230,15 +233,19 @@ def import_so_far(
     for step in assembler.so_far(settled=settled):
         writer.write(step)
     writer.pause()
-    if describe_as and (writer.added or writer.already_there):
-        _describe(transcript, writer, _described(tally, describe_as, transcript))
+    if describe is not None and (writer.added or writer.already_there):
+        _describe(transcript, writer, describe(tally.description))
     before.learn(transcript)
     return writer.added
 
 
-def _described(tally: _Tally, format: str, transcript: Transcript) -> SessionDescribed:  # noqa: A002
-    agent = transcript.places.key.agent
-    return tally.description.entry(format, lambda parent: str(key_of(format, parent, agent)))
+def described_by(
+    description: Description, program: str, agent: str, file: Path, trust: Trust
+) -> SessionDescribed:
+    """What a program's file says of a conversation of an agent's as a whole."""
+    return description.entry(
+        program, lambda parent: str(key_of(program, parent, agent)), file, trust
+    )
 
 
 def _take_all(

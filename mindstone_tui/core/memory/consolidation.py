@@ -2,7 +2,8 @@
 
 History is read in bounded pieces from where the last review ended. After each piece the caller
 records how far it came, so that an interrupted review goes on there and never begins again.
-Tool results are not material: what a file or a page claims is nobody's decision.
+Tool results are not material: what a file or a page claims is nobody's decision. Neither is what
+was imported: it was said to another program.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def _pieces(
     tokens = 0
     for line in lines:
         piece.append(line)
-        tokens += sum(count(one.text) for one in passages_of([line]) if one.speaker != "tool")
+        tokens += sum(count(one.text) for one in _spoken([line]))
         if tokens >= PIECE:
             yield _spoken(piece), line.seq, tokens
             piece, tokens = [], 0
@@ -161,7 +162,8 @@ def _pieces(
 
 
 def _spoken(lines: Sequence[Line]) -> tuple[SourceMessage, ...]:
-    return tuple(one for one in passages_of(lines) if one.speaker != "tool")
+    heard = passages_of(lines)
+    return tuple(one for one in heard if one.speaker != "tool" and not one.imported)
 
 
 async def _look(

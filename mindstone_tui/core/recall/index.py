@@ -7,9 +7,10 @@ far it has come, so a crash costs at most the exchange being written and doubles
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
+from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
@@ -407,6 +409,7 @@ class RecallIndex:
         if self._tables.fact("chunking") != CHUNKING:
             self._tables.start_over(CHUNKING)
         self._tables.reword(WORDING)
+        self._tables.mark_imported(lambda: _imported_beside(self._path))
         self._tables.try_failed_again()
 
     def _comparable(self, allowed: Filter) -> bool:
@@ -494,6 +497,29 @@ def _merged(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
 
 def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
     return [tuple(group) for _, group in groupby(passages, key=lambda each: each.turn)]
+
+
+def _imported_beside(index: Path) -> Iterator[int]:
+    """The lines of the transcript beside an index that came from another program."""
+    try:
+        with index.with_name("transcript.jsonl").open("rb") as lines:
+            for raw in lines:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    line = _read_place(raw)
+                    if line.channel == IMPORTED:
+                        yield line.seq
+    except OSError:
+        return  # the files of an agent have no transcript, and nothing in them is imported
+
+
+class _Placed(msgspec.Struct):
+    """All that is wanted of a line; its words are not decoded."""
+
+    seq: int
+    channel: str
+
+
+_read_place: Final = msgspec.json.Decoder(_Placed).decode
 
 
 def _meaning_of(encoded: Encoded) -> Meaning:

@@ -10,6 +10,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
+from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
@@ -25,6 +26,8 @@ from mindstone_tui.core.text import as_data, one_line
 from mindstone_tui.core.words import query_terms
 
 Counter = Callable[[str], int]
+OriginOf = Callable[[str, int], ImportSource]
+"""The program and the file of an imported line, by its session and its number."""
 
 CONSIDERED: Final = 24
 """Passages that a turn looks at before it chooses."""
@@ -47,12 +50,20 @@ _REFERS_BACK: Final = pattern_of(
 )
 
 
+def nowhere_known(session: str, seq: int) -> ImportSource:
+    """Where nobody can look it up, imported words are marked all the same."""
+    del session, seq
+    return UNKNOWN
+
+
 class Injected(msgspec.Struct, frozen=True):
     """A hit as it will be shown to the model, and what it costs."""
 
     hit: Hit
     text: str
     tokens: int
+    imported: str = ""
+    """Where its words come from, if they were not said here."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +132,7 @@ def choose(
     most: int,
     session: str = "",
     said: Iterable[Line] = (),
+    origin: OriginOf = nowhere_known,
 ) -> Choice:
     """The best hits of those answers that have something to say, as many as fit.
 
@@ -134,13 +146,13 @@ def choose(
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
         rules = [hit for each in answers for hit in rules_that_apply(message, each.hits)]
-        applying = tuple(fill(rules, room, count, session)[:most])
+        applying = tuple(fill(rules, room, count, session, origin)[:most])
         silent = "" if applying else reasons[0]
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
     found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
     worth = mark_corrected(worth_injecting(message, found.hits), passages_of(said))
-    best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session)))
-    chosen = fill(best, room, count, session)
+    best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session, origin)))
+    chosen = fill(best, room, count, session, origin)
     silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW
     return Choice(
         injected=tuple(chosen),
@@ -166,24 +178,37 @@ def raise_threshold(hits: Sequence[Hit], room: int, size: Callable[[Hit], int]) 
     return [hits[at] for at in kept]
 
 
-def fill(hits: Sequence[Hit], room: int, count: Counter, session: str = "") -> list[Injected]:
+def fill(
+    hits: Sequence[Hit],
+    room: int,
+    count: Counter,
+    session: str = "",
+    origin: OriginOf = nowhere_known,
+) -> list[Injected]:
     """The hits that fit into the room, best first; none is cut to fit."""
     chosen: list[Injected] = []
     left = room
     for hit in hits:
-        text = render(hit, session)
+        text = render(hit, session, origin)
         tokens = count(text)
         if tokens <= left:
-            chosen.append(Injected(hit, text, tokens))
+            chosen.append(Injected(hit, text, tokens, imported_from(hit.passage, origin)))
             left -= tokens
     return chosen
 
 
-def render(hit: Hit, session: str = "", *, whole: bool = False) -> str:
+def imported_from(passage: Passage, origin: OriginOf) -> str:
+    """Where a passage's words come from, if they were not said here."""
+    return origin(passage.session, passage.seq).words if passage.imported else ""
+
+
+def render(
+    hit: Hit, session: str = "", origin: OriginOf = nowhere_known, *, whole: bool = False
+) -> str:
     """One recalled passage under a short heading: where it stands, its date and its speaker.
 
-    A line of another session than the one given is named with its session. Whoever asked gets the
-    heading whole, with turn and score.
+    A line of another session than the one given is named with its session, and imported words with
+    their program and file. Whoever asked gets the heading whole, with turn and score.
     """
     passage = hit.passage
     where = f"#{passage.seq}" if passage.seq >= 0 else passage.entry
@@ -191,6 +216,7 @@ def render(hit: Hit, session: str = "", *, whole: bool = False) -> str:
         where = f"{passage.session} {where}"
     turn = f"turn {passage.turn}" if whole and passage.seq >= 0 else ""
     facts = [where, turn, spoken_date(passage.ts), _speaker(passage)]
+    facts.append(imported_from(passage, origin))
     if hit.supersedes:
         facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
     if hit.superseded_by is not None:
@@ -249,4 +275,5 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         parts={name: kept for name, value in chosen.hit.parts.items() if (kept := round(value, 2))},
         supersedes=chosen.hit.supersedes,
         superseded_by=chosen.hit.superseded_by,
+        imported=chosen.imported,
     )

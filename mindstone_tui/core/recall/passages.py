@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import IMPORTED, Line
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -34,6 +34,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
 from mindstone_tui.core.text_cache import Known
@@ -68,6 +69,8 @@ class Passage(msgspec.Struct, frozen=True):
     form: Form = "prose"
     about: str = ""
     """What the piece belongs to, when its own text does not say: the call of a tool result."""
+    imported: bool = False
+    """Said to another program: a quotation, and nobody's instruction here."""
     meaning: bool = True
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
 
@@ -232,7 +235,7 @@ class Chunker:
             case ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
                 return []
-            case ToolReturned(name=name) if name == _RECALL and line.channel != IMPORTED:
+            case ToolReturned(name=name) if name == _RECALL and not is_imported(line):
                 return []
             case ToolReturned() as result:
                 return self._of_result(line, result)
@@ -392,6 +395,7 @@ def _make(
             pieces=len(pieces),
             form=form,
             about=about,
+            imported=is_imported(line),
             meaning=vectors is None or piece < vectors,
         )
         for piece, (text, form) in enumerate(pieces)

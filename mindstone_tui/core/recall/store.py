@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,6 +78,9 @@ MIGRATIONS: Final = (
         place integer primary key, row integer not null unique, bits blob not null
     );
     create table language_vectors (row integer primary key, numbers blob not null);
+    """,
+    """
+    alter table passages add column imported integer not null default 0;
     """,
 )
 """Each step is applied once; `user_version` counts them and changes in the same transaction."""
@@ -218,7 +221,7 @@ _NOT_THERE: Final = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about"
+    "form, about, imported"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -332,7 +335,7 @@ class Tables:
         with writing(self._database):
             self._drop_vectors()
             self._database.execute("delete from facts")
-            self.remember(chunking=chunking, generation=secrets.token_hex(8))
+            self.remember(chunking=chunking, imported="known", generation=secrets.token_hex(8))
             for table in ("language_signs", "language_vectors", "passages"):
                 self._database.execute(f"delete from {table}")
             self._database.execute("insert into words(words) values ('delete-all')")
@@ -352,6 +355,16 @@ class Tables:
                     self._database.execute("delete from words where rowid = ?", (row,))
                     self._store_words([(row, passage, passage.content_hash)])
             self.remember(wording=wording)
+
+    def mark_imported(self, lines: Callable[[], Iterable[int]]) -> None:
+        """Learn which lines were imported, once, in an index that was made before it was kept."""
+        if self.fact("imported"):
+            return
+        with writing(self._database):
+            self._database.executemany(
+                "update passages set imported = 1 where seq = ?", ((seq,) for seq in lines())
+            )
+            self.remember(imported="known")
 
     # Vectors
 
@@ -540,7 +553,9 @@ def _lacks(*, languages: bool) -> str:
 
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
-    return Passage(*columns)  # What we wrote ourselves; checking it would take four times as long.
+    # What we wrote ourselves; checking it would take four times as long.
+    said, imported = columns[:-1], bool(columns[-1])
+    return Passage(*said, imported=imported)  # type: ignore[misc]
 
 
 def _words_of(passage: Passage) -> str:

@@ -19,6 +19,7 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import (
     ContinuityError,
     IndexUnavailable,
@@ -34,6 +35,7 @@ from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, S
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import query_terms
 
@@ -224,6 +226,7 @@ class Sources:
         self._key = key
         self._settings = settings
         self.refer = refer
+        self.origin = Origins(home)
         self._open_history = open_history
 
     def read(self, pointer: str) -> SourceText:
@@ -235,7 +238,7 @@ class Sources:
             return self._elsewhere(elsewhere[1], int(elsewhere[2]))
         line = self.refer(pointer)
         with self._open_history() as history:
-            return _of_line(history, line, f"history #{line.seq}")
+            return self._of_line(history, line, f"history #{line.seq}")
 
     def _memory(self, file: str) -> SourceText:
         for one in read_shelf(self._home.agent(self._key.agent)).live:
@@ -255,17 +258,18 @@ class Sources:
                 f"{key} is not open to this session.", "`recall.scope` says where recall looks."
             )
         with History(self._home.session(key)) as history:
-            return _of_line(history, history.line(seq), f"history {key} #{seq}")
+            return self._of_line(history, history.line(seq), f"history {key} #{seq}")
+
+    def _of_line(self, history: History, line: Line, origin: str) -> SourceText:
+        finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
+        if is_imported(line):
+            origin = f"{origin}, {self.origin(line.session, line.seq).words}"
+        return SourceText(_whole_text(history, line), finding, origin)
 
     def _may_look_into(self, key: SessionKey) -> bool:
         scope = self._settings.scope
         allowed = scope == "all" or (scope == "agent" and key.agent == self._key.agent)
         return allowed and str(key) not in self._settings.exclude
-
-
-def _of_line(history: History, line: Line, origin: str) -> SourceText:
-    finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
-    return SourceText(_whole_text(history, line), finding, origin)
 
 
 def _whole_text(history: History, line: Line) -> str:

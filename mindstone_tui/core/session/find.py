@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
+from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
@@ -32,6 +33,7 @@ from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.session.lineage import ancestors, ask_ancestors
+from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -70,6 +72,8 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[RecalledEntry]
     file: str | None
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
+    imported: ImportSource | None = None
+    """The program and the file that the words come from, if they were not said here."""
 
 
 class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +105,7 @@ class StoredRecall:
         self._own = str(key)
         self._scope: Scope = scope
         self._home = home
+        self._origins = Origins(home)
         self._settings = settings
         self._agent = key.agent
         self._most = settings.recall.max_passages
@@ -138,7 +143,13 @@ class StoredRecall:
         # Files have no date of their own that could be compared.
         everything = () if since else kinds_of_files(self._scope, memories=True)
         files = [each for each in everything if not kinds or each in kinds]
-        return _recalled(best_of(*self._answers(query, count, allowed, files), k=count))
+        found = best_of(*self._answers(query, count, allowed, files), k=count)
+        return RecallAnswer(
+            query=found.query,
+            hits=[self._hit(hit) for hit in found.hits],
+            abstained=found.abstained,
+            vectors=found.vectors,
+        )
 
     def ask_unasked(self, message: str) -> AutoRecallAnswer:
         """What automatic recall would bring back for a message, or why nothing."""
@@ -150,13 +161,24 @@ class StoredRecall:
             for answer in self._answers(query, CONSIDERED, allowed, files)
         ]
         choice = choose(
-            message, answers, self._room, _estimated, most=self._most, session=self._own
+            message,
+            answers,
+            self._room,
+            _estimated,
+            most=self._most,
+            session=self._own,
+            origin=self._origins,
         )
         return AutoRecallAnswer(
             query=message,
-            injected=[_hit(each.hit) for each in choice.injected],
+            injected=[self._hit(each.hit) for each in choice.injected],
             silent=choice.silent or None,
         )
+
+    def _hit(self, hit: Hit) -> RecalledHit:
+        passage = hit.passage
+        source = self._origins(passage.session, passage.seq) if passage.imported else None
+        return msgspec.structs.replace(_hit(hit), imported=source)
 
     def _answers(
         self, query: str, count: int, allowed: Filter, files: Collection[str]
@@ -291,15 +313,6 @@ def _moment(text: str) -> float | None:
     if moment is None:
         raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
     return moment.timestamp()
-
-
-def _recalled(found: SearchResult) -> RecallAnswer:
-    return RecallAnswer(
-        query=found.query,
-        hits=[_hit(hit) for hit in found.hits],
-        abstained=found.abstained,
-        vectors=found.vectors,
-    )
 
 
 def _hit(hit: Hit) -> RecalledHit:

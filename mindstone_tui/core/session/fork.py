@@ -7,6 +7,7 @@ search found can be taken up again where it was said.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
+from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown
 from mindstone_tui.core.entries.conversation import (
     ForkPoint,
@@ -62,8 +64,11 @@ def fork_session(
         )
     lines = _window_after(history, context.window.fold, last, room=context.report().usable)
     point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
+    # A fork is there whole or not at all: nothing would say later that half of it is missing. Where
+    # a server keeps it, that cannot be had.
+    made = child if upstream is not None else _aside(child)
     forked = Transcript(
-        child,
+        made,
         clean=context.transcript.clean,
         channel=context.transcript.channel,
         forked_from=point,
@@ -92,8 +97,18 @@ def fork_session(
         )
     finally:
         forked.close()
+    if made is not child:
+        REAL.replace(made.folder, child.folder)
+        REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _aside(child: SessionPlaces) -> SessionPlaces:
+    """Where a session is made before it has its name; what was cut off there earlier goes."""
+    folder = child.folder.with_name(f".forking-{child.folder.name}")
+    shutil.rmtree(folder, ignore_errors=True)
+    return SessionPlaces(child.key, folder)
 
 
 def offline_name(main: str, parent: str) -> str:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -23,10 +23,11 @@ import msgspec
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.entries import IMPORTED
+from mindstone_tui.core.interchange.describe import Trust
+from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.interchange.formats import Format, format_of
-from mindstone_tui.core.interchange.formats.base import About
 from mindstone_tui.core.interchange.import_many import key_for, only_conversation
-from mindstone_tui.core.interchange.import_session import import_so_far
+from mindstone_tui.core.interchange.import_session import described_by, import_so_far
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.paths import Places, SessionKey
@@ -200,6 +201,7 @@ class LiveImport:
             self._home,
             self._settings,
             self._environ,
+            project=self.folder,
             progress=lambda what, done, goal: None,
             on_busy=lambda key: None,
         )
@@ -214,8 +216,6 @@ class LiveImport:
         if found is None:
             return 0
         began, records = found
-        if self.folder:
-            records = chain([About(folder=self.folder)], records)
         # Once known, the session stays: a file that was cut may say less of itself.
         key = self.key or key_for(reader, self.file, began, "default")
         own = self._home.session(key)
@@ -227,18 +227,29 @@ class LiveImport:
             upstream = upstream_of(self._home, self._settings.history, key)
             transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
             with contextlib.closing(transcript):
-                if self._before is None or self._before.learned > transcript.head.seq:
-                    self._before = ImportedBefore(transcript)
+                # Until it is on disk, what is learned on the way counts for nothing.
+                before, self._before = self._before, None
+                if before is None or before.learned > transcript.head.seq:
+                    before = ImportedBefore(transcript)
                 else:
-                    self._before.learn(transcript)
+                    before.learn(transcript)
                 added = import_so_far(
                     records,
                     transcript,
-                    self._before,
+                    before,
                     clean=self._clean,
                     settled=settled,
-                    describe_as=reader.name if whole and not self._described else "",
+                    describe=partial(
+                        described_by,
+                        program=reader.name,
+                        agent=key.agent,
+                        file=self.file,
+                        trust=self._trust(),
+                    )
+                    if whole and not self._described
+                    else None,
                 )
+                self._before = before
         finally:
             lease.give_back()
         self.key = key
@@ -246,6 +257,9 @@ class LiveImport:
             self._described = self._described or whole
             self._make_findable()
         return added
+
+    def _trust(self) -> Trust:
+        return Trust(believes=partial(keeps_its_own, self._environ), folder=self.folder)
 
     def _make_findable(self) -> None:
         assert self.key is not None

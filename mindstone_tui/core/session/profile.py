@@ -28,6 +28,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
     usage_in,
 )
+from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.errors import MindstoneError
@@ -43,7 +44,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 3
+_VERSION: Final = 4
 _DAY: Final = len("2026-03-31")
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
@@ -106,6 +107,11 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     title: str = ""
     """What the other program called it."""
     folder: str = ""
+    """Where it took place, by what a file says if it was imported."""
+    project: str = ""
+    """The same, if there is more to it than a file's word."""
+    sources: Provenance = msgspec.field(default_factory=Provenance)
+    """What it was imported from."""
     branch: str = ""
     started_by: str = ""
     conversation: str = ""
@@ -286,6 +292,27 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     return known
 
 
+def current_profile(places: SessionPlaces) -> SessionProfile | None:
+    """A session's profile as it was last kept; made anew if other rules made it."""
+    kept = stored_profile(places)
+    return kept if kept is None or kept.version == _VERSION else profile_of(places)
+
+
+class Origins:
+    """Where imported lines come from, for sessions as they lie on disk; each is looked up once."""
+
+    def __init__(self, home: Places) -> None:
+        self._home = home
+        self._known: dict[str, Provenance] = {}
+
+    def __call__(self, session: str, seq: int) -> ImportSource:
+        """The program and the file of an imported line."""
+        if session not in self._known:
+            profile = current_profile(self._home.session(SessionKey.parse(session)))
+            self._known[session] = profile.sources if profile else Provenance()
+        return self._known[session].of(seq)
+
+
 def keep_profile(places: SessionPlaces, profile: SessionProfile) -> None:
     """Keep a profile for the next list; one that cannot be kept is made again then."""
     with contextlib.suppress(MindstoneError, OSError):
@@ -367,6 +394,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
     if line.parent or isinstance(entry, ToolCalled | TurnEnded):
         return
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
+    profile.sources.take(line)
     match entry:
         case SessionOpened():
             profile.began = line.ts
@@ -388,10 +416,12 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case InstructionsChanged(sections=sections) if profile.program == OWN or not profile.folder:
+        case InstructionsChanged(sections=sections):
             for section in sections:
                 if section.name == "environment" and (place := _PLACE.match(section.text)):
-                    profile.folder = place[1]
+                    profile.project = place[1]
+                    if profile.program == OWN or not profile.folder:
+                        profile.folder = place[1]
         case _:
             pass
     if (report := usage_in(entry)) is not None:
@@ -405,6 +435,8 @@ def _describe(profile: SessionProfile, entry: SessionDescribed) -> None:
     profile.program = entry.program
     profile.title = entry.title
     profile.folder = entry.folder or profile.folder
+    if entry.believed and entry.folder:
+        profile.project = entry.folder
     profile.branch = entry.branch
     profile.started_by = entry.started_by
     profile.conversation = entry.conversation

@@ -43,6 +43,7 @@ from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
 from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
 from mindstone_tui.core.session.lineage import Ancestor, ancestors, ask_ancestors
+from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
@@ -154,6 +155,7 @@ class SessionRecall:
                 most=self._settings.max_passages,
                 session=str(self._places.key),
                 said=vacancy.said,
+                origin=Origins(self._home),
             )
             if choice.injected:
                 break

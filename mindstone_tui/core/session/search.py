@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
@@ -28,6 +29,7 @@ from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.filters import SessionFilter, day_after
 from mindstone_tui.core.session.profile import (
     OWN,
+    Origins,
     SessionProfile,
     list_described,
     stored_profile,
@@ -66,6 +68,8 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a word of the question stands in it; else it is only near in meaning."""
     program: str = OWN
     folder: str = ""
+    imported: ImportSource | None = None
+    """The program and the file that the words come from, if they were not said here."""
 
 
 class Searchable(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +148,7 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Sess
                 ts=line.ts,
                 speaker=speaker,
                 by="reading",
+                imported=UNKNOWN if is_imported(line) else None,
             )
 
 
@@ -204,14 +209,18 @@ def search_everywhere(
     )
     if settings.history.search == "server" and not wanted.needs_profile:
         found = _with_servers(found, home, settings, count, asked, wanted)
-    hits = tuple(_told_whose(home, hit) for hit in found.hits)
+    origin = Origins(home)
+    hits = tuple(_told_whose(home, origin, hit) for hit in found.hits)
     return msgspec.structs.replace(found, hits=hits)
 
 
-def _told_whose(home: Places, hit: SessionHit) -> SessionHit:
+def _told_whose(home: Places, origin: Origins, hit: SessionHit) -> SessionHit:
     """The hit, with what is known of its session."""
     profile = stored_profile(home.session(SessionKey.parse(hit.session))) or SessionProfile()
-    return msgspec.structs.replace(hit, program=profile.program, folder=profile.folder)
+    source = origin(hit.session, hit.seq) if hit.imported is not None else None
+    return msgspec.structs.replace(
+        hit, program=profile.program, folder=profile.folder, imported=source
+    )
 
 
 def _with_servers(
@@ -331,4 +340,5 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,
+        imported=UNKNOWN if hit.passage.imported else None,
     )

@@ -17,7 +17,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.hooks import announced_first
 from mindstone_tui.core.agent.memories import RecentHistory
-from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.agent.system_prompt import SystemPrompt, imported_section
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import AS_ALWAYS
 from mindstone_tui.core.context.summaries import Summarizer
@@ -238,6 +238,9 @@ class SessionServices:
         for each in wanted:
             sections += each.sections
             warnings += each.warnings
+        quoted = imported_section(self.context.window.fold.lines.values())
+        if quoted is not None:
+            sections.append(quoted)
         return SystemPrompt(tuple(sections), tuple(warnings))
 
     def _heard(self, line: Line, text: str) -> list[Line]:

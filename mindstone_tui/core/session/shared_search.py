@@ -16,6 +16,7 @@ import msgspec
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.entries import Line, Unknown
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import DamagedTranscript, MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
@@ -234,13 +235,15 @@ def _proven(hits: Sequence[Hit], shared: PassageStore) -> Iterator[Hit]:
         lines[session] = shared.lines(SessionKey.parse(session), seqs)
     for hit in hits:
         raw = lines[hit.passage.session].get(hit.passage.seq)
-        if raw is not None and _says(raw, hit.passage, shared):
-            yield hit
+        line = None if raw is None else read_line(raw, 0)
+        if isinstance(line, Line) and _says(line, hit.passage, shared):
+            # An older program did not keep there whether it was imported; the line knows.
+            passage = msgspec.structs.replace(hit.passage, imported=is_imported(line))
+            yield msgspec.structs.replace(hit, passage=passage)
 
 
-def _says(raw: bytes, passage: Passage, shared: PassageStore) -> bool:
-    line = read_line(raw, 0)
-    if not isinstance(line, Line) or line.session != passage.session:
+def _says(line: Line, passage: Passage, shared: PassageStore) -> bool:
+    if line.session != passage.session:
         return False
     try:
         said = passages_of([_whole(line, shared)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import ensure_folder, open_regular
 from mindstone_tui.core.entries import IMPORTED, Line
+from mindstone_tui.core.interchange.describe import Trust
+from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.interchange.write_entries import Index
@@ -67,7 +70,11 @@ class Cleaner:
 
 
 class Importer:
-    """Imports files into sessions of their own, or into one that is named."""
+    """Imports files into sessions of their own, or into one that is named.
+
+    They belong to the `project` if one is given, else to the folder that a file names, if the file
+    lies where its program keeps its own.
+    """
 
     def __init__(
         self,
@@ -76,12 +83,14 @@ class Importer:
         environ: Mapping[str, str],
         *,
         origin: str = "auto",
+        project: str = "",
         progress: Progress,
         on_busy: Callable[[SessionKey], None],
     ) -> None:
         self._home = home
         self._settings = settings
         self._origin = origin
+        self._trust = Trust(believes=partial(keeps_its_own, environ), folder=project)
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = open_embedder(settings.recall.embedder)
@@ -116,6 +125,7 @@ class Importer:
             clean=self._clean,
             progress=progress,
             index=self._follow,
+            trust=self._trust,
         )
 
     def _into(
@@ -129,6 +139,7 @@ class Importer:
                 clean=self._clean,
                 progress=progress,
                 index=self._follow(transcript),
+                trust=self._trust,
             )
 
     def _open(self, key: SessionKey) -> Transcript:

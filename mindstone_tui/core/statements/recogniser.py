@@ -163,7 +163,7 @@ _Verdict = tuple[StatementKind | None, Cue | None]
 
 def recognise(utterance: Utterance) -> tuple[Statement, ...]:
     """What a message settles or leaves open, in the order in which it says so."""
-    if utterance.speaker == "tool":
+    if utterance.speaker == "tool" or utterance.imported:
         return ()
     read_out = _by_model if utterance.speaker == "assistant" else _by_person
     return tuple(

@@ -41,6 +41,8 @@ class Utterance(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     text: str
     line: int
     turn: int = 0
+    imported: bool = False
+    """Said to another program: it settles nothing here."""
 
 
 class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):

@@ -86,6 +86,7 @@ class Transcript:
         forked_from: ForkPoint | None = None,
         create: bool = True,
         upstream: HistoryStore | None = None,
+        longest_write: int = LONGEST_WRITE,
     ) -> None:
         self.places = places
         self.channel = channel
@@ -94,6 +95,7 @@ class Transcript:
         self._clock = clock
         self._entropy = entropy
         self._forked_from = forked_from
+        self._longest_write = longest_write
         self._unsaved: list[_Pending] = []
         self._refused: list[_Pending] = []
         """What belonged to a turn that another machine has ended; it is never written."""
@@ -342,7 +344,7 @@ class Transcript:
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
-        room = LONGEST_WRITE
+        room = self._longest_write
         batch: list[_Pending] = []
         for pending in self._unsaved:
             room -= _ENVELOPE + (len(pending.body.fields) if pending.body else 0)

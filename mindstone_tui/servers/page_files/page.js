@@ -37,7 +37,7 @@ function busy(on) { $("stop").hidden = !on; $("send").textContent = on ? "Queue"
 const draw = {
   user(item) {
     const node = make("div", "user", item.text);
-    if (item.channel && item.channel !== "web") node.append(make("small", "", "via " + item.channel));
+    if (item.channel && item.channel !== "web") node.append(make("small", "", item.channel === "import" ? "imported" : "via " + item.channel));
     add(node, item); answer = thought = null;
     busy(true);
   },

@@ -19,6 +19,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
 
@@ -203,6 +204,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 Content.assemble(
                     (f"{passage.score:.2f} ", "$context-recalled"),
                     (f"turn {passage.turn} ", "$muted"),
+                    (f"{MARK} " if passage.imported else "", "$muted"),
                     show.line(passage.text, 60),
                 )
             )

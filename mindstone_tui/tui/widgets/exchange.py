@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.events.narrate import aside, describe, in_brief, is_bookkeeping, turn_cost
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.text import as_written, plural
@@ -151,8 +152,8 @@ class ExchangeView(Vertical, GrowsQuietly):
     def play(self, event: ev.AnyEvent) -> None:
         """Draw one more event."""
         match event:
-            case ev.TurnStarted(text=text):
-                self._ask(text)
+            case ev.TurnStarted(text=text, imported=imported):
+                self._ask(text, MARK if imported else "")
             case ev.MessageSteered(text=text):
                 self._answer = self._thought = None
                 self._ask(text, "sent while the turn was running")
@@ -214,6 +215,8 @@ class ExchangeView(Vertical, GrowsQuietly):
         text = as_written(text)
         if text.count("\n") >= _LONG_QUESTION:
             self._add(LongQuestion(text))
+            if note:
+                self._add(Static(show.line(note, 40, "$faint"), markup=False))
             return
         content = show.text(text)
         if note:

@@ -52,6 +52,7 @@ class Card(Static, can_focus=True):
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
         where = [passage.speaker, *place, numbers.day(passage.ts)]
+        where.append(passage.imported)
         if passage.superseded_by is not None:
             where.append(f"corrected by #{passage.superseded_by}")
         where.append(f"score {passage.score:.2f}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,6 +183,85 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     forget(own, program, None)
     assert not launcher.exists()
     assert not (tmp_path / ".claude/settings.json").exists()
+
+
+class Installed:
+    """An installation with a home, attached; parts of it can be taken away."""
+
+    def __init__(self, folder: Path, *, launcher: bool) -> None:
+        self.home = places(folder)
+        self.home.state.mkdir(parents=True)
+        self.environment = folder / "environment"
+        self.package = self.environment / "lib"
+        shutil.copytree(
+            ROOT / "mindstone_tui", self.package / "mindstone_tui", ignore=_only_the_hook
+        )
+        self.python = self.environment / "bin" / "python"
+        self.python.parent.mkdir()
+        self.python.symlink_to(sys.executable)
+        self.script = self.python.with_name("mindstone")
+        self.script.write_text(f"#!{self.python}\nimport mindstone_tui.core.paths\n")
+        self.script.chmod(0o755)
+        path = launcher_in(self.home, str(self.python)) if launcher else None
+        self.command = AttachCommand((str(self.script),), launcher=str(path) if path else "")
+        if path is not None:
+            write_launcher(path, self.command, str(self.python), self.package)
+
+    def hook(self) -> tuple[int, bytes, bytes]:
+        """Run the line that stands in the settings as programs run it."""
+        done = subprocess.run(
+            ["sh", "-c", self.command.hook("claude-code")],
+            input=b'{"hook_event_name": "UserPromptSubmit", "prompt": "hi", "session_id": "s"}',
+            capture_output=True,
+            env={"PATH": os.defpath, "HOME": str(self.environment)},
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+def _only_the_hook(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name not in ("mindstone_tui", "hook.py", "__init__.py")]
+
+
+def _uninstall(one: Installed) -> None:
+    shutil.rmtree(one.package / "mindstone_tui")
+    one.script.unlink()
+
+
+def _break_the_package(one: Installed) -> None:
+    (one.package / "mindstone_tui" / "hook.py").write_text("def main(words): raise SystemExit(3)")
+
+
+def _forbid(one: Installed) -> None:
+    for path in (one.script, Path(one.command.launcher or one.script)):
+        path.chmod(0)
+
+
+def _remove_everything(one: Installed) -> None:
+    shutil.rmtree(one.environment)
+    shutil.rmtree(one.home.data)
+
+
+GONE: dict[str, Callable[[Installed], None]] = {
+    "the package": _uninstall,
+    "half of the package": _break_the_package,
+    "the interpreter": lambda one: one.python.unlink(),
+    "the environment": lambda one: shutil.rmtree(one.environment),
+    "the home": lambda one: shutil.rmtree(one.home.data),
+    "everything": _remove_everything,
+    "the right to run it": _forbid,
+}
+
+
+@pytest.mark.parametrize("launcher", [True, False], ids=["launcher", "command"])
+@pytest.mark.parametrize("gone", GONE)
+def test_whatever_is_gone_a_hook_says_nothing_and_ends_well(
+    tmp_path: Path, gone: str, *, launcher: bool
+) -> None:
+    installed = Installed(tmp_path / "it's-here", launcher=launcher)
+    GONE[gone](installed)
+    assert installed.hook() == (0, b"", b"")
 
 
 def test_where_a_program_of_ours_would_not_run_the_hook_is_the_command_itself(

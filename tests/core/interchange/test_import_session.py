@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -17,7 +18,8 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
 from mindstone_tui.core.interchange.import_session import import_file
-from tests.builders import transcript_in
+from mindstone_tui.core.transcript import Transcript
+from tests.builders import places_in, transcript_in
 from tests.core.interchange.full_disk import FullDisk
 from tests.core.interchange.helpers import assert_sound, outline, take_over, told, write_lines
 
@@ -289,6 +291,33 @@ def test_a_disk_that_refuses_is_an_error_and_the_next_import_completes_it(
     take_over(home, path)
     assert len(outline(home)) == 900
     assert_sound(home)
+
+
+def test_whichever_write_of_a_batch_is_refused_the_next_import_completes_it(
+    tmp_path: Path,
+) -> None:
+    path = write_lines(
+        tmp_path / "c.jsonl",
+        [{"id": str(n), "role": "user", "content": f"{n} " + "x" * 700} for n in range(40)],
+    )
+    for writes in range(1, 1_000):
+        home = tmp_path / f"home-{writes}"
+        with contextlib.closing(
+            Transcript(places_in(home), disk=FullDisk(writes), longest_write=16 << 10)
+        ) as transcript:
+            try:
+                import_file(path, transcript)
+            except EntryNotSaved:
+                is_whole = False
+            else:
+                is_whole = True
+        report = take_over(home, path)
+        assert report.added == 0 or not is_whole
+        assert [text.split()[0] for _, _, text in outline(home)] == [str(n) for n in range(40)]
+        assert_sound(home)
+        if is_whole:
+            break
+    assert writes > 8, "it was one write, so nothing is proven"
 
 
 def test_a_wrong_name_or_file_is_said_plainly(home: Path, tmp_path: Path) -> None:

@@ -201,12 +201,13 @@ def _as_the_version_before(path: Path) -> None:
     database = apsw.Connection(str(path))
     for index in ("passages_of_other_languages", "passages_of_unread_language"):
         database.execute(f"drop index {index}")
-    database.execute("alter table passages drop column other")
+    for column in ("other", "imported"):
+        database.execute(f"alter table passages drop column {column}")
     for table in ("language_signs", "language_vectors"):
         database.execute(f"drop table {table}")
-    database.execute("delete from facts where name = 'wording'")
+    database.execute("delete from facts where name in ('wording', 'imported')")
     database.execute("delete from words where rowid = 2")
-    assert len(store.MIGRATIONS) == 2
+    assert len(store.MIGRATIONS) == 3
     database.execute("pragma user_version = 1").fetchall()
     database.close()
 

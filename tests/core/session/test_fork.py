@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,15 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History
-from tests.core.interchange.helpers import FIXTURES, take_over
+from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
 from tests.core.session.stage import Stage, calls, on_stage, script
 
+LONG = [
+    {"id": f"m{n}", "role": "user", "content": f"remark {n} " + "x" * 2_000} for n in range(1_200)
+]
+"""More than one write holds."""
 CHILD = SessionKey.parse("agent:default:child")
 
 
@@ -81,6 +87,26 @@ async def test_an_imported_turn_can_be_taken_up_again(home: Path, tmp_path: Path
         assert ended.ok, said
     async with on_stage(home, key=CHILD, model=model) as fork:
         assert asked(fork) == [first]
+
+
+async def test_a_fork_in_several_writes_is_whole_or_where_one_is_refused_not_there(
+    home: Path, tmp_path: Path, file_size_limit: Callable[[int], None]
+) -> None:
+    take_over(home, write_lines(tmp_path / "long.jsonl", LONG))
+    model = script(tmp_path, {"text": "Gladly."}, loop=True)
+    async with on_stage(home, model=model, context_window=4_000_000) as stage:
+        child = Places.resolve({"MINDSTONE_HOME": str(home)}).session(CHILD)
+        # Room for the first of the fork's writes, and not for all of them.
+        file_size_limit(stage.places.transcript.stat().st_size + (1 << 15))
+        ended, told = await stage.run("/fork child")
+        file_size_limit(resource.RLIM_INFINITY)
+        assert not ended.ok, told
+        assert not child.folder.exists()
+        ended, told = await stage.run("/fork child")
+        assert ended.ok, told
+    async with on_stage(home, key=CHILD, model=model, context_window=4_000_000) as fork:
+        assert asked(fork) == [each["content"] for each in LONG]
+    assert {each.name for each in child.folder.parent.iterdir()} == {"main", "child"}
 
 
 async def test_a_turn_that_never_was_begins_nothing(home: Path, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import AttachSettings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.errors import NotASession
+from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import (
     AttachCommand,
     forget,
@@ -162,6 +164,33 @@ def test_killed_anywhere_and_cut_within_any_line_nothing_is_lost_or_doubled(tmp_
     live.close()
     assert said_in(home) == expected(2)
     assert set(thoughts_in(home).values()) == {1}
+
+
+def test_a_look_that_a_full_disk_broke_off_is_completed_by_the_next_one(
+    tmp_path: Path, file_size_limit: Callable[[int], None]
+) -> None:
+    """Wherever in the look the disk refused, and whatever was open when it began."""
+    source = ClaudeFile()
+    for number in range(4):
+        source.exchange(number)
+    whole = "".join(source.lines)
+    for begun in (1, 4, 5):
+        for room in range(0, 9_000, 1_500):
+            home = home_in(tmp_path / f"{begun}-{room}")
+            file = tmp_path / f"{begun}-{room}.jsonl"
+            file.write_text("".join(source.lines[:begun]))
+            live = LiveImports(home, SETTINGS, {}).of(file)
+            live.catch_up(settled=True)
+            (own,) = list(home.sessions())
+            file.write_text(whole)
+            file_size_limit(own.transcript.stat().st_size + room)
+            with contextlib.suppress(MindstoneError, OSError):
+                live.catch_up(settled=True)
+            file_size_limit(resource.RLIM_INFINITY)
+            live.catch_up(settled=True)
+            assert said_in(home) == expected(4), (begun, room)
+            kinds = Counter(line.kind for line in lines_of(home))
+            assert kinds["turn_started"] == 4
 
 
 def test_of_a_long_file_only_the_end_is_read_again_and_a_new_one_is_noticed(tmp_path: Path) -> None:

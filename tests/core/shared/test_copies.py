@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, LeaseLost, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -22,6 +24,7 @@ from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
 from mindstone_tui.core.transcript.file_store import FileStore
 from mindstone_tui.core.transcript.history_store import HistoryStore
+from tests.core.interchange.full_disk import FullDisk
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
@@ -103,6 +106,55 @@ def test_wherever_a_connection_is_cut_the_line_is_there_once(
         transcript.close()
     assert texts(stores[0]) == told
     assert verify(at(tmp_path / "one")).ok
+
+
+def test_wherever_a_connection_is_cut_an_append_in_several_pieces_is_there_once(
+    server: PostgresServer, url: str, stores: list[PostgresStore], tmp_path: Path
+) -> None:
+    told = []
+    with CuttingProxy(server.port) as proxy:
+        through = url.replace(f":{server.port}/", f":{proxy.port}/")
+        transcript = Transcript(
+            at(tmp_path / "one"),
+            upstream=PostgresStore(through, timeout=10),
+            disk=Quick(),
+            longest_write=3 << 10,
+        )
+
+        def append(text: str) -> None:
+            said = [f"{text}, {number}" for number in range(7)]
+            told.extend(said)
+            drafts = [Draft(entry=UserMessage(text=each), turn=1, channel="test") for each in said]
+            assert len(transcript.append_all(drafts)) == len(drafts)
+
+        proxy.cut_after("up", 1 << 30)
+        append("before")
+        for direction, size in dict(proxy.seen).items():
+            for count in range(0, size + 1, max(1, size // 12)):
+                proxy.cut_after(direction, count)
+                append(f"{direction} {count}")
+        assert proxy.cuts > 10
+        transcript.close()
+    assert texts(stores[0]) == told
+    assert verify(at(tmp_path / "one")).ok
+
+
+def test_a_copy_that_a_full_disk_broke_off_is_fetched_on_from_there(
+    stores: list[PostgresStore], tmp_path: Path
+) -> None:
+    drafts = [
+        Draft(entry=UserMessage(text=f"{number}"), turn=1, channel="test") for number in range(1200)
+    ]
+    with contextlib.closing(Transcript(at(tmp_path / "one"), upstream=stores[0])) as one:
+        one.append_all(drafts)
+        with pytest.raises(EntryNotSaved):  # two of the three pieces that it is fetched in
+            Transcript(at(tmp_path / "other"), upstream=stores[1], disk=FullDisk(writes=2))
+        part = at(tmp_path / "other").transcript.stat().st_size
+        assert 0 < part < at(tmp_path / "one").transcript.stat().st_size
+        Transcript(at(tmp_path / "other"), upstream=stores[2]).close()
+        assert at(tmp_path / "other").transcript.read_bytes() == (
+            at(tmp_path / "one").transcript.read_bytes()
+        )
 
 
 class Quick(Disk):

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.transcript import Follower, Transcript, verify
+from mindstone_tui.core.transcript.file import LONGEST_WRITE
 from tests.builders import places_in
 from tests.faults import sized
 from tests.faults.story import lines_of
@@ -27,18 +28,21 @@ class TranscriptModel(RuleBasedStateMachine):
         self.home = Path(tempfile.mkdtemp())
         self.said: list[str] = []
         self.followed: list[str] = []
-        self.writers = [self._open(), self._open()]
+        self.writers = [self._open(0), self._open(1)]
         self.follower = Follower(places_in(self.home))
 
-    def _open(self) -> Transcript:
-        return Transcript(places_in(self.home), channel="test")
+    def _open(self, who: int) -> Transcript:
+        """The second writer needs several writes for what the first one has room for in one."""
+        return Transcript(
+            places_in(self.home), channel="test", longest_write=(LONGEST_WRITE, 3 << 10)[who]
+        )
 
     @rule(who=st.integers(0, 1), text=st.text(max_size=300))
     def append(self, who: int, text: str) -> None:
         line = self.writers[who].append(UserMessage(text=text), turn=1)
         self.said.append(line.hash)
 
-    @rule(who=st.integers(0, 1), texts=st.lists(st.text(max_size=50), max_size=4))
+    @rule(who=st.integers(0, 1), texts=st.lists(st.text(max_size=50), max_size=9))
     def append_several(self, who: int, texts: list[str]) -> None:
         drafts = [Draft(entry=UserMessage(text=text), turn=1, channel="test") for text in texts]
         lines = self.writers[who].append_all(drafts)
@@ -53,7 +57,7 @@ class TranscriptModel(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1))
     def reopen(self, who: int) -> None:
         self.writers[who].close()
-        self.writers[who] = self._open()
+        self.writers[who] = self._open(who)
 
     @rule(who=st.integers(0, 1), torn=st.binary(min_size=1, max_size=60))
     def crash(self, who: int, torn: bytes) -> None:
@@ -61,7 +65,7 @@ class TranscriptModel(RuleBasedStateMachine):
         with places_in(self.home).transcript.open("ab") as file:
             file.write(b'{"v":1,' + torn.replace(b"\n", b""))
         self.writers[who].close()
-        self.writers[who] = self._open()
+        self.writers[who] = self._open(who)
 
     @rule()
     def lose_the_offsets(self) -> None:
@@ -106,7 +110,7 @@ class TranscriptModel(RuleBasedStateMachine):
         self.follow()
         for writer in self.writers:
             writer.close()
-        last = self._open()
+        last = self._open(0)
         verdict = verify(last.places)
         assert verdict.ok, verdict.problems
         known = set(self.said)

@@ -304,6 +304,7 @@ def _recalled(scene: Recalled) -> str:
     cards = "".join(
         f"<li>{_pointer(each, scene.session)} {_time(each.ts)} "
         f"{escaped(one_line(each.speaker, 60))} · {each.score:.2f}"
+        f"{f' · {escaped(one_line(each.imported, 120))}' if each.imported else ''}"
         f"<blockquote>{escaped(each.text)}</blockquote></li>"
         for each in scene.passages
     )

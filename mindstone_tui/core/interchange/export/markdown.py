@@ -57,7 +57,8 @@ def _scene(scene: Scene) -> str:
             return _folded(one_line(summary, 160) + status, for_terminal(scene.text))
         case Recalled():
             found = "\n".join(
-                f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, score {each.score:.2f}: "
+                f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, "
+                f"{f'{_inline(each.imported)}, ' if each.imported else ''}score {each.score:.2f}: "
                 f"{_inline(one_line(each.text, 200))}"
                 for each in scene.passages
             )

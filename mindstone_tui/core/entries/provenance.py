@@ -1,0 +1,87 @@
+"""Whose words a line holds: said here, or imported, and then from which program and file.
+
+Imported words were said to another program, or stand in a file that somebody handed over. They are
+kept, found and quoted; they are nobody's instruction here, whatever they say. Whoever shows them,
+recalls them or makes something of them asks this module first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from pathlib import PurePath
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.entries.line import IMPORTED, Line
+from mindstone_tui.core.entries.store import Imported, SessionDescribed
+from mindstone_tui.core.text import one_line
+
+MARK: Final = "imported"
+"""Stands beside words that were not said here, on every surface."""
+
+
+_LONGEST_NAME: Final = 80
+_QUOTES: Final = f"{MARK}: “"
+
+
+class ImportSource(msgspec.Struct, frozen=True):
+    """Where imported words come from; either may be unknown."""
+
+    program: str = ""
+    """As `import --from` names it."""
+    path: str = ""
+
+    @property
+    def words(self) -> str:
+        """The same for a reader: `imported from claude-code, 4f2c.jsonl`."""
+        whose = f"{MARK} from {self.program}" if self.program else MARK
+        name = one_line(PurePath(self.path).name, _LONGEST_NAME)
+        return f"{whose}, {name}" if name else whose
+
+
+UNKNOWN: Final = ImportSource()
+
+
+def is_imported(line: Line) -> bool:
+    """Whether a line came from another program; one that a fork copied did, too."""
+    return line.channel == IMPORTED
+
+
+def quoted(line: Line, text: str) -> str:
+    """What a line says, for use out of its place: imported words are marked as a quotation."""
+    return f"{_QUOTES}{text}”" if is_imported(line) and not is_quotation(text) else text
+
+
+def is_quotation(text: str) -> bool:
+    """Whether a text is marked so."""
+    return text.startswith(_QUOTES)
+
+
+class Provenance(msgspec.Struct, omit_defaults=True):
+    """What a session was imported from, folded from its lines in their order.
+
+    A file's messages stand before the entry that says the file was taken over, and a file that is
+    still followed has no such entry yet: there, what describes the conversation names it.
+    """
+
+    taken: list[tuple[int, ImportSource]] = []
+    """The line at which each file was taken over, ascending; one that came again has its newest."""
+    described: ImportSource = UNKNOWN
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        match line.entry:
+            case Imported(format=program, path=path):
+                source = ImportSource(program, path)
+                kept = self.taken[:-1] if self.taken and self.taken[-1][1] == source else self.taken
+                self.taken = [*kept, (line.seq, source)]
+            case SessionDescribed(program=program, path=path):
+                self.described = ImportSource(program, path)
+
+    def of(self, seq: int) -> ImportSource:
+        """Where the imported words of a line come from."""
+        at = bisect_left(self.taken, seq, key=lambda each: each[0])
+        if at < len(self.taken):
+            return self.taken[at][1]
+        return self.described
