@@ -25,7 +25,7 @@ from pathlib import Path
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.live_import import LiveImports
+from mindstone_tui.core.session.watch import LiveImports
 from mindstone_tui.core.transcript import History, verify
 from tests.core.session.test_live_import import ClaudeFile, expected
 

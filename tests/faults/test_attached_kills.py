@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.live_import import LiveImports
+from mindstone_tui.core.session.watch import LiveImports
 from tests.cli.program import ROOT
 from tests.core.session.test_live_import import ClaudeFile, expected, said_in
 

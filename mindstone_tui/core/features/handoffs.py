@@ -2,19 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final
 
-from mindstone_tui.core.agent.handoffs import Handoffs
-from mindstone_tui.core.context.cascade import Apply, StepName
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.memories import now, stamp
+from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.context.plan import make_room_by
-from mindstone_tui.core.entries.derived import HandoffWritten
-from mindstone_tui.core.errors import NotAllowed
+from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import (
+    BackfillChecked,
+    HandoffReplayed,
+    HandoffWritten,
+)
+from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.features.tasks import Tasks, TasksFeature
+from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
+
+_SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
+_LOOKED_BACK: Final = 10_000
+
+
+class Handoffs:
+    """What one window of a session leaves to the next."""
+
+    def __init__(
+        self, context: TurnContext, tasks: Tasks, *, clock: Callable[[], datetime] = now
+    ) -> None:
+        self._context = context
+        self._tasks = tasks
+        self._clock = clock
+
+    async def write(self, trigger: str, *, prose_by: Ask | None = None) -> Line:
+        """Write a handoff of the window as it is; prose is a model's, and marked."""
+        context = self._context
+        lines = self._tasks.window_lines()
+        checkpoint = self._tasks.state().checkpoint
+        environment = self._tasks.environment(lines)
+        budget = context.window.call(context.target).room.usable * HANDOFF_SHARE // 100
+
+        def compose(text: str = "") -> handoff.Letter:
+            return handoff.compose(
+                checkpoint,
+                lines,
+                environment,
+                written=stamp(self._clock()),
+                trigger=trigger,
+                count=context.count,
+                budget=min(handoff.BUDGET, budget),
+                prose=text,
+                model=context.model,
+            )
+
+        written = compose()
+        if prose_by is not None and (text := await handoff.prose(prose_by, written)):
+            written = compose(text)
+        entry = handoff_store.write(self._tasks.places, written)
+        return context.window.record(entry, context.transcript.last_turn)
+
+    def use(self) -> Line:
+        """Take the newest handoff over into the head of the prompt, once."""
+        context = self._context
+        with context.transcript.history() as history:
+            taken = handoff_store.take_over_newest(self._tasks.places, history, context.count)
+        entry = taken.entry(context.window.fold.state)
+        return context.window.record(entry, context.transcript.last_turn)
+
+    def newest(self) -> str:
+        """The handoff that was written last, if it still is what was written."""
+        with self._context.transcript.history() as history:
+            return handoff_store.show_newest(self._tasks.places, history)
+
+    def _is_fresh(self) -> bool:
+        """Whether nothing was said since the newest handoff: a state is handed over once."""
+        with self._context.transcript.history() as history:
+            for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
+                return isinstance(line.entry, HandoffWritten)
+        return False
+
+    def _stands(self) -> bool:
+        """Whether the newest handoff stands in the prompt already."""
+        with self._context.transcript.history() as history:
+            for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
+                return isinstance(line.entry, HandoffReplayed)
+        return False
+
+    def _to_come(self) -> int:
+        """Tokens of the newest handoff, unless it stands in the prompt already."""
+        return 0 if self._stands() else self._context.count(self.newest())
+
+    def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
+        """The steps from outside the window; a refusal is no accident of the turn."""
+        context = self._context
+
+        async def save(_excess: int) -> Effect:
+            if not self._tasks.state().checkpoint.goal.strip():
+                return Effect(why="there is no task whose state could be saved")
+            return _tried(lambda: self._tasks.save_if_new("window"))
+
+        async def hand_over(_excess: int) -> Effect:
+            try:
+                if self._is_fresh():
+                    return Effect(why="the newest handoff says the same", adds=self._to_come())
+                line = await self.write("window")
+                return Effect(lines=(line,), adds=self._to_come())
+            except (ContinuityError, EntryNotSaved) as error:
+                return Effect(held=False, why=error.what)
+
+        async def take_over(_excess: int) -> Effect:
+            return Effect() if self._stands() else _tried(self.use)
+
+        async def check_backfill(_excess: int) -> Effect:
+            entry = BackfillChecked(unindexed=await backfill())
+            try:
+                line = context.window.record(entry, context.transcript.last_turn)
+            except EntryNotSaved as error:
+                return Effect(why=error.what)
+            return Effect(lines=(line,))
+
+        return {
+            "checkpoint": save,
+            "handoff": hand_over,
+            "handoff_replay": take_over,
+            "backfill": check_backfill,
+        }
+
+
+def _tried(act: Callable[[], Line | None]) -> Effect:
+    try:
+        line = act()
+        return Effect(lines=(line,) if line is not None else ())
+    except (ContinuityError, EntryNotSaved) as error:
+        return Effect(held=False, why=error.what)
 
 
 class HandoffsFeature(Feature):

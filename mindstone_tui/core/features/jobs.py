@@ -2,18 +2,319 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import os
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import msgspec
+
+from mindstone_tui.core.disk import FILE_MODE, ensure_folder
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools.base import Tool
-from mindstone_tui.core.tools.jobs import Job, Jobs
+from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.tools.sandbox import Confined, unconfined
+from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
+from mindstone_tui.core.tools.verdicts import judge
+
+_PATIENCE: Final = 3.0
+"""Seconds in which stopped jobs may end when the session is closed."""
+_LONGEST_LINE: Final = 1 << 16
+_READ: Final = 64 * 1024
+
+
+class Job:
+    """One command in the background."""
+
+    def __init__(self, number: int, command: str, log: Path, *, stays: bool) -> None:
+        self.number = number
+        self.command = command
+        self.log = log
+        self.stays = stays
+        self.started = time.monotonic()
+        self.stop = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.code = 0
+        self.ending = ""
+        """Empty while it runs, else `exited`, `timeout`, `flooded` or `interrupted`."""
+        self.elapsed = 0.0
+
+    @property
+    def state(self) -> str:
+        """How it is, in a few words."""
+        if not self.ending:
+            stays = ", stays when MindStone ends" if self.stays else ""
+            return f"running for {time.monotonic() - self.started:.0f} s{stays}"
+        how = f"exit code {self.code}" if self.ending == "exited" else self.ending
+        return f"ended after {self.elapsed:.1f} s: {how}"
+
+
+class _Log:
+    """A job's output on disk, line by line and without secrets."""
+
+    def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(path, flags, FILE_MODE)
+        self._clean = clean
+        self._rest = b""
+
+    def write(self, chunk: bytes) -> None:
+        whole, newline, self._rest = (self._rest + chunk).rpartition(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            whole, newline, self._rest = whole + newline + self._rest, b"", b""
+        self._put(whole + newline)
+
+    def _put(self, data: bytes) -> None:
+        if data:
+            text = self._clean(data.decode("utf-8", "replace"))
+            with contextlib.suppress(OSError):
+                os.write(self._fd, text.encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        self._put(self._rest)
+        os.close(self._fd)
+
+
+class Jobs:
+    """The background commands of one session."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seconds: float,
+        output: int,
+        clean: Callable[[str], str],
+        on_start: Callable[[Job], None],
+        on_end: Callable[[Job], None],
+    ) -> None:
+        self._folder = folder
+        self._seconds = seconds
+        self._output = output
+        self._clean = clean
+        self._on_start = on_start
+        self._on_end = on_end
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self.all: dict[int, Job] = {}
+
+    def start(self, command: str, context: ToolContext, *, stays: bool) -> Job:
+        """Let a command run on; its start is on record before it begins."""
+        if stays and (context.sandbox is not None or context.unseen):
+            raise NotAllowed("A job that stays needs a person's yes.", "Leave `stay` out, or ask.")
+        ensure_folder(self._folder)
+        taken = [int(path.stem) for path in self._folder.glob("*.log") if path.stem.isdigit()]
+        number = max([*taken, *self.all], default=0) + 1
+        job = Job(number, command, self._folder / f"{number}.log", stays=stays)
+        log = _Log(job.log, self._clean)
+        self.all[number] = job
+        self._on_start(job)
+        work = self._stay(job, log, context) if stays else self._run(job, log, context)
+        self._tasks[number] = asyncio.create_task(work, name=f"job {number}")
+        return job
+
+    async def _run(self, job: Job, log: _Log, context: ToolContext) -> None:
+        finished: CommandFinished | None = None
+        try:
+            finished = await run(
+                _confined(job.command, context),
+                cwd=context.workspace.cwd,
+                environ=clean_environment(context.environ, context.passed),
+                bounds=Bounds(seconds=self._seconds, kept=0, tail=1, output=self._output),
+                stop=job.stop,
+                progress=log.write,
+            )
+        except ToolError as error:
+            log.write(error.sentence.encode())
+        finally:
+            log.close()
+            self._ended(job, finished.ending if finished else "interrupted", finished)
+
+    async def _stay(self, job: Job, log: _Log, context: ToolContext) -> None:
+        """A command that outlives us: in a session of its own, its output straight to the file."""
+        log.close()
+        process = _on_its_own(job, context)
+        stopped = asyncio.ensure_future(job.stop.wait())
+        gone = _end_of(process)
+        try:
+            either: set[asyncio.Future[Any]] = {stopped, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not gone.done():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
+            job.code = await gone
+            self._ended(job, "interrupted" if job.stop.is_set() else "exited", None)
+        finally:
+            stopped.cancel()
+
+    def _ended(self, job: Job, ending: str, finished: CommandFinished | None) -> None:
+        job.ending = ending
+        job.code = finished.code if finished else job.code
+        job.elapsed = time.monotonic() - job.started
+        job.ended.set()
+        self._on_end(job)
+
+    def get(self, number: int) -> Job:
+        """A job by its number."""
+        if number not in self.all:
+            known = ", ".join(map(str, self.all)) or "none"
+            raise ToolError(f"There is no job {number}.", f"Jobs of this session: {known}.")
+        return self.all[number]
+
+    async def kill(self, number: int) -> Job:
+        """End a job with its whole tree."""
+        job = self.get(number)
+        job.stop.set()
+        await asyncio.wait({asyncio.ensure_future(job.ended.wait())}, timeout=_PATIENCE)
+        return job
+
+    def tail(self, job: Job, most: int = _READ) -> str:
+        """The end of a job's output."""
+        try:
+            with job.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - most, 0))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+        cut = f"[… {size - most:,} bytes before; all of it is in {job.log} …]\n"
+        return for_terminal(self._clean((cut if size > most else "") + text))
+
+    async def close(self) -> None:
+        """End every job that does not stay."""
+        running = [self._tasks[one.number] for one in self.all.values() if not one.ending]
+        for job in self.all.values():
+            if not job.stays:
+                job.stop.set()
+        ending = [self._tasks[one.number] for one in self.all.values() if not one.stays]
+        if ending:
+            await asyncio.wait(ending, timeout=_PATIENCE)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def tools(self) -> tuple[Tool, Tool]:
+        """What the model may do: begin one, and look at one."""
+        begin = declare(
+            "background",
+            "Run a command in bash that goes on while you do other things; `job` looks at it.",
+            "run",
+            BackgroundArguments,
+            self._begin,
+            _preview,
+        )
+        look = declare(
+            "job",
+            "Read a background job's output, wait for its end, or stop it.",
+            "read",
+            JobArguments,
+            self._look,
+            lambda arguments, _: Preview(title=f"job {arguments.id}"),
+        )
+        return begin, look
+
+    async def _begin(self, arguments: BackgroundArguments, context: ToolContext) -> ToolResult:
+        job = self.start(arguments.command, context, stays=arguments.stay)
+        text = f"Job {job.number} runs; its output goes to {job.log}."
+        return ToolResult(text=text, finding=f"job {job.number} started")
+
+    async def _look(self, arguments: JobArguments, context: ToolContext) -> ToolResult:
+        job = self.get(arguments.id)
+        if arguments.stop:
+            await self.kill(job.number)
+        elif arguments.wait:
+            waiting = {asyncio.ensure_future(job.ended.wait())}
+            if context.stop is not None:
+                waiting.add(asyncio.ensure_future(context.stop.wait()))
+            _, left = await asyncio.wait(
+                waiting, timeout=arguments.wait, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in left:
+                task.cancel()
+        text, full = bounded(self.tail(job), context)
+        return ToolResult(
+            text=f"{text.rstrip()}\n[job {job.number}: {job.state}]".lstrip("\n"),
+            full=full,
+            finding=f"job {job.number}: {job.state}",
+            origin=f"job {job.number}",
+        )
+
+
+class BackgroundArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One command line that goes on."""
+
+    command: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000, description="For bash.")]
+    stay: Annotated[bool, msgspec.Meta(description="Go on when the session is closed.")] = False
+
+
+class JobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which job, and what about it."""
+
+    id: Annotated[int, msgspec.Meta(ge=1)]
+    wait: Annotated[float, msgspec.Meta(ge=0, le=600, description="Seconds to wait for it.")] = 0.0
+    stop: bool = False
+
+
+def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
+    parts = judge(arguments.command, context.workspace)
+    goes_on = " (goes on when MindStone ends)" if arguments.stay else ""
+    return Preview(
+        title=f"background{goes_on}: {one_line(arguments.command, 80)}",
+        body=exact(arguments.command),
+        standing="sensitive" if any(part.steers for part in parts) else "open",
+        command=arguments.command,
+        parts=parts,
+        caution="It goes on when MindStone ends, until it ends itself." if arguments.stay else "",
+    )
+
+
+def _confined(command: str, context: ToolContext) -> Confined:
+    line = ("bash", "--noprofile", "--norc", "-c", command)
+    if context.sandbox is None:
+        return unconfined(line)
+    workspace = context.workspace
+    return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
+
+
+def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
+    # Not asyncio's way: that kills a child which is forgotten while it still runs.
+    with job.log.open("ab") as file:
+        return subprocess.Popen(
+            ("bash", "--noprofile", "--norc", "-c", job.command),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=context.workspace.cwd,
+            env=clean_environment(context.environ, context.passed),
+            start_new_session=True,
+        )
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """The code that a process will end with; whoever waits for it may be gone by then."""
+    loop = asyncio.get_running_loop()
+    code: asyncio.Future[int] = loop.create_future()
+
+    def tell(ended: int) -> None:
+        if not code.done():
+            code.set_result(ended)
+
+    def wait() -> None:
+        ended = process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, ended)
+
+    threading.Thread(target=wait, name=f"job {process.pid}", daemon=True).start()
+    return code
 
 
 class JobsFeature(Feature):

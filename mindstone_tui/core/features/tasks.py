@@ -2,21 +2,342 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.agent.memories import Memories, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
-from mindstone_tui.core.agent.tasks import Tasks
-from mindstone_tui.core.entries.derived import TaskDone
+from mindstone_tui.core.context.extract import passages_of
+from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, strategy
+from mindstone_tui.core.context.window_view import reader
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import (
+    HandoffReplayed,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+)
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature, offer_review
-from mindstone_tui.core.handoff import resume
+from mindstone_tui.core.handoff import checkpoint_store, resume
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
+from mindstone_tui.core.handoff.environment import (
+    Environment,
+    files_touched,
+    git_changes,
+    observe,
+    ports_used,
+    services_at,
+)
+from mindstone_tui.core.handoff.resume import Resumption, bootstrap
+from mindstone_tui.core.memory import journal, notes
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import as_data, fresh_nonce, one_line
+
+TASK: Final = "task"
+"""The section of the prompt's head that states the task."""
+BEFORE: Final = 64
+"""Lines before a task's first message among which its start is looked for."""
+_SHOWN: Final = 120
+_DRIFT_SHOWN: Final = 300
+
+
+def begun_as_task(read: ReadLines, first: int | None) -> bool:
+    """Whether the message at this line is the first of a task that was started by name."""
+    if first is None:
+        return False
+    for line in reversed(list(read(max(first - BEFORE, 0), first))):
+        if isinstance(line.entry, TaskStarted):
+            return True
+        if isinstance(line.entry, TaskDone) or (
+            isinstance(line.entry, UserMessage) and line.seq < first
+        ):
+            return False
+    return False
+
+
+def task_section(task: TaskStarted) -> Section:
+    """A task as the head of every prompt says it: in the person's words, until it is done."""
+    when = ["Done when:", *(f"- {one}" for one in task.criteria)] if task.criteria else []
+    rules = ["Rules that bind:", *(f"- {one}" for one in task.constraints)]
+    text = "\n".join(
+        ["The task under way:", task.title, *when, *(rules if task.constraints else [])]
+    )
+    return Section(name=TASK, text=text, source="/task start", raw_size=len(text))
+
+
+def running_task(newest_first: Iterable[Line], standing: Iterable[Section]) -> Section | None:
+    """The task under way, from the end of history, else as the newest prompts say it."""
+    for line in newest_first:
+        if isinstance(line.entry, TaskStarted):
+            return task_section(line.entry)
+        if isinstance(line.entry, TaskDone):
+            return None
+    return next((section for section in standing if section.name == TASK), None)
+
+
+def summary_text(read: ReadLines, seq: int) -> str:
+    """The summary that a line derived; empty when it is none."""
+    found = (line.entry.text for line in read(seq, seq) if isinstance(line.entry, SummaryDerived))
+    return next(found, "")
+
+
+def where_it_stands(found: Resumption) -> list[str]:
+    """Where open work goes on, and what changed around it since it was written down."""
+    checkpoint = found.checkpoint
+    told = []
+    if checkpoint.goal and checkpoint.subtasks:
+        done, all_of_it = len(checkpoint.of("done")), len(checkpoint.subtasks)
+        goal, at = one_line(checkpoint.goal, _SHOWN), one_line(found.resume_at, _SHOWN)
+        told.append(f"Open work: {goal} ({done} of {all_of_it} done). It goes on with: {at}")
+    if found.drift:
+        shown = one_line(" ".join(found.drift), _DRIFT_SHOWN)
+        told.append(f"Since checkpoint {checkpoint.version}: {shown}")
+    return told
+
+
+def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSection:
+    """What a checkpoint adds to the log: only what the one before it did not say."""
+    goal = saved.goal.splitlines()[0][:200] if saved.goal else ""
+    known = before or fresh(saved.session)
+    finished = {one.title for one in known.of("done")}
+    decided = {one.text for one in known.decisions}
+    met = {one.text for one in known.issues}
+    done = [
+        *(f"done: {one.title}" for one in saved.of("done") if one.title not in finished),
+        *(f"blocker: {one.text}" for one in saved.issues if one.text not in met),
+    ]
+    return journal.LogSection(
+        session=saved.session,
+        version=saved.version,
+        happened=(*([goal] if goal and saved.goal != known.goal else []), *done[-10:]),
+        decisions=tuple(one.text for one in saved.decisions if one.text not in decided)[-5:],
+    )
+
+
+class Tasks:
+    """The task of one session."""
+
+    def __init__(
+        self,
+        context: TurnContext,
+        memories: Memories,
+        health: Health,
+        cwd: Path,
+        *,
+        trusted: Callable[[], bool] = lambda: False,
+        tools_known: Callable[[], bool] = lambda: True,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self.places = memories.places
+        self._context = context
+        self._memories = memories
+        self._health = health
+        self._cwd = cwd
+        self._trusted = trusted
+        self._tools_known = tools_known
+        self._clock = clock
+
+    @cached_property
+    def section(self) -> Section | None:
+        """The task under way, for the head of every prompt; None when none was started."""
+        return running_task(self._memories.past.lines, self._context.window.fold.sections)
+
+    def forget(self) -> None:
+        """Another surface wrote: what is known from history is read anew when it is needed."""
+        self.__dict__.pop("section", None)
+
+    def state(self) -> checkpoint_store.TaskState:
+        """The task as it is now."""
+        state = self._context.window.fold.state
+        first = state.spans[0].first if state.spans else 0
+        since = min(first, first if state.task is None else state.task) - BEFORE
+        with self._context.transcript.history() as history:
+            return checkpoint_store.task_state(self.places, history, since=max(since, 0))
+
+    def save_checkpoint(self, trigger: str) -> Line:
+        """Write the task's state down, for machines, for people and into the log."""
+        state = self.state()
+        memories = self._memories
+        before = self._saved()
+        windows = max(state.checkpoint.window, self._context.window.windows)
+        saved = checkpoint_store.save(
+            self.places,
+            msgspec.structs.replace(state.checkpoint, window=windows),
+            environment=self.environment(self.window_lines()),
+            saved_at=stamp(self._clock()),
+            trigger=trigger,
+            newest=state.newest,
+        )
+        line = self._context.window.record(saved.entry, self._context.transcript.last_turn)
+        section = log_section(before, saved.checkpoint)
+        section = msgspec.structs.replace(
+            section,
+            cited=tuple(sorted(memories.cited)),
+            prevented=tuple(sorted(memories.prevented)),
+            proposed=tuple(one.entry.path for one in memories.waiting),
+        )
+        if section.happened or section.decisions or section.cited or section.prevented:
+            journal.write_log(memories.agent, section, self._clock())
+        memories.cited.clear()
+        memories.prevented.clear()
+        return line
+
+    def save_if_new(self, trigger: str) -> Line | None:
+        """Save a checkpoint unless the newest one says the same; a state is written down once."""
+        before = self._saved()
+        if before is not None and resume.says_the_same(before, self.state().checkpoint):
+            return None
+        return self.save_checkpoint(trigger)
+
+    def _saved(self) -> Checkpoint | None:
+        with self._context.transcript.history() as history:
+            try:
+                return checkpoint_store.load_proven(self.places, history)
+            except ContinuityError:
+                return None
+
+    def milestone(self) -> Line | None:
+        """Save a checkpoint when a subtask was done, a decision made or a blocker met meanwhile.
+
+        Only for a task that was begun as one; else every chat would be one.
+        """
+        with self._context.transcript.history() as history:
+            if not begun_as_task(reader(history), self._context.window.fold.state.task):
+                return None
+        reached = resume.milestones(self._saved(), self.state().checkpoint)
+        return self.save_checkpoint(f"milestone: {reached}") if reached else None
+
+    def start(self, argument: str) -> Line:
+        """Begin a task: `title | when: criterion | rule: constraint`."""
+        entry = resume.parse_start(argument)
+        line = self._context.window.record(entry, self._context.transcript.last_turn)
+        if isinstance(line.entry, TaskStarted):
+            self.section = task_section(line.entry)
+        return line
+
+    def finish(self) -> Line:
+        """End the task: a last checkpoint, archived, a summary, and health that starts anew."""
+        self.save_checkpoint("task done")
+        checkpoint = self.state().checkpoint
+        trend = self._health.monitor.trend()
+        entry = resume.done(
+            checkpoint,
+            archived=str(checkpoint_store.archive(self.places).relative_to(self.places.folder)),
+            trend=trend.sentence() if trend else "",
+        )
+        line = self._context.window.record(entry, self._context.transcript.last_turn)
+        self.section = None
+        self._health.monitor.reset()
+        self._memories.notes = ()
+        return line
+
+    def resume(self, budget: int = 2_000) -> Resumption:
+        """The five steps of going on; refused with its reason when the checkpoint is no good."""
+        with self._context.transcript.history() as history:
+            return bootstrap(
+                lambda: checkpoint_store.load_proven(self.places, history),
+                lambda files: self._look(files, self.window_lines()),
+                self._context.count,
+                budget,
+                lambda seq: summary_text(reader(history), seq),
+            )
+
+    def resume_into_prompt(self) -> tuple[Resumption, Line]:
+        """Check what is around the work, and put the checkpoint into the prompt, once.
+
+        The entry holds the text, so that a replay builds the same prompts.
+        """
+        found = self.resume()
+        checkpoint = found.checkpoint
+        with self._context.transcript.history() as history:
+            since = [
+                one.entry for one in reader(history)(checkpoint.head.seq + 1, history.head.seq)
+            ]
+        if any(isinstance(one, TaskDone) for one in since):
+            raise ContinuityError(
+                f"The task of checkpoint {checkpoint.version} is done.",
+                "/task start begins another; /checkpoint show prints what was reached.",
+            )
+        if any(
+            isinstance(one, HandoffReplayed) and one.sha256 == checkpoint.sha256 for one in since
+        ):
+            raise ContinuityError(
+                f"Checkpoint {checkpoint.version} stands in the prompt already.",
+                "/checkpoint show prints it; /checkpoint saves a new one.",
+            )
+        text = as_data(found.block, origin=f"checkpoint {checkpoint.version}", nonce=fresh_nonce())
+        window = self._context.window
+        entry = HandoffReplayed(sha256=checkpoint.sha256, text=text, state=window.fold.state)
+        return found, window.record(entry, self._context.transcript.last_turn)
+
+    def where_it_stands(self) -> list[str]:
+        """What a person is told who opens a session with open work: where, and what changed."""
+        if not self.places.checkpoint.exists():
+            return []
+        try:
+            return where_it_stands(self.resume())
+        except ContinuityError as error:
+            return [error.what]
+
+    async def gather_notes(self, summarizer: Summarizer) -> list[Line]:
+        """Make notes of what the window says, by a model that is audited, else by choosing."""
+        with self._context.transcript.history() as history:
+            read = reader(history)
+            spans = self._context.window.fold.state.spans
+            lines = [line for span in spans for line in read(span.first, span.last)]
+        outcome = await strategy("notes")(Material(passages=passages_of(lines)), summarizer)
+        if not isinstance(outcome, Summary):
+            raise ContinuityError(f"No notes were made: {outcome.why}.", "Say more first.")
+        turn = self._context.transcript.last_turn
+        derived = self._context.window.record(outcome.entry(), turn)
+        taken = notes.derived(outcome.text, outcome.model)
+        return [derived, *map(self._memories.keep_note, taken)]
+
+    def window_lines(self) -> list[Line]:
+        """Every line of the window's runs of history, and whatever came after them."""
+        with self._context.transcript.history() as history:
+            read = reader(history)
+            spans = self._context.window.fold.state.spans
+            lines = [line for span in spans for line in read(span.first, span.last)]
+            last = lines[-1].seq if lines else -1
+            return [*lines, *read(last + 1, history.head.seq)]
+
+    def environment(self, lines: Sequence[Line]) -> Environment:
+        """What surrounds the work: the files it touched, git, services, the tools on offer."""
+        touched = files_touched(lines)
+        read, changed = ([f.path for f in touched if f.changed is kind] for kind in (False, True))
+        return self._look([*read, *changed], lines)
+
+    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> Environment:
+        """Only a folder that is trusted has git asked, and services knocked at, on its behalf."""
+        trusted = self._trusted()
+        return observe(
+            self._cwd,
+            files,
+            tools=self._tool_names(),
+            changes=git_changes(self._cwd) if trusted else (),
+            services=services_at(ports_used(lines)) if trusted else (),
+        )
+
+    def _tool_names(self) -> list[str]:
+        """Those on offer; none before the first turn brings those of servers and skills."""
+        return list(self._context.tools) if self._tools_known() else []
 
 
 class TasksFeature(Feature):

@@ -15,8 +15,7 @@ from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.error_words import Words
-from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure
+from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure, Words
 from mindstone_tui.core.providers.event_stream import EventStream, Reader
 from mindstone_tui.core.providers.http import HttpAnswer, HttpCall
 

@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.pictures import measure
+from mindstone_tui.core.interchange.pictures import measure
 from mindstone_tui.core.providers.base import ModelInfo
 from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript

@@ -11,22 +11,302 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import shutil
+import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
+from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import is_attached
-from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
-from mindstone_tui.core.interchange.formats import formats
+from mindstone_tui.core.interchange.describe import Trust
+from mindstone_tui.core.interchange.discover import (
+    SessionFile,
+    keeps_its_own,
+    list_files,
+    session_folders,
+)
+from mindstone_tui.core.interchange.formats import Format, format_of, formats
+from mindstone_tui.core.interchange.import_many import key_for, only_conversation
+from mindstone_tui.core.interchange.import_session import described_by, import_so_far
+from mindstone_tui.core.interchange.read_bytes import open_file
+from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.live_import import LiveImports
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.session.find import bring_up_to_date
+from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.session.profile import profile_of
+from mindstone_tui.core.session.take_over import Cleaner, Importer, upstream_of
+from mindstone_tui.core.transcript import Transcript
+
+_CHUNK: Final = 1 << 20
+_HEAD: Final = 1 << 12
+"""Bytes at the beginning by which a file is known again."""
+_SMALL: Final = 1 << 19
+"""A file up to this size is read whole every time."""
+_BACK: Final = 3
+"""Prompts that are read again, for what came late."""
+_MOST_OPEN: Final = 64
+
+_PROMPT: Final = {
+    "claude-code": pattern_of(rb'"type"\s*:\s*"user"'),
+    "codex": pattern_of(rb'"role"\s*:\s*"user"'),
+}
+"""What a line with a prompt has; other formats are read from their beginning."""
+_NO_PROMPT: Final = pattern_of(rb'"tool_use_id"|"isMeta"\s*:\s*true')
+_CONTEXT: Final = pattern_of(rb'"type"\s*:\s*"turn_context"')
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What is known of a file of lines up to some place."""
+
+    inode: int = 0
+    head: bytes = b""
+    """How it begins."""
+    read: int = 0
+    first: bytes = b""
+    """Its first line, which often says whose the rest is."""
+    context: bytes = b""
+    """The newest line with settings that hold for what follows."""
+    prompts: tuple[tuple[int, bytes], ...] = ()
+    """Where the newest prompts begin, each with the settings that held there."""
+
+
+class GrowingFile:
+    """A file of lines of which only the end has to be read again."""
+
+    def __init__(self, path: Path, program: str) -> None:
+        self._path = path
+        self._prompt = _PROMPT.get(program)
+        self._known = self._next = _Known()
+
+    def look(self) -> int:
+        """Where to read from: a prompt before what is new; 0 where everything must be read."""
+        with open_file(self._path) as stream:
+            about = os.fstat(stream.fileno())
+            known = self._known
+            head = stream.read(len(known.head) or _HEAD)
+            same = about.st_ino == known.inode and about.st_size >= known.read
+            if not same or head[: len(known.head)] != known.head:
+                self._known = known = _Known(inode=about.st_ino, head=head)
+            if self._prompt is not None:
+                stream.seek(known.read)
+                self._next = _looked_further(known, stream, self._prompt)
+        full = len(known.prompts) == _BACK and known.read > _SMALL
+        return known.prompts[0][0] if full else 0
+
+    def was_taken(self) -> None:
+        """What the last look saw is in the transcript."""
+        self._known = self._next
+
+    @contextlib.contextmanager
+    def cut(self, start: int) -> Iterator[Path]:
+        """The file without what stands before a prompt: its first line, the settings, and on.
+
+        Under its own name in a folder of its own, because names carry dates and ids.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="mindstone-"))
+        try:
+            copy = folder / self._path.name
+            context = next((held for at, held in self._known.prompts if at == start), b"")
+            with open_file(self._path) as stream, copy.open("wb") as out:
+                out.write(self._known.first + context)
+                stream.seek(start)
+                shutil.copyfileobj(stream, out, _CHUNK)
+            yield copy
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _looked_further(known: _Known, stream: IO[bytes], prompt: re.Pattern[bytes]) -> _Known:
+    """What is known after the lines that are new and whole."""
+    read, first, context = known.read, known.first, known.context
+    prompts = deque(known.prompts, maxlen=_BACK)
+    while line := stream.readline(_CHUNK):
+        size = len(line)
+        while not line.endswith(b"\n") and (more := stream.readline(_CHUNK)):
+            size += len(more)  # a very long line: its beginning says what it is
+            line = line[:_CHUNK] + more[-1:]
+        if not line.endswith(b"\n"):
+            break
+        if not first and size <= _CHUNK:
+            first = line
+        elif size <= _CHUNK and _CONTEXT.search(line):
+            context = line
+        elif prompt.search(line) and not _NO_PROMPT.search(line):
+            prompts.append((read, context))
+        read += size
+    return _Known(known.inode, known.head, read, first, context, tuple(prompts))
+
+
+class LiveImport:
+    """One file, and the session that is kept current with it."""
+
+    def __init__(
+        self,
+        home: Places,
+        settings: Settings,
+        environ: Mapping[str, str],
+        file: Path,
+        clean: Cleaner,
+    ) -> None:
+        self.file = file
+        self.folder = ""
+        """Where the program runs, if it said so; not every file does."""
+        self.key: SessionKey | None = None
+        """The session; None while nobody has said anything."""
+        self._home = home
+        self._settings = settings
+        self._environ = environ
+        self._clean = clean
+        self._reader: Format | None = None
+        self._growing: GrowingFile | None = None
+        self._before: ImportedBefore | None = None
+        self._described = False
+
+    def catch_up(self, *, settled: bool) -> int | None:
+        """Take over what is new; how many messages, or None when the session is busy.
+
+        The newest answer is only taken if it is settled: it may still get more pieces.
+        """
+        if self._reader is None:
+            self._reader = format_of(self.file)
+            self._growing = GrowingFile(self.file, self._reader.name)
+        if self._reader.many:
+            return self.close()
+        assert self._growing is not None
+        start = self._growing.look()
+        if not start or self._before is None:
+            added = self._take(self._reader, self.file, settled=settled, whole=True)
+        else:
+            with self._growing.cut(start) as rest:
+                added = self._take(self._reader, rest, settled=settled, whole=False)
+        if added is not None:
+            self._growing.was_taken()
+        return added
+
+    def close(self) -> int | None:
+        """End the open exchange, and write down that all of the file was taken over.
+
+        None when the session is busy: somebody's turn is not waited for.
+        """
+        if self.key is not None:
+            lease = Lease(self._home.session(self.key))
+            if not lease.try_take():
+                return None
+            lease.give_back()
+        added = 0
+        importer = Importer(
+            self._home,
+            self._settings,
+            self._environ,
+            project=self.folder,
+            progress=lambda what, done, goal: None,
+            on_busy=lambda key: None,
+        )
+        for report in importer.take(self.file, None, ""):
+            added += report.added
+            if report.session:
+                self.key = SessionKey.parse(report.session)
+        return added
+
+    def _take(self, reader: Format, path: Path, *, settled: bool, whole: bool) -> int | None:
+        found = only_conversation(reader, path)
+        if found is None:
+            return 0
+        began, records = found
+        # Once known, the session stays: a file that was cut may say less of itself.
+        key = self.key or key_for(reader, self.file, began, "default")
+        own = self._home.session(key)
+        ensure_folder(own.folder)
+        lease = Lease(own)
+        if not lease.try_take():
+            return None
+        try:
+            upstream = upstream_of(self._home, self._settings.history, key)
+            transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
+            with contextlib.closing(transcript):
+                # Until it is on disk, what is learned on the way counts for nothing.
+                before, self._before = self._before, None
+                if before is None or before.learned > transcript.head.seq:
+                    before = ImportedBefore(transcript)
+                else:
+                    before.learn(transcript)
+                added = import_so_far(
+                    records,
+                    transcript,
+                    before,
+                    clean=self._clean,
+                    settled=settled,
+                    describe=partial(
+                        described_by,
+                        program=reader.name,
+                        agent=key.agent,
+                        file=self.file,
+                        trust=self._trust(),
+                    )
+                    if whole and not self._described
+                    else None,
+                )
+                self._before = before
+        finally:
+            lease.give_back()
+        self.key = key
+        if added:
+            self._described = self._described or whole
+            self._make_findable()
+        return added
+
+    def _trust(self) -> Trust:
+        return Trust(believes=partial(keeps_its_own, self._environ), folder=self.folder)
+
+    def _make_findable(self) -> None:
+        assert self.key is not None
+        own = self._home.session(self.key)
+        index = RecallIndex.open(own.index, open_embedder(self._settings.recall.embedder))
+        try:
+            bring_up_to_date(own, index, lambda what, done, goal: None, wait=False)
+        finally:
+            index.close()
+        profile_of(own)
+
+
+class LiveImports:
+    """The files that are being followed, each with what is known of it."""
+
+    def __init__(self, home: Places, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._home = home
+        self._settings = settings
+        self._environ = environ
+        self._clean = Cleaner(environ)
+        self._open: dict[Path, LiveImport] = {}
+
+    def of(self, file: Path) -> LiveImport:
+        """The one for this file."""
+        known = self._open.pop(file, None) or LiveImport(
+            self._home, self._settings, self._environ, file, self._clean
+        )
+        self._open[file] = known
+        while len(self._open) > _MOST_OPEN:
+            self._open.pop(next(iter(self._open)))
+        return known
+
+    def forget(self, file: Path) -> None:
+        """It is closed; if it grows again, it is read from its beginning."""
+        self._open.pop(file, None)
+
 
 _ALL_EVERY: Final = 2.0
 """Seconds between two looks at all folders."""

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import select
 import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -19,9 +20,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+import psycopg
+from psycopg import waiting
+from psycopg.abc import RV, PQGen
 
 from mindstone_tui.core.entries.line import GENESIS
-from mindstone_tui.core.errors import HistoryAway, MindstoneError, PlaceError, UsageError
+from mindstone_tui.core.errors import (
+    DamagedTranscript,
+    HistoryAway,
+    LeaseLost,
+    MindstoneError,
+    Overtaken,
+    PlaceError,
+    UsageError,
+)
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
 from mindstone_tui.core.transcript.encode import timestamp
@@ -31,7 +43,128 @@ from mindstone_tui.core.transcript.reader import Head
 if TYPE_CHECKING:
     import psycopg
 
-    from mindstone_tui.core.shared.connection import PatientConnection
+
+_CHECKED_EVERY: Final = 0.1
+
+
+class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Gives up on an answer after `patience` seconds, and is then of no further use."""
+
+    patience: float = 0.0
+
+    @classmethod
+    def reach(cls, url: str, timeout: float) -> PatientConnection:
+        """Connect within so many seconds."""
+        connection = cls.connect(
+            url,
+            autocommit=True,
+            connect_timeout=max(2, round(timeout)),
+            application_name="mindstone",
+            keepalives=1,
+            keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
+            tcp_user_timeout=round(timeout * 1000),
+        )
+        connection.patience = timeout
+        return connection
+
+    def is_gone(self) -> bool:
+        """Whether the server has ended this connection while nobody used it."""
+        if self.closed:
+            return True
+        try:
+            # The server's last words can be read before its end is.
+            while select.select([self.fileno()], [], [], 0)[0]:
+                self.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+        return self.pgconn.status != psycopg.pq.ConnStatus.OK
+
+    def wait(
+        self, gen: PQGen[RV], interval: float = _CHECKED_EVERY, timeout: float | None = None
+    ) -> RV:
+        """Wait as the driver does, but not for longer than there is patience."""
+        limit = timeout if timeout is not None else self.patience or None
+        try:
+            return waiting.wait(gen, self.pgconn.socket, interval=interval, timeout=limit)
+        except psycopg.errors._WaitTimeout:
+            if timeout is None:
+                # The answer may still come, to whoever asks next: there must be no next.
+                with contextlib.suppress(Exception):
+                    self.pgconn.finish()
+                raise psycopg.OperationalError("no answer in time") from None
+            raise
+
+
+def in_our_words(error: psycopg.Error, where: str) -> MindstoneError:
+    """What the server or the driver said, without a word of the address."""
+    match error.sqlstate or "":
+        case "MS001":
+            return Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
+        case "MS002":
+            return LeaseLost(
+                f"NOT SAVED: another machine took over the session on {where}.",
+                "What was not saved is kept in a file; the next message goes on behind the "
+                "other machine's.",
+            )
+        case "MS003":
+            return DamagedTranscript(
+                f"{where} refused lines: they do not follow what is kept there.",
+                "Run `mindstone verify` and `mindstone history status`.",
+            )
+        case "MS004" | "42501":
+            return PlaceError(
+                f"The role that {where} knows this machine by may not use these sessions.",
+                "Check history.team, and the grants in docs/shared-history.md.",
+            )
+        case "28P01" | "28000":
+            return HistoryAway(
+                f"{where} refused the user or the password.",
+                "Check history.url; a password may also stand in ~/.pgpass.",
+            )
+        case "53100" | "53000" | "53200":
+            return HistoryAway(f"{where} has no room left.", "Free space on the server.")
+        case "53300":
+            return HistoryAway(f"{where} takes no more connections.", "Try again later.")
+        case "25006":
+            return HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
+        case "3D000":
+            return HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
+        case state:
+            return HistoryAway(
+                f"The history server {where} does not answer: {_reason(error, state)}.",
+                "What is kept here can still be read.",
+            )
+
+
+_REASONS: Final = {
+    "refused": "nobody listens there",
+    "no answer in time": "it took too long",
+    "timeout": "it took too long",
+    "timed out": "it took too long",
+    "resolve": "its name is not known",
+    "translate host": "its name is not known",
+    "certificate": "its certificate is not accepted",
+    "password": "it wants a password",
+    "starting up": "it is starting",
+    "recovery": "it is recovering",
+    "shutting down": "it is shutting down",
+    "terminat": "the connection broke",
+    "closed": "the connection broke",
+    "reset": "the connection broke",
+    "lost": "the connection broke",
+}
+"""Words of the driver, and what they mean; the whole message may hold parts of the address."""
+
+
+def _reason(error: psycopg.Error, state: str) -> str:
+    said = str(error).lower()
+    for word, reason in _REASONS.items():
+        if word in said:
+            return reason
+    return f"{type(error).__name__} {state}".strip()
+
 
 T = TypeVar("T")
 
@@ -317,7 +450,7 @@ class PostgresStore:
         """The connection, for one question at a time; what goes wrong becomes an error of ours."""
         import psycopg
 
-        from mindstone_tui.core.shared.connection import PatientConnection, in_our_words
+        from mindstone_tui.core.shared.postgres import PatientConnection, in_our_words
 
         with self._lock:
             try:

@@ -31,9 +31,8 @@ from mindstone_tui.tui.screens.messages import (
 )
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.input_area import InputArea
+from mindstone_tui.tui.widgets.input_area import InputArea, Queued
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:

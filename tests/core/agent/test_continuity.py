@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.agent.handoffs import Handoffs
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import Memories, RecentHistory
-from mindstone_tui.core.agent.tasks import Tasks
 from mindstone_tui.core.config.settings import ContextSettings, MemorySettings, Mode, Settings
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
@@ -24,6 +22,8 @@ from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import Consolidated
 from mindstone_tui.core.entries.window import ContextWindowPruned, Receipt
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
+from mindstone_tui.core.features.handoffs import Handoffs
+from mindstone_tui.core.features.tasks import Tasks
 from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.health.monitor import health_text
 from mindstone_tui.core.memory.proposals import ProposalDraft

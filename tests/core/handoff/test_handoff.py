@@ -13,8 +13,7 @@ from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError, ProviderUnreachable, ToolError
-from mindstone_tui.core.handoff.checkpoint import advance, fresh
-from mindstone_tui.core.handoff.delegation import (
+from mindstone_tui.core.features.delegation import (
     DESCRIPTION,
     DelegationLimits,
     Spent,
@@ -24,6 +23,7 @@ from mindstone_tui.core.handoff.delegation import (
     plan,
     result_text,
 )
+from mindstone_tui.core.handoff.checkpoint import advance, fresh
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.handoff import Letter, compose, parse, prose, render
 from mindstone_tui.core.handoff.handoff_store import (

@@ -18,7 +18,6 @@ from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderU
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
-from mindstone_tui.core.providers.local_answer import AnswerReader, RepetitionWatch, is_loop
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
     QWEN_CODER_15,
@@ -27,7 +26,13 @@ from mindstone_tui.core.providers.local_models import (
     path_of,
 )
 from mindstone_tui.core.providers.local_prompt import body_of, reply_schema, tool_text
-from mindstone_tui.core.providers.local_provider import LocalProvider, why_not
+from mindstone_tui.core.providers.local_provider import (
+    AnswerReader,
+    LocalProvider,
+    RepetitionWatch,
+    is_loop,
+    why_not,
+)
 from tests.core.providers.requests import Broken, hear, request, tool
 
 CHILD = """

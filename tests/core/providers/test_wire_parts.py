@@ -18,8 +18,7 @@ from mindstone_tui.core.errors import ProviderBusy, ProviderError, ProviderRefus
 from mindstone_tui.core.providers.anthropic_messages import MessagesInterpreter, in_turn
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.dialect import Interpreter, failure_in
-from mindstone_tui.core.providers.error_words import plain_words
-from mindstone_tui.core.providers.errors import translate
+from mindstone_tui.core.providers.errors import plain_words, translate
 from mindstone_tui.core.providers.event_stream import (
     EventStream,
     JsonLines,

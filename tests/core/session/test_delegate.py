@@ -13,7 +13,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.handoff import delegation
+from mindstone_tui.core.features import delegation
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script

@@ -24,8 +24,14 @@ from mindstone_tui.core.interchange.attach import (
     target_of,
 )
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.live_import import GrowingFile, LiveImports
-from mindstone_tui.core.session.watch import FolderWatch, begin, end_watching, is_wanted
+from mindstone_tui.core.session.watch import (
+    FolderWatch,
+    GrowingFile,
+    LiveImports,
+    begin,
+    end_watching,
+    is_wanted,
+)
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.window import InstructionsChanged
-from mindstone_tui.core.tools.prompt_files import PromptFile, pieces_of, read_prompt
+from mindstone_tui.core.features.prompt_files import PromptFile, pieces_of, read_prompt
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 
@@ -154,7 +154,7 @@ def test_a_name_that_cannot_be_typed_is_no_command() -> None:
 
 
 def test_the_list_of_skills_keeps_to_its_room() -> None:
-    from mindstone_tui.core.tools.prompt_files import skills_section
+    from mindstone_tui.core.features.prompt_files import skills_section
 
     many = [prompt(f"---\nname: s{n}\ndescription: {'d' * 200}\n---\n") for n in range(50)]
     text = skills_section(many, 1_000)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.tokens.count import VOCABULARIES, TokenCounter, load_encoding
-from mindstone_tui.core.tokens.vocabulary import (
+from mindstone_tui.core.tokens.count import (
     _BEYOND,
     LONGEST_PIECE,
+    VOCABULARIES,
+    TokenCounter,
     Vocabulary,
+    load_encoding,
     open_vocabulary,
     written,
 )

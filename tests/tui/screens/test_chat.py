@@ -23,8 +23,8 @@ from mindstone_tui.tui.widgets.exchange import (
     Thought,
 )
 from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.input_area import Queued
 from mindstone_tui.tui.widgets.markdown import Prose
-from mindstone_tui.tui.widgets.queue import Queued
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall, news
 from mindstone_tui.tui.widgets.welcome import Welcome
