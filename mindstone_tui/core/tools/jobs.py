@@ -24,7 +24,13 @@ from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
-from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
+from mindstone_tui.core.tools.shell import (
+    Bounds,
+    CommandFinished,
+    clean_environment,
+    run,
+    told_of,
+)
 from mindstone_tui.core.tools.verdicts import judge
 
 _PATIENCE: Final = 3.0
@@ -133,6 +139,7 @@ class Jobs:
                 stop=job.stop,
                 progress=log.write,
             )
+            log.write(told_of(finished.taken_off).encode())
         except ToolError as error:
             log.write(error.sentence.encode())
         finally:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,8 @@ BWRAP = shutil.which("bwrap")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 needs_landlock = pytest.mark.skipif(not landlock.usable(), reason="this kernel has no Landlock")
 PATH = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+OLD = 100_000_000
+"""Nanoseconds after which no clock of a file system takes a change for a later one."""
 ESCAPES = lines("sandbox_escapes.txt")
 
 
@@ -84,7 +87,12 @@ class Scene:
             for place in ("/tmp/mindstone-escape-test", "/dev/shm/mindstone-escape-test")
             if os.path.lexists(place)
         ]
-        net = [str(self.work / "net")] if (self.work / "net").exists() else []
+        lent = [
+            str(path)
+            for path in self.work.rglob("*")
+            if not path.is_symlink() and lends_rights(path) and "shared" not in path.parts
+        ]
+        net = [*lent, *map(str, self.work.rglob("net"))]
         return " ".join(map(str, [*changed, *leaked, *elsewhere, *net, *self.heard, *self.signals]))
 
     @contextlib.contextmanager
@@ -116,6 +124,14 @@ class Scene:
                         self.heard.append(b"connected")
             finally:
                 signal.signal(signal.SIGUSR1, old)
+
+
+def lends_rights(path: Path) -> bool:
+    """Whether using this file gives rights that its user does not have."""
+    with contextlib.suppress(OSError):
+        os.getxattr(path, "security.capability")
+        return True
+    return bool(path.stat().st_mode & 0o6000) or path.is_char_device() or path.is_block_device()
 
 
 def _abstract() -> socket.socket:
@@ -152,8 +168,8 @@ def _quoted(text: str) -> str:
 
 async def escapes_of(scene: Scene, sandbox: Sandbox, attempts: list[str]) -> str:
     with scene.listening() as told:
-        await attempt(scene, sandbox, script(told, attempts), seconds=120)
-    return scene.escaped()
+        result = await attempt(scene, sandbox, script(told, attempts), seconds=120)
+    return scene.escaped() + result.text.partition("[taken off")[2]
 
 
 def in_groups(attempts: list[str]) -> list[list[str]]:
@@ -215,6 +231,65 @@ async def test_ordinary_work_goes_on_inside(scene: Scene) -> None:
         )
         assert result.status == "ok", result.text
         assert (scene.work / "existing").read_text() == "new\n"
+
+
+async def test_a_folder_that_hands_its_group_down_stays_one(scene: Scene) -> None:
+    shared = scene.work / "shared"
+    shared.mkdir()
+    shared.chmod(0o2770)
+    for sandbox in confinements(scene):
+        name = f"shared/{sandbox.name}"
+        result = await attempt(scene, sandbox, f"mkdir {name} && echo x > {name}/file")
+        assert (result.status, "taken off" in result.text) == ("ok", False), result.text
+        assert [path.stat().st_mode & 0o2000 for path in (shared, scene.work / name)] == [
+            0o2000
+        ] * 2
+
+
+class NoFilter:
+    """A confinement on a machine whose calls no filter knows."""
+
+    name = "no filter"
+
+    def confine(
+        self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
+    ) -> Confined:
+        return Confined(command=command, roots=workspace.roots)
+
+
+async def test_what_lends_rights_is_taken_off_when_the_command_ends_and_the_result_says_so(
+    scene: Scene,
+) -> None:
+    before = {"kept": 0o4755, "rewritten": 0o4755, "shared": 0o2775}
+    (scene.work / "shared").mkdir()
+    for name, mode in before.items():
+        if name != "shared":
+            (scene.work / name).write_text("old")
+        (scene.work / name).chmod(mode)
+    while (scene.work / "shared").stat().st_ctime_ns > time.time_ns() - OLD:
+        pass
+    made = (
+        "cp /bin/sh a; chmod 4755 a; cp /bin/sh b; chmod 2711 b; mkdir c; chmod 2755 c;"
+        "mkdir shared/d; cp /bin/sh shared/e; chmod 6111 shared/e; ln -s a f;"
+        "rm rewritten; cp /bin/sh rewritten; chmod 4755 rewritten; mknod g c 1 3; true"
+    )
+    result = await attempt(scene, NoFilter(), made)
+    told = result.text.partition("capabilities of ")[2].partition(". A confined")[0].split(", ")
+    device = {"g"} if os.geteuid() == 0 else set()
+    assert set(told) == {"a", "b", "c", "shared/e", "rewritten"} | device, result.text
+    modes = {
+        name: (scene.work / name).stat().st_mode & 0o7777
+        for name in ("a", "b", "c", "kept", "rewritten", "shared", "shared/d", "shared/e")
+    }
+    assert {name for name, mode in modes.items() if mode & 0o6000} == {"kept", "shared", "shared/d"}
+    assert modes["b"] == 0o711
+    assert not (scene.work / "g").exists()
+
+
+async def test_a_refusal_is_explained_whichever_sandbox_refused(scene: Scene) -> None:
+    for sandbox in confinements(scene):
+        result = await attempt(scene, sandbox, f"cat {scene.out}/victim")
+        assert (result.status, "it is confined" in result.text) == ("error", True), result.text
 
 
 async def test_placeholders_are_gone_afterwards(scene: Scene) -> None:
