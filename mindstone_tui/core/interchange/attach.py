@@ -24,6 +24,7 @@ import msgspec
 from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange import json_edit
+from mindstone_tui.core.interchange.launcher import forget_hash, keep_hash
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 
@@ -160,6 +161,7 @@ def write_launcher(path: Path, command: AttachCommand, python: str, package: Pat
     text = _LAUNCHER.format(python=python, package=str(package), first=words[0], words=words)
     replace_file(path, text.encode())
     path.chmod(0o700)
+    keep_hash(path)
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,6 +328,7 @@ def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
         (places.state / LAUNCHER).unlink(missing_ok=True)
+        forget_hash(places.state / LAUNCHER)
 
 
 def is_attached(places: Places) -> bool:

@@ -21,7 +21,7 @@ from typing import IO, Final
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core.disk import REAL, ensure_folder
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.interchange.formats import Format, format_of
 from mindstone_tui.core.interchange.formats.base import About
@@ -109,7 +109,8 @@ class GrowingFile:
         try:
             copy = folder / self._path.name
             context = next((held for at, held in self._known.prompts if at == start), b"")
-            with open_file(self._path) as stream, copy.open("wb") as out:
+            fd = REAL.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(fd, "wb") as out, open_file(self._path) as stream:
                 out.write(self._known.first + context)
                 stream.seek(start)
                 shutil.copyfileobj(stream, out, _CHUNK)

@@ -20,7 +20,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
+from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import is_attached
 from mindstone_tui.core.interchange.discover import SessionFile, list_files, session_folders
@@ -251,7 +251,7 @@ class FolderWatch:
 def only_watch(home: Places) -> Iterator[bool]:
     """True while this process is the one that follows folders; False where another does."""
     ensure_folder(home.state)
-    fd = os.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = REAL.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
@@ -84,7 +85,8 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
             if self.scratch is not None:
                 self.scratch.mkdir(0o700)
             for path, data in self.files:
-                path.write_bytes(data)
+                with os.fdopen(REAL.open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+                    file.write(data)
             for place in self.placeholders:
                 with contextlib.suppress(FileExistsError):
                     place.mkdir(0o755)

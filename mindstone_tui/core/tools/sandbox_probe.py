@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools import landlock
@@ -115,10 +116,9 @@ def _scene() -> Iterator[Path]:
     """A place with a workspace, a repository in it, and something to steal."""
     with tempfile.TemporaryDirectory(prefix="mindstone-probe-") as place:
         base = Path(place).resolve()
-        (base / "secret").mkdir(0o700)
-        (base / "secret" / "key").write_text("x", encoding="utf-8")
-        (base / "work" / ".git").mkdir(parents=True)
-        (base / "work" / "open").mkdir()
+        for name in ("secret", "work/.git", "work/open"):
+            ensure_folder(base / name)
+        (base / "secret" / "key").touch(0o600)
         yield base
 
 

@@ -78,10 +78,10 @@ def usable() -> bool:
     return platform.machine() in _MACHINES
 
 
-def program(*, sockets: bool) -> bytes:
+def program(*, sockets: bool, machine: str = platform.machine()) -> bytes:
     """The filter as the kernel and bubblewrap read it; without `sockets` none can be made."""
     steps: list[Step] = [(_LOAD, 0, 0, _ARCHITECTURE_AT)]
-    for convention in _MACHINES[platform.machine()]:
+    for convention in _MACHINES[machine]:
         section = _section(convention, sockets)
         steps += [(_EQUAL, 0, len(section), convention.architecture), *section]
     steps.append((_GIVE, 0, 0, _KILL))

@@ -5,15 +5,19 @@ import os
 import shutil
 import signal
 import socket
+import stat
+import struct
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import NotAllowed
-from mindstone_tui.core.tools import landlock
+from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
 from mindstone_tui.core.tools.sandbox_probe import find, probe
@@ -231,6 +235,67 @@ async def test_ordinary_work_goes_on_inside(scene: Scene) -> None:
         )
         assert result.status == "ok", result.text
         assert (scene.work / "existing").read_text() == "new\n"
+
+
+PERMISSIONS = {
+    # machine, convention: (where the flags stand, if any, and where the permissions): calls
+    ("x86_64", 0xC000003E): {
+        (0, 1): (90, 91, 85, 133),
+        (0, 2): (268, 452, 259),
+        (1, 2): (2,),
+        (2, 3): (257,),
+    },
+    ("x86_64", 0x40000003): {
+        (0, 1): (15, 94, 8, 14),
+        (0, 2): (306, 452, 297),
+        (1, 2): (5,),
+        (2, 3): (295,),
+    },
+    ("aarch64", 0xC00000B7): {(0, 1): (52,), (0, 2): (53, 452, 33), (2, 3): (56,)},
+}
+DEVICES = {0xC000003E: {133: 1, 259: 2}, 0x40000003: {14: 1, 297: 2}, 0xC00000B7: {33: 2}}
+FAILS = 0x00050000
+
+
+def judged(code: bytes, architecture: int, call: int, arguments: dict[int, int]) -> int:
+    """What the kernel answers to a call: the few instructions that a filter here is made of."""
+    steps = list(struct.iter_unpack("HBBI", code))
+    words = {0: call, 4: architecture, **{16 + 8 * at: each for at, each in arguments.items()}}
+    value, at = 0, 0
+    while True:
+        what, so, not_so, told = steps[at]
+        at += 1
+        match what:
+            case 0x20:
+                value = words.get(told, 0)
+            case 0x54:
+                value &= told
+            case 0x06:
+                return int(told)
+            case _:
+                holds = {0x15: value == told, 0x35: value >= told, 0x45: bool(value & told)}[what]
+                at += so if holds else not_so
+
+
+@given(mode=st.integers(0, 0o7777), creates=st.sampled_from((0, 0o100, 0o20200000)))
+def test_a_filter_refuses_permissions_that_lend_rights_and_no_others_on_every_machine(
+    mode: int, creates: int
+) -> None:
+    for (machine, architecture), calls in PERMISSIONS.items():
+        code = seccomp.program(sockets=True, machine=machine)
+        for (flags, place), named in calls.items():
+            asked = {place: mode, **({flags: creates} if flags else {})}
+            refused = {judged(code, architecture, call, asked) == FAILS | 1 for call in named}
+            assert refused == {bool(mode & 0o6000 and (creates or not flags))}, (machine, named)
+        for call, place in DEVICES[architecture].items():
+            kinds = {
+                kind: judged(code, architecture, call, {place: kind | 0o644}) == FAILS | 1
+                for kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
+            }
+            assert [kind for kind, refused in kinds.items() if refused] == [
+                stat.S_IFCHR,
+                stat.S_IFBLK,
+            ]
 
 
 async def test_a_folder_that_hands_its_group_down_stays_one(scene: Scene) -> None:
