@@ -28,7 +28,7 @@ from tests.corpora import FULL, lines
 BWRAP = shutil.which("bwrap")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 needs_landlock = pytest.mark.skipif(not landlock.usable(), reason="this kernel has no Landlock")
-PATH = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+PATH = f"{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}"
 OLD = 100_000_000
 """Nanoseconds after which no clock of a file system takes a change for a later one."""
 ESCAPES = lines("sandbox_escapes.txt")
