@@ -38,7 +38,7 @@ from mindstone_tui.core.tools.base import (
     how_to_read_on,
 )
 from mindstone_tui.core.tools.control_files import ControlFiles
-from mindstone_tui.core.tools.lent_rights import LentRights
+from mindstone_tui.core.tools.lent_rights import take_off
 from mindstone_tui.core.tools.process_tree import (
     ProcessTree,
     deals_with_processes,
@@ -147,7 +147,7 @@ async def run(
     started = time.monotonic()
     output = _Output(bounds)
     tree = ProcessTree()
-    lent = await asyncio.to_thread(LentRights, confined.roots) if confined.roots else None
+    since = time.time_ns()
     taken_off: tuple[str, ...] = ()
     with confined.prepared():
         try:
@@ -162,8 +162,9 @@ async def run(
                 code = await asyncio.shield(_end(process, tree))
         finally:
             tree.end()
-            if lent is not None:
-                taken_off = await asyncio.shield(asyncio.to_thread(lent.take_off))
+            if confined.roots:
+                work = asyncio.to_thread(take_off, confined.roots, since)
+                taken_off = await asyncio.shield(work)
     return CommandFinished(
         ending=ending,
         code=code,

@@ -334,17 +334,17 @@ async def test_what_lends_rights_is_taken_off_when_the_command_ends_and_the_resu
     while (scene.work / "shared").stat().st_ctime_ns > time.time_ns() - OLD:
         pass
     made = (
-        "cp /bin/sh a; chmod 4755 a; cp /bin/sh b; chmod 2711 b; mkdir c; chmod 2755 c;"
+        "cp /bin/sh a; chmod 4755 a; cp /bin/sh b; chmod 2711 b; mkdir c; cp a c; chmod 4700 c/a;"
         "mkdir shared/d; cp /bin/sh shared/e; chmod 6111 shared/e; ln -s a f;"
         "rm rewritten; cp /bin/sh rewritten; chmod 4755 rewritten; mknod g c 1 3; true"
     )
     result = await attempt(scene, NoFilter(), made)
     told = result.text.partition("capabilities of ")[2].partition(". A confined")[0].split(", ")
     device = {"g"} if os.geteuid() == 0 else set()
-    assert set(told) == {"a", "b", "c", "shared/e", "rewritten"} | device, result.text
+    assert set(told) == {"a", "b", "c/a", "shared/e", "rewritten"} | device, result.text
     modes = {
         name: (scene.work / name).stat().st_mode & 0o7777
-        for name in ("a", "b", "c", "kept", "rewritten", "shared", "shared/d", "shared/e")
+        for name in ("a", "b", "c/a", "kept", "rewritten", "shared", "shared/d", "shared/e")
     }
     assert {name for name, mode in modes.items() if mode & 0o6000} == {"kept", "shared", "shared/d"}
     assert modes["b"] == 0o711
