@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test smoke check lint types imports format coverage lock bench faults shared scale \
+.PHONY: help run test bare smoke check lint types imports format coverage lock bench faults shared scale \
 	red fuzz soak mutants models pictures counterparts agents attached crowd typed clean
 .DEFAULT_GOAL := help
 
@@ -25,6 +25,13 @@ run: $(STAMP) ## Open MindStone
 
 test: $(STAMP) ## Run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+bare: $(STAMP) ## The tests of sandboxes, hooks and tools where the programs they would like are missing
+	@.ci/without bwrap strace tmux rg jq chromium -- $(BIN)/python -m pytest -q -n $(JOBS) \
+		tests/core/tools tests/core/agent tests/core/session/test_hooks.py \
+		tests/core/session/test_tools.py tests/core/session/test_jobs.py \
+		tests/core/session/test_undo.py tests/cli/test_private_files.py tests/faults/test_homes.py \
+		$(ARGS)
 
 smoke: $(STAMP) ## Three short runs to watch; RUN=context-window, sliding-window or unified-session
 	@$(BIN)/python -m tests.smoke $(RUN)

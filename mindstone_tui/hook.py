@@ -171,7 +171,9 @@ def _may_start(state: str) -> bool:
         if time.time() - os.stat(stamp).st_mtime < _STARTING:  # noqa: PTH116 - pathlib costs a start
             return False
     except OSError:
+        before = os.umask(0o077)  # the mode is given to the last folder only
         os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103 - likewise
+        os.umask(before)
     os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     os.utime(stamp)
     return True

@@ -63,6 +63,7 @@ LONG_AND_APART = frozenset(
         "tests/tui/test_snapshots.py",
         "tests/cli/test_replay.py",
         "tests/cli/test_run.py",
+        "tests/cli/test_private_files.py",
     }
 )
 """Files whose tests take long and share nothing: any worker may take any of them."""

@@ -284,3 +284,49 @@ def test_a_default_number_stands_once_in_settings() -> None:
         if default in named and a_number(value)
     }
     assert not second
+
+
+ELSEWHERE = {
+    "core/disk.py",  # this is how files of ours are made
+    "core/tools/workspace.py",  # the workspace, whose files follow the person's umask
+    "core/tools/control_files.py",
+    "core/undo/restore.py",
+    "core/tools/process_tree.py",  # the kernel's own files
+    "core/tools/supervisor.py",
+    "core/tools/sandbox.py",  # 0700, and empty places in the workspace
+    "core/tools/sandbox_probe.py",  # a stage in a folder of its own
+    "core/interchange/attach.py",  # other programs' settings
+    "core/recall/minilm/rebuild.py",  # files of the package, made by its developers
+    "core/tokens/count.py",
+    "hook.py",  # may import nothing
+}
+"""Modules that make files by themselves; none of them in a place of ours, but the first."""
+_MAKING = {"makedirs", "copy", "copyfile", "copytree"}
+
+
+def makes_files(call: ast.Call) -> bool:
+    """Whether a call can bring a file into being, with permissions that follow the umask."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="os" | "shutil"), attr=name) if name in _MAKING:
+            return True
+        case ast.Attribute(attr="mkdir" | "write_text" | "write_bytes"):
+            return True
+        case ast.Attribute(value=ast.Name(id="os"), attr="open"):
+            return any(
+                isinstance(each, ast.Attribute) and each.attr == "O_CREAT"
+                for each in ast.walk(call)
+            )
+        case ast.Attribute(attr="open") | ast.Name(id="open"):
+            modes = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            return any(isinstance(mode, str) and mode[:1] in "wxa" for mode in modes if mode)
+    return False
+
+
+def test_files_of_ours_are_made_by_the_disk_alone() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in modules().values()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and makes_files(node)
+    }
+    assert found - ELSEWHERE == set()

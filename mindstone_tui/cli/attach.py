@@ -30,6 +30,7 @@ from mindstone_tui.core.interchange.attach import (
     target_of,
     write_launcher,
 )
+from mindstone_tui.core.interchange.launcher import check_content, check_place
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.watch import begin, end_watching
@@ -58,6 +59,9 @@ def attach(
     home = places()
     folder = Path.cwd() if project else None
     command = _command(home)
+    if command.launcher and not undo:
+        check_place(Path(command.launcher))
+        check_content(Path(command.launcher))
     if undo:
         changes = plan_detach(home, target, os.environ, folder)
     else:

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 import sys
 import time
@@ -126,6 +127,29 @@ def ensure_folder(folder: Path, disk: Disk = REAL) -> None:
             f"{folder} is a file, but a folder is needed there.",
             "Move it away, or set MINDSTONE_HOME to another folder.",
         )
+
+
+def open_to_changes(path: Path) -> list[str]:
+    """Commands after which nobody else can change or replace a file; none if that is so already.
+
+    Looked at are the file and every folder above it, as it is called and where it really lies.
+    Whoever may write to one of them may put another file there. In a sticky folder, such as /tmp,
+    everybody can replace their own files only.
+    """
+    real = Path(os.path.realpath(path))
+    commands: list[str] = []
+    for place in dict.fromkeys((path, *path.parents, real, *real.parents)):
+        try:
+            info = place.lstat()
+        except OSError:  # not made yet; it will be ours alone
+            continue
+        name = shlex.quote(str(place))
+        if info.st_uid not in (0, os.geteuid()):
+            commands.append(f"sudo chown {os.geteuid()} {name}")
+        sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
+        if info.st_mode & 0o022 and not sticky and not stat.S_ISLNK(info.st_mode):
+            commands.append(f"chmod go-w {name}")
+    return commands
 
 
 def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:

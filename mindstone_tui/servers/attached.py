@@ -20,11 +20,13 @@ import msgspec
 
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.import_session import key_of
+from mindstone_tui.core.interchange.launcher import check_content
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.session.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.session.take_over import Cleaner
@@ -109,6 +111,7 @@ class Attached:
         self._recall = ProjectRecall(home.places, settings, home.environ)
         self._clean = Cleaner(home.environ)
         self._compacted: dict[SessionKey, int] = {}
+        self._refused = ""
         # One at a time: two looks at one file would wait for each other anyway.
         self._taking = ThreadPoolExecutor(1, "attached")
         self._asking = ThreadPoolExecutor(1, "attached-recall")
@@ -154,8 +157,22 @@ class Attached:
         self._asking.shutdown()
         self._recall.close()
 
+    def _launcher_is_ours(self) -> bool:
+        """Whether nobody changed what calls us; what somebody did is told in the log, once."""
+        places = self._home.places
+        try:
+            check_content(places.state / LAUNCHER)
+        except MindstoneError as error:
+            if self._refused != error.sentence:
+                self._refused = error.sentence
+                note(error.sentence, places.log)
+            return False
+        return True
+
     async def _hook(self, params: dict[str, Any]) -> dict[str, Any]:
         self.last_asked = time.monotonic()
+        if not self._launcher_is_ours():
+            return {}
         call = call_of(params)
         match MOMENTS.get(call.event):
             case "prompt":

@@ -58,7 +58,6 @@ class TokenFile:
         token = secrets.token_urlsafe(32)
         ensure_folder(self.path.parent)
         replace_file(self.path, token.encode())
-        self.path.chmod(0o600)
         return token
 
 

@@ -25,7 +25,7 @@ import msgspec
 from mindstone_tui import __version__, api
 from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
+from mindstone_tui.core.disk import REAL, ensure_folder, open_to_changes, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.vectors import pending_everywhere
@@ -216,7 +216,7 @@ class Resident:
     @contextlib.contextmanager
     def _alone(self) -> Any:
         """Hold the home's lock; refuse where another resident has it."""
-        fd = os.open(self._own.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = REAL.open(self._own.lock, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -229,6 +229,12 @@ class Resident:
     async def _open_socket(self, files: contextlib.ExitStack) -> None:
         path = self._own.socket
         ensure_folder(path.parent)
+        elsewhere = path.parent != self._own.state  # where anybody may make a folder first
+        if elsewhere and (commands := open_to_changes(path.parent)):
+            raise UsageError(
+                f"Others can change what lies in {path.parent}, where the socket would be.",
+                f"Run: {'; '.join(commands)}",
+            )
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
@@ -425,7 +431,7 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
     if listening(places) is not None:
         raise already()
     ensure_folder(own.state)
-    log = os.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    log = REAL.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     command = [sys.executable, "-P", "-m", "mindstone_tui", "serve", *arguments]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),

@@ -9,7 +9,10 @@ import pytest
 
 from mindstone_tui.cli import doctor
 from mindstone_tui.cli.main import run
-from mindstone_tui.core.doctor.home import file_system_of
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.home import checks, file_system_of
+from mindstone_tui.core.paths import DEFAULT_SESSION, Places
 from tests.builders import places_in, say, transcript_in
 
 Capture = pytest.CaptureFixture[str]
@@ -47,6 +50,27 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     assert outcomes["index"] == "warn"
     assert run(["doctor"]) == 1
     assert "mindstone verify" in capsys.readouterr().out
+
+
+def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: Path) -> None:
+    say(transcript_in(home), "question", "answer")
+    (home / "state").mkdir(0o700)
+    (home / "state" / "some.lock").touch(0o600)
+    (home / "themes").mkdir(0o755)
+    around = CheckEnvironment(
+        Places.resolve({"MINDSTONE_HOME": str(home)}), {}, Settings(), DEFAULT_SESSION
+    )
+
+    def told() -> Check:
+        return next(check for check in checks(around) if check.id == "permissions")
+
+    assert told().outcome == "pass", told()
+    for path in (home, *home.rglob("*")):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o040)
+        expected = "pass" if path.name == "themes" else "warn"
+        assert (told().outcome, str(path) in told().remedy) == (expected, expected == "warn"), path
+        path.chmod(mode)
 
 
 def test_a_home_that_is_a_file_is_said_in_words(

@@ -94,7 +94,7 @@ def _help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["replay", "--prompt"], "--prompt needs a turn."),
         (["replay", "--call", "2"], "--call needs a turn."),
         (["chat", "--at", "4"], "--at opens the transcript browser"),
-        (["chat", "--cwd", "/nonexistent"], "/nonexistent is not a folder."),
+        (["chat", "--cwd", "no-such-folder"], "no-such-folder is not a folder."),
         (["run", "x", "--approve", "maybe"], "--approve: approvals.mode wants one of"),
     ],
 )

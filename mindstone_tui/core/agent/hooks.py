@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -23,12 +20,12 @@ from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import as_data, exact, fresh_nonce, one_line
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.hooks import FoundHooks, Hook, HookEvent, HookVerdict, run_hook
+from mindstone_tui.core.tools.sandbox import why_refused
 
 _ADDING: frozenset[HookEvent] = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PostToolUse", "AfterRecall"}
 )
 """Events whose hooks may add to the prompts of the running turn."""
-_GONE: Final = os.strerror(errno.ENOENT)
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,8 +197,9 @@ class Hooks:
                 )
                 finished, verdict = await run_hook(hook, self._told(hook, told), held, seconds)
                 elapsed, code = finished.elapsed, finished.code
-                if confined and verdict.status in ("failed", "blocked") and _GONE in verdict.why:
-                    why = f"{verdict.why} (it is confined, and sees no other files of yours)"
+                if confined and verdict.status in ("failed", "blocked"):
+                    refused = why_refused(verdict.why)
+                    why = f"{verdict.why} ({refused})" if refused else verdict.why
                     verdict = msgspec.structs.replace(verdict, why=why)
         except (MindstoneError, OSError) as error:
             verdict = HookVerdict(status="failed", why=str(error))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment, Outcome
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.interchange.attach import LAUNCHER
+from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.transcript import History, list_sessions
 
 _SPACE_TO_WORK: Final = 100 << 20
 _SPACE_TO_FEEL_WELL: Final = 1 << 30
+_MOST_LOOKED_AT: Final = 200_000
+_MOST_NAMED: Final = 20
 _REMOTE: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "sshfs", "fuse.sshfs", "ncpfs", "davfs"}
 )
@@ -26,6 +34,7 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
     yield _python()
     yield from _places(around)
     yield _permissions(around)
+    yield from _launcher(around)
     yield _file_system(around)
     yield _space(around)
     yield _sessions(around)
@@ -68,27 +77,57 @@ def _cannot_write(folder: Path) -> str:
 
 
 def _permissions(around: CheckEnvironment) -> Check:
-    """Files that others on this machine could read."""
-    places = around.places
-    open_to_others = [
-        path
-        for path in (places.config_file, places.keys, places.log, places.agents)
-        if path.exists() and path.stat().st_mode & 0o077
-    ]
-    for session in places.sessions():
-        if len(open_to_others) > 20:
-            break
-        for path in (session.folder, session.transcript, session.index):
-            if path.exists() and path.stat().st_mode & 0o077:
-                open_to_others.append(path)
+    """Files and folders of ours that others on this machine could open."""
+    seen = 0
+    open_to_others: list[Path] = []
+    for path, mode in islice(_ours(around.places), _MOST_LOOKED_AT):
+        seen += 1
+        if mode & 0o077 and len(open_to_others) <= _MOST_NAMED:
+            open_to_others.append(path)
     if not open_to_others:
-        return Check(id="permissions", outcome="pass", detail="Files are readable only by you.")
+        more = ", and more were not looked at" if seen == _MOST_LOOKED_AT else ""
+        detail = f"Readable only by you: {seen:,} files and folders{more}."
+        return Check(id="permissions", outcome="pass", detail=detail)
     return Check(
         id="permissions",
         outcome="warn",
         detail=f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
-        remedy=f"chmod -R go= {' '.join(map(str, _outermost(open_to_others)))}",
+        remedy=f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
     )
+
+
+def _ours(places: Places) -> Iterator[tuple[Path, int]]:
+    """Every file and folder that we made, with its permissions; not what a person put there."""
+    theirs = {places.themes, places.profiles, places.commands, places.skills, places.hooks}
+    todo = list(dict.fromkeys((places.data, places.state)))
+    for path in (places.config, places.config_file, places.keys, *todo):
+        with contextlib.suppress(OSError):
+            yield path, path.stat().st_mode
+    while todo:
+        with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                if entry.is_symlink() or path in theirs:
+                    continue
+                with contextlib.suppress(OSError):
+                    yield path, entry.stat(follow_symlinks=False).st_mode
+                if entry.is_dir():
+                    todo.append(path)
+
+
+def _launcher(around: CheckEnvironment) -> Iterator[Check]:
+    """Whether what attached programs call is ours, and can only be changed by us."""
+    launcher = around.places.state / LAUNCHER
+    if not os.path.lexists(launcher):
+        return
+    try:
+        check_place(launcher)
+        check_content(launcher)
+    except MindstoneError as error:
+        yield Check(id="launcher", outcome="fail", detail=error.what, remedy=error.remedy)
+    else:
+        said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
+        yield Check(id="launcher", outcome="pass", detail=said)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:

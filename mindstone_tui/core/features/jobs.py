@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import FILE_MODE, ensure_folder
+from mindstone_tui.core.disk import REAL, ensure_folder
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
@@ -24,7 +24,13 @@ from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
-from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
+from mindstone_tui.core.tools.shell import (
+    Bounds,
+    CommandFinished,
+    clean_environment,
+    run,
+    told_of,
+)
 from mindstone_tui.core.tools.verdicts import judge
 
 _PATIENCE: Final = 3.0
@@ -63,8 +69,7 @@ class _Log:
     """A job's output on disk, line by line and without secrets."""
 
     def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = os.open(path, flags, FILE_MODE)
+        self._fd = REAL.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self._clean = clean
         self._rest = b""
 
@@ -133,6 +138,7 @@ class Jobs:
                 stop=job.stop,
                 progress=log.write,
             )
+            log.write(told_of(finished.taken_off).encode())
         except ToolError as error:
             log.write(error.sentence.encode())
         finally:
@@ -287,7 +293,7 @@ def _confined(command: str, context: ToolContext) -> Confined:
 
 def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
     # Not asyncio's way: that kills a child which is forgotten while it still runs.
-    with job.log.open("ab") as file:
+    with os.fdopen(REAL.open(job.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
         return subprocess.Popen(
             ("bash", "--noprofile", "--norc", "-c", job.command),
             stdin=subprocess.DEVNULL,

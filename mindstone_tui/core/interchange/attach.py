@@ -24,6 +24,7 @@ import msgspec
 from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange import json_edit
+from mindstone_tui.core.interchange.launcher import forget_hash, keep_hash
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 
@@ -164,6 +165,7 @@ def write_launcher(path: Path, command: AttachCommand, python: str, package: Pat
     """Write the hook's own program where another program can run it."""
     replace_file(path, launcher_text(command, python, package).encode())
     path.chmod(0o700)
+    keep_hash(path)
 
 
 def launcher_text(command: AttachCommand, python: str, package: Path) -> str:
@@ -345,6 +347,7 @@ def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
         (places.state / LAUNCHER).unlink(missing_ok=True)
+        forget_hash(places.state / LAUNCHER)
 
 
 def is_attached(places: Places) -> bool:

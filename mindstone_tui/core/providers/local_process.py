@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import FILE_MODE, ensure_folder
+from mindstone_tui.core.disk import REAL, ensure_folder
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderUnreachable
 from mindstone_tui.core.signals import let_go
@@ -117,7 +117,7 @@ class ModelProcess:
         await self.close()
         self._log = start.log
         ensure_folder(start.log.parent)
-        log = os.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        log = REAL.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             self._child = await asyncio.create_subprocess_exec(
                 *start.command,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
-from mindstone_tui.core.disk import FILE_MODE, REAL, ensure_folder, place_error
+from mindstone_tui.core.disk import REAL, ensure_folder, place_error, replace_file
 from mindstone_tui.core.errors import MindstoneError, PlaceError, ProviderUnreachable
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
@@ -60,9 +60,7 @@ class PartFile:
         self.path = path
         self.have = 0
         self._model = model
-        self._file: IO[bytes] = os.fdopen(
-            os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE), "r+b"
-        )
+        self._file: IO[bytes] = os.fdopen(REAL.open(path, os.O_RDWR | os.O_CREAT), "r+b")
         self._whole = hashlib.sha256()
         self._piece = hashlib.sha256()
         self._at = 0
@@ -394,7 +392,7 @@ async def _download(
 ) -> None:
     """Let the client download a package into `staging`, and watch it grow."""
     wanted = staging / "requirements.txt"
-    wanted.write_text(piece.requirement + "\n", encoding="utf-8")
+    replace_file(wanted, f"{piece.requirement}\n".encode())
     command = (
         *client,
         *("download", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet"),
@@ -409,6 +407,7 @@ async def _download(
             stderr=asyncio.subprocess.PIPE,
             env={**_without_keys(environ), "TMPDIR": str(staging)},
             start_new_session=True,
+            umask=0o077,
         )
     except OSError as error:
         raise ProviderUnreachable(f"{client[0]} cannot be started ({error.strerror})") from error

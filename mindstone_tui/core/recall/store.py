@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
+from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import IndexUnavailable
 from mindstone_tui.core.recall.passages import Passage, epoch
@@ -145,7 +146,7 @@ def unavailable(path: Path, error: Exception) -> IndexUnavailable:
 
 def _open(path: Path) -> tuple[apsw.Connection, bool]:
     # SQLite would create the file with the umask's mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    REAL.close(REAL.open(path, os.O_RDWR | os.O_CREAT))
     database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         database.set_busy_timeout(BUSY_MILLISECONDS)

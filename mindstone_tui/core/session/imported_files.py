@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder, read_regular
+from mindstone_tui.core.disk import REAL, ensure_folder, read_regular
 from mindstone_tui.core.interchange.discover import SessionFile
 from mindstone_tui.core.paths import Places
 
@@ -41,8 +41,7 @@ class ImportedFiles:
         done = _as_done(file)
         self._done[done.path] = done
         ensure_folder(self._path.parent)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o600)
+        descriptor = REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(descriptor, msgspec.json.encode(done) + b"\n")
         finally:

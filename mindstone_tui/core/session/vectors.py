@@ -16,8 +16,9 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import read_regular
+from mindstone_tui.core.disk import REAL, ensure_folder, read_regular
 from mindstone_tui.core.entries import Part
+from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
@@ -137,9 +138,9 @@ def locked(home: Places, *, create: bool = True) -> Iterator[bool | None]:
     path = lock_file(home)
     try:
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
-    except OSError:
+            ensure_folder(path.parent)
+        fd = REAL.open(path, os.O_RDWR | (os.O_CREAT if create else 0))
+    except (OSError, PlaceError):
         yield None
         return
     try:

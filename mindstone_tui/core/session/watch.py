@@ -25,7 +25,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
+from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import is_attached
@@ -121,7 +121,8 @@ class GrowingFile:
         try:
             copy = folder / self._path.name
             context = next((held for at, held in self._known.prompts if at == start), b"")
-            with open_file(self._path) as stream, copy.open("wb") as out:
+            fd = REAL.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(fd, "wb") as out, open_file(self._path) as stream:
                 out.write(self._known.first + context)
                 stream.seek(start)
                 shutil.copyfileobj(stream, out, _CHUNK)
@@ -531,7 +532,7 @@ class FolderWatch:
 def only_watch(home: Places) -> Iterator[bool]:
     """True while this process is the one that follows folders; False where another does."""
     ensure_folder(home.state)
-    fd = os.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = REAL.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

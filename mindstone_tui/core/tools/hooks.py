@@ -18,7 +18,13 @@ import msgspec
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import ToolContext, decoded
 from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
+from mindstone_tui.core.tools.shell import (
+    Bounds,
+    CommandFinished,
+    clean_environment,
+    run,
+    told_of,
+)
 
 HookEvent = Literal[
     "SessionStart",
@@ -178,7 +184,9 @@ async def run_hook(
         stop=context.stop,
         given=msgspec.json.encode(told),
     )
-    return finished, verdict_of(hook, finished, limit)
+    verdict = verdict_of(hook, finished, limit)
+    said = f"{verdict.said}{told_of(finished.taken_off)}".strip()
+    return finished, msgspec.structs.replace(verdict, said=said)
 
 
 def verdict_of(hook: Hook, finished: CommandFinished, seconds: float) -> HookVerdict:

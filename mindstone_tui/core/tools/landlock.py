@@ -3,14 +3,14 @@
 Started beside `supervisor.py` in a process of its own, so it imports nothing but the standard
 library. Landlock can only add rights below a folder, never take them away again, so each entry of
 the workspace is opened one by one and the protected ones are left out. What Landlock does not know
-(UDP, Unix sockets, io_uring) a seccomp filter refuses.
+(UDP, Unix sockets, permissions) the filter of `seccomp.py` refuses; what only root's capabilities
+would allow is gone with them, as it is under bubblewrap.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import stat
 import struct
 import sys
@@ -22,12 +22,8 @@ _LOOK = _EXECUTE | _READ_FILE | _READ_DIR
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _NET_BIND_AND_CONNECT = 0b11
 _SCOPE_SOCKETS_AND_SIGNALS = 0b11
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 38, 22
-
-# AUDIT_ARCH and the numbers of socket(2) per machine; io_uring_setup(2) is 425 everywhere.
-_MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-_IO_URING_SETUP = 425
-_X32 = 0x40000000
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
+_CAPABILITIES_3 = 0x20080522
 
 
 def abi() -> int:
@@ -40,7 +36,7 @@ def abi() -> int:
 
 def usable() -> bool:
     """Whether this machine can be confined this way at all."""
-    return abi() >= 3 and platform.machine() in _MACHINES
+    return abi() >= 3
 
 
 def apply(rules: dict[str, object]) -> None:
@@ -62,8 +58,15 @@ def apply(rules: dict[str, object]) -> None:
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(_syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    if not network:
-        _refuse_sockets(libc)
+    _drop_capabilities(libc)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """Leave nothing of root but its name; whoever has no capabilities keeps none."""
+    number = 0
+    while libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until there is no such number
+        number += 1
+    _checked(libc.capset(struct.pack("Ii", _CAPABILITIES_3, 0), bytes(24)))
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
@@ -81,28 +84,6 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0))
     finally:
         os.close(fd)
-
-
-def _refuse_sockets(libc: ctypes.CDLL) -> None:
-    """Make socket(2) fail, on the machine's own calling convention and on no other."""
-    architecture, socket = _MACHINES[platform.machine()]
-    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
-    allow, refuse, kill = 0x7FFF0000, 0x00050001, 0x80000000
-    program = [
-        (load, 0, 0, 4),
-        (equal, 0, 6, architecture),
-        (load, 0, 0, 0),
-        (at_least, 3, 0, _X32),
-        (equal, 2, 0, socket),
-        (equal, 1, 0, _IO_URING_SETUP),
-        (give, 0, 0, allow),
-        (give, 0, 0, refuse),
-        (give, 0, 0, kill),
-    ]
-    code = b"".join(struct.pack("HBBI", *step) for step in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
-    _checked(libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0))
 
 
 def _syscall(number: int, *arguments: object) -> int:

@@ -21,8 +21,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.errors import NotAllowed
-from mindstone_tui.core.tools import landlock
+from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
 from mindstone_tui.core.tools.toolchains import (
     OFFLINE,
@@ -36,10 +37,26 @@ from mindstone_tui.core.tools.toolchains import (
 )
 from mindstone_tui.core.tools.workspace import Workspace
 
-__all__ = ["Bubblewrap", "Confined", "Landlock", "Sandbox", "candidates", "unconfined"]
+__all__ = [
+    "Bubblewrap",
+    "Confined",
+    "Landlock",
+    "Sandbox",
+    "candidates",
+    "unconfined",
+    "why_refused",
+]
 
 _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
+_FILTER: Final = 9
+"""Any number that a program may find open."""
+_REFUSALS: Final = (
+    "No such file or directory",
+    "Permission denied",
+    "Operation not permitted",
+    "Read-only file system",
+)
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -55,6 +72,10 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
     """A folder that exists while the command runs."""
     files: tuple[tuple[Path, bytes], ...] = ()
     """Files in it."""
+    filter_at: int | None = None
+    """The number under which the command finds the filter of `seccomp.py`."""
+    roots: tuple[Path, ...] = ()
+    """Folders in which it leaves nothing that lends rights (`lent_rights.py`)."""
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
@@ -64,7 +85,8 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
             if self.scratch is not None:
                 self.scratch.mkdir(0o700)
             for path, data in self.files:
-                path.write_bytes(data)
+                with os.fdopen(REAL.open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+                    file.write(data)
             for place in self.placeholders:
                 with contextlib.suppress(FileExistsError):
                     place.mkdir(0o755)
@@ -96,6 +118,15 @@ def unconfined(command: tuple[str, ...]) -> Confined:
     return Confined(command=command)
 
 
+def why_refused(text: str) -> str:
+    """What to say beside a failure that reads like a refusal of the sandbox; else nothing.
+
+    Bubblewrap hides what Landlock forbids, so the same command fails in other words.
+    """
+    refused = any(words in text for words in _REFUSALS)
+    return "it is confined, and sees no other files of yours" if refused else ""
+
+
 def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tuple[Sandbox, ...]:
     """What this machine may have to confine a command, the strongest first."""
     found: list[Sandbox] = []
@@ -104,7 +135,7 @@ def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tup
     program = shutil.which("bwrap", path=environ.get("PATH"))
     if program and sys.platform.startswith("linux"):
         found.append(Bubblewrap(Path(program), home, hidden, path, venv))
-    if landlock.usable():
+    if landlock.usable() and seccomp.usable():
         found.append(Landlock(home, hidden, path, venv))
     return tuple(found)
 
@@ -139,6 +170,7 @@ class Bubblewrap:
         flags = [
             *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
             *("--die-with-parent", "--new-session"),
+            *(("--seccomp", str(_FILTER)) if seccomp.usable() else ()),
             *self._machine(network),
             *self._toolchains(),
             *("--ro-bind", str(settings), str(self._home.resolve() / ".gitconfig")),
@@ -158,6 +190,8 @@ class Bubblewrap:
             environ={"TMPDIR": "/tmp", **_package_managers(self._home, network)},
             scratch=scratch,
             files=((settings, clean_git_settings(self._home)),),
+            filter_at=_FILTER if seccomp.usable() else None,
+            roots=workspace.roots,
         )
 
     def _machine(self, network: bool) -> Iterator[str]:
@@ -259,6 +293,7 @@ class Landlock:
             },
             scratch=scratch,
             files=((settings, clean_git_settings(self._home)),),
+            roots=workspace.roots,
         )
 
     def _is_hidden(self, path: Path, workspace: Workspace) -> bool:

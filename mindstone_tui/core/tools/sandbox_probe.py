@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools import landlock
@@ -42,6 +43,7 @@ print(json.dumps({
     "work": tried(made(told["inside"])),
     "outside": tried(made(told["outside"])),
     "repository": tried(made(told["repository"])),
+    "rights": tried(lambda: os.chmod(told["inside"], 0o4700)),
     "settings": tried(lambda: os.mkdir(told["settings"])),
     "secret": tried(lambda: open(told["secret"]).close()),
     "network": tried(connected(socket.AF_INET, tuple(told["tcp"]))),
@@ -56,6 +58,7 @@ _PROMISES: Final = {
     "repository": "repositories' hooks and settings cannot be changed",
     "settings": "project settings cannot be created",
     "secret": "hidden files cannot be read",
+    "rights": "no setuid program and no device can be made",
     "network": "there is no network",
     "sockets": "other programs' sockets cannot be reached",
     "signals": "other processes cannot be signalled",
@@ -113,10 +116,9 @@ def _scene() -> Iterator[Path]:
     """A place with a workspace, a repository in it, and something to steal."""
     with tempfile.TemporaryDirectory(prefix="mindstone-probe-") as place:
         base = Path(place).resolve()
-        (base / "secret").mkdir(0o700)
-        (base / "secret" / "key").write_text("x", encoding="utf-8")
-        (base / "work" / ".git").mkdir(parents=True)
-        (base / "work" / "open").mkdir()
+        for name in ("secret", "work/.git", "work/open"):
+            ensure_folder(base / name)
+        (base / "secret" / "key").touch(0o600)
         yield base
 
 

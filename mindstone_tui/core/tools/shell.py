@@ -38,12 +38,13 @@ from mindstone_tui.core.tools.base import (
     how_to_read_on,
 )
 from mindstone_tui.core.tools.control_files import ControlFiles
+from mindstone_tui.core.tools.lent_rights import take_off
 from mindstone_tui.core.tools.process_tree import (
     ProcessTree,
     deals_with_processes,
     in_own_namespace,
 )
-from mindstone_tui.core.tools.sandbox import Confined, unconfined
+from mindstone_tui.core.tools.sandbox import Confined, unconfined, why_refused
 from mindstone_tui.core.tools.verdicts import judge
 
 Ending = Literal["exited", "timeout", "flooded", "interrupted"]
@@ -82,6 +83,8 @@ class CommandFinished(msgspec.Struct, frozen=True, kw_only=True):
     elapsed: float
     errors: bytes = b""
     """What it said on standard error, where that was asked for apart."""
+    taken_off: tuple[str, ...] = ()
+    """Files that it left with rights to lend, which they have no more; by path."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +147,8 @@ async def run(
     started = time.monotonic()
     output = _Output(bounds)
     tree = ProcessTree()
+    since = time.time_ns()
+    taken_off: tuple[str, ...] = ()
     with confined.prepared():
         try:
             process = await _start(confined, cwd, environ, tree, piped=given is not None)
@@ -157,6 +162,9 @@ async def run(
                 code = await asyncio.shield(_end(process, tree))
         finally:
             tree.end()
+            if confined.roots:
+                work = asyncio.to_thread(take_off, confined.roots, since)
+                taken_off = await asyncio.shield(work)
     return CommandFinished(
         ending=ending,
         code=code,
@@ -165,6 +173,7 @@ async def run(
         size=output.size,
         elapsed=time.monotonic() - started,
         errors=bytes(output.errors),
+        taken_off=taken_off,
     )
 
 
@@ -190,7 +199,7 @@ async def _hand_over(pipe: asyncio.StreamWriter, given: bytes) -> None:
 def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str, ...]:
     """The command under a supervisor, which takes the whole tree with it when it goes."""
     group = str(tree.group) if tree and tree.group else None
-    hold = json.dumps({"group": group, "landlock": confined.landlock})
+    hold = json.dumps({"group": group, "landlock": confined.landlock, "filter": confined.filter_at})
     return (sys.executable, "-I", "-S", str(_SUPERVISOR), hold, *confined.command)
 
 
@@ -357,8 +366,11 @@ def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolConte
     failed = finished.ending == "exited" and finished.code != 0
     last = one_line(text.rstrip().rpartition("\n")[2], 60)
     words = f"; last: {last}" if last else ""
+    confined = why_refused(text) if failed and context.sandbox else ""
+    refused = f"\n[{confined}]" if confined else ""
+    notes = f"{refused}{_taken_back(undone)}{told_of(finished.taken_off)}"
     return ToolResult(
-        text=f"{text.rstrip()}\n[{how}]{_taken_back(undone)}".lstrip("\n"),
+        text=f"{text.rstrip()}\n[{how}]{notes}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
         finding=finding(f"{how}, {finished.size:,} bytes{words}"),
@@ -367,13 +379,27 @@ def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolConte
     )
 
 
+def told_of(taken_off: tuple[str, ...]) -> str:
+    """A line on files that no longer lend rights; nothing where there are none."""
+    if not taken_off:
+        return ""
+    return (
+        f"\n[taken off: setuid, setgid or capabilities of {_named(taken_off)}. A confined command"
+        " leaves none, and no device: what was one is gone.]"
+    )
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - 20} more" if paths[20:] else ""
+    return exact(", ".join(paths[:20])) + more
+
+
 def _taken_back(undone: tuple[str, ...]) -> str:
     if not undone:
         return ""
-    named = exact(", ".join(undone[:20])) + (f" and {len(undone) - 20} more" if undone[20:] else "")
     return (
-        f"\n[taken back: {named}. Other programs obey what is written there, so it is never written"
-        " unasked: propose it with write or edit.]"
+        f"\n[taken back: {_named(undone)}. Other programs obey what is written there, so it is"
+        " never written unasked: propose it with write or edit.]"
     )
 
 

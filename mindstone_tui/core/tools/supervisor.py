@@ -6,8 +6,9 @@ parent dies, it stops all that is left, then kills it, until nothing answers.
 
     python -I -S supervisor.py HOLD COMMAND [ARGUMENT…]
 
-HOLD is JSON: `group`, a control group to enter first, and `landlock`, what `landlock.py` beside
-this file applies to the command; either may be null.
+HOLD is JSON: `group`, a control group to enter first; `landlock`, what `landlock.py` and
+`seccomp.py` beside this file apply to the command; `filter`, the number under which bubblewrap
+finds the filter of the latter. Each may be null.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 def main(arguments: list[str]) -> int:
     """Run the command; the exit code is the command's, or 128 plus the signal that ended it."""
     hold = json.loads(arguments[0])
-    confinement = hold["landlock"]
     _enter(hold["group"])
     _adopt_orphans()
     told = _Told()
     child = os.fork()
     if child == 0:
-        _become(arguments[1:], confinement)
+        _become(arguments[1:], hold["landlock"], hold["filter"])
     code = _wait_for(child, told)
     _end_all()
     return 143 if told.to_stop else code
@@ -73,17 +73,24 @@ def _adopt_orphans() -> None:
         os._exit(143)
 
 
-def _become(command: list[str], confinement: dict[str, object] | None) -> None:
+def _become(
+    command: list[str], confinement: dict[str, object] | None, filter_at: int | None
+) -> None:
     """Turn this process into the command, in a session of its own and with default signals."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        if confinement is not None:
+        if confinement is not None or filter_at is not None:
             sys.path.insert(0, str(Path(__file__).parent))
-            import landlock  # type: ignore[import-not-found]  # a file beside this one
+            import landlock  # type: ignore[import-not-found]  # files beside this one
+            import seccomp  # type: ignore[import-not-found]
 
-            landlock.apply(confinement)
+            if confinement is not None:
+                landlock.apply(confinement)
+                seccomp.apply(sockets=bool(confinement["network"]))
+            if filter_at is not None:
+                seccomp.offer(filter_at)
         os.execvp(command[0], command)
     except BaseException as error:
         os.write(2, f"{command[0]}: {error}\n".encode("utf-8", "replace"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from mindstone_tui.core.tools.workspace import Workspace
 
 READ, WRITE, EDIT = FILE_TOOLS
 BWRAP = shutil.which("bwrap")
-PATH = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+PATH = f"{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}"
 NAMES = """
 .envrc .env .env.local AGENTS.md docs/AGENTS.md CLAUDE.md .claude/settings.json .mcp.json
 .cursor/x .github/workflows/ci.yml .gitlab-ci.yml .travis.yml .circleci/config.yml Jenkinsfile

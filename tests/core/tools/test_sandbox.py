@@ -5,14 +5,19 @@ import os
 import shutil
 import signal
 import socket
+import stat
+import struct
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import NotAllowed
-from mindstone_tui.core.tools import landlock
+from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
 from mindstone_tui.core.tools.sandbox_probe import find, probe
@@ -23,7 +28,9 @@ from tests.corpora import FULL, lines
 BWRAP = shutil.which("bwrap")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 needs_landlock = pytest.mark.skipif(not landlock.usable(), reason="this kernel has no Landlock")
-PATH = f"{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+PATH = f"{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}"
+OLD = 100_000_000
+"""Nanoseconds after which no clock of a file system takes a change for a later one."""
 ESCAPES = lines("sandbox_escapes.txt")
 
 
@@ -84,7 +91,12 @@ class Scene:
             for place in ("/tmp/mindstone-escape-test", "/dev/shm/mindstone-escape-test")
             if os.path.lexists(place)
         ]
-        net = [str(self.work / "net")] if (self.work / "net").exists() else []
+        lent = [
+            str(path)
+            for path in self.work.rglob("*")
+            if not path.is_symlink() and lends_rights(path) and "shared" not in path.parts
+        ]
+        net = [*lent, *map(str, self.work.rglob("net"))]
         return " ".join(map(str, [*changed, *leaked, *elsewhere, *net, *self.heard, *self.signals]))
 
     @contextlib.contextmanager
@@ -116,6 +128,14 @@ class Scene:
                         self.heard.append(b"connected")
             finally:
                 signal.signal(signal.SIGUSR1, old)
+
+
+def lends_rights(path: Path) -> bool:
+    """Whether using this file gives rights that its user does not have."""
+    with contextlib.suppress(OSError):
+        os.getxattr(path, "security.capability")
+        return True
+    return bool(path.stat().st_mode & 0o6000) or path.is_char_device() or path.is_block_device()
 
 
 def _abstract() -> socket.socket:
@@ -152,8 +172,8 @@ def _quoted(text: str) -> str:
 
 async def escapes_of(scene: Scene, sandbox: Sandbox, attempts: list[str]) -> str:
     with scene.listening() as told:
-        await attempt(scene, sandbox, script(told, attempts), seconds=120)
-    return scene.escaped()
+        result = await attempt(scene, sandbox, script(told, attempts), seconds=120)
+    return scene.escaped() + result.text.partition("[taken off")[2]
 
 
 def in_groups(attempts: list[str]) -> list[list[str]]:
@@ -215,6 +235,126 @@ async def test_ordinary_work_goes_on_inside(scene: Scene) -> None:
         )
         assert result.status == "ok", result.text
         assert (scene.work / "existing").read_text() == "new\n"
+
+
+PERMISSIONS = {
+    # machine, convention: (where the flags stand, if any, and where the permissions): calls
+    ("x86_64", 0xC000003E): {
+        (0, 1): (90, 91, 85, 133),
+        (0, 2): (268, 452, 259),
+        (1, 2): (2,),
+        (2, 3): (257,),
+    },
+    ("x86_64", 0x40000003): {
+        (0, 1): (15, 94, 8, 14),
+        (0, 2): (306, 452, 297),
+        (1, 2): (5,),
+        (2, 3): (295,),
+    },
+    ("aarch64", 0xC00000B7): {(0, 1): (52,), (0, 2): (53, 452, 33), (2, 3): (56,)},
+}
+DEVICES = {0xC000003E: {133: 1, 259: 2}, 0x40000003: {14: 1, 297: 2}, 0xC00000B7: {33: 2}}
+FAILS = 0x00050000
+
+
+def judged(code: bytes, architecture: int, call: int, arguments: dict[int, int]) -> int:
+    """What the kernel answers to a call: the few instructions that a filter here is made of."""
+    steps = list(struct.iter_unpack("HBBI", code))
+    words = {0: call, 4: architecture, **{16 + 8 * at: each for at, each in arguments.items()}}
+    value, at = 0, 0
+    while True:
+        what, so, not_so, told = steps[at]
+        at += 1
+        match what:
+            case 0x20:
+                value = words.get(told, 0)
+            case 0x54:
+                value &= told
+            case 0x06:
+                return int(told)
+            case _:
+                holds = {0x15: value == told, 0x35: value >= told, 0x45: bool(value & told)}[what]
+                at += so if holds else not_so
+
+
+@given(mode=st.integers(0, 0o7777), creates=st.sampled_from((0, 0o100, 0o20200000)))
+def test_a_filter_refuses_permissions_that_lend_rights_and_no_others_on_every_machine(
+    mode: int, creates: int
+) -> None:
+    for (machine, architecture), calls in PERMISSIONS.items():
+        code = seccomp.program(sockets=True, machine=machine)
+        for (flags, place), named in calls.items():
+            asked = {place: mode, **({flags: creates} if flags else {})}
+            refused = {judged(code, architecture, call, asked) == FAILS | 1 for call in named}
+            assert refused == {bool(mode & 0o6000 and (creates or not flags))}, (machine, named)
+        for call, place in DEVICES[architecture].items():
+            kinds = {
+                kind: judged(code, architecture, call, {place: kind | 0o644}) == FAILS | 1
+                for kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFREG, stat.S_IFIFO, stat.S_IFSOCK)
+            }
+            assert [kind for kind, refused in kinds.items() if refused] == [
+                stat.S_IFCHR,
+                stat.S_IFBLK,
+            ]
+
+
+async def test_a_folder_that_hands_its_group_down_stays_one(scene: Scene) -> None:
+    shared = scene.work / "shared"
+    shared.mkdir()
+    shared.chmod(0o2770)
+    for sandbox in confinements(scene):
+        name = f"shared/{sandbox.name}"
+        result = await attempt(scene, sandbox, f"mkdir {name} && echo x > {name}/file")
+        assert (result.status, "taken off" in result.text) == ("ok", False), result.text
+        assert [path.stat().st_mode & 0o2000 for path in (shared, scene.work / name)] == [
+            0o2000
+        ] * 2
+
+
+class NoFilter:
+    """A confinement on a machine whose calls no filter knows."""
+
+    name = "no filter"
+
+    def confine(
+        self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
+    ) -> Confined:
+        return Confined(command=command, roots=workspace.roots)
+
+
+async def test_what_lends_rights_is_taken_off_when_the_command_ends_and_the_result_says_so(
+    scene: Scene,
+) -> None:
+    before = {"kept": 0o4755, "rewritten": 0o4755, "shared": 0o2775}
+    (scene.work / "shared").mkdir()
+    for name, mode in before.items():
+        if name != "shared":
+            (scene.work / name).write_text("old")
+        (scene.work / name).chmod(mode)
+    while (scene.work / "shared").stat().st_ctime_ns > time.time_ns() - OLD:
+        pass
+    made = (
+        "cp /bin/sh a; chmod 4755 a; cp /bin/sh b; chmod 2711 b; mkdir c; cp a c; chmod 4700 c/a;"
+        "mkdir shared/d; cp /bin/sh shared/e; chmod 6111 shared/e; ln -s a f;"
+        "rm rewritten; cp /bin/sh rewritten; chmod 4755 rewritten; mknod g c 1 3; true"
+    )
+    result = await attempt(scene, NoFilter(), made)
+    told = result.text.partition("capabilities of ")[2].partition(". A confined")[0].split(", ")
+    device = {"g"} if os.geteuid() == 0 else set()
+    assert set(told) == {"a", "b", "c/a", "shared/e", "rewritten"} | device, result.text
+    modes = {
+        name: (scene.work / name).stat().st_mode & 0o7777
+        for name in ("a", "b", "c/a", "kept", "rewritten", "shared", "shared/d", "shared/e")
+    }
+    assert {name for name, mode in modes.items() if mode & 0o6000} == {"kept", "shared", "shared/d"}
+    assert modes["b"] == 0o711
+    assert not (scene.work / "g").exists()
+
+
+async def test_a_refusal_is_explained_whichever_sandbox_refused(scene: Scene) -> None:
+    for sandbox in confinements(scene):
+        result = await attempt(scene, sandbox, f"cat {scene.out}/victim")
+        assert (result.status, "it is confined" in result.text) == ("error", True), result.text
 
 
 async def test_placeholders_are_gone_afterwards(scene: Scene) -> None:
