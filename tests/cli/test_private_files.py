@@ -68,6 +68,7 @@ mcp < /dev/null
 models list
 models key openai < key
 doctor
+plugins
 """
 
 
