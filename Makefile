@@ -28,9 +28,9 @@ test: $(STAMP) ## Run the tests
 
 bare: $(STAMP) ## The tests of sandboxes, hooks and tools where the programs they would like are missing
 	@.ci/without bwrap strace tmux rg jq chromium -- $(BIN)/python -m pytest -q -n $(JOBS) \
-		tests/core/tools tests/core/agent tests/core/session/test_hooks.py \
-		tests/core/session/test_tools.py tests/core/session/test_jobs.py \
-		tests/core/session/test_undo.py tests/cli/test_private_files.py tests/faults/test_homes.py \
+		tests/core/tools tests/core/agent tests/core/features/test_hooks.py \
+		tests/core/session/test_tools.py tests/core/features/test_jobs.py \
+		tests/core/features/test_undo.py tests/cli/test_private_files.py tests/faults/test_homes.py \
 		$(ARGS)
 
 smoke: $(STAMP) ## Three short runs to watch; RUN=context-window, sliding-window or unified-session

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
-    from mindstone_tui.core.session.find import RecallAnswer
+    from mindstone_tui.core.library.find import RecallAnswer
     from mindstone_tui.core.session.guest import ForeignExchange, Guest
     from mindstone_tui.core.session.inbox import SentMessage
     from mindstone_tui.core.session.options import Opening
@@ -224,7 +224,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
-        from mindstone_tui.core.session.vectors import follow
+        from mindstone_tui.core.library.vectors import follow
 
         self._closing = True
         if self._leaving is not None:
@@ -366,7 +366,7 @@ def recall(
 
     `scope` is `session`, `agent` (all sessions of that agent, with its log and journals) or `all`.
     """
-    from mindstone_tui.core.session.find import StoredRecall, checked_scope
+    from mindstone_tui.core.library.find import StoredRecall, checked_scope
 
     if not query.strip():
         raise UsageError("There is nothing to look for.", "Say what to recall.")
@@ -388,7 +388,7 @@ def context(
     home: Home | Path | str | None = None,
 ) -> ContextReport:
     """The context window in numbers: of the next request, or of a turn's in the past."""
-    from mindstone_tui.core.session.read_only import Look, look_at
+    from mindstone_tui.core.library.read_only import Look, look_at
 
     here = _home(home)
     here.fetch_news(here.key(session))

@@ -72,7 +72,7 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_direct.py",
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
-        "tests/core/session/test_delegate.py",
+        "tests/core/features/test_delegate.py",
         "tests/servers/test_gateway.py",
         "tests/servers/test_gateway_wishes.py",
     ),

@@ -31,6 +31,7 @@ FACES = {
     "events",
     "features",
     "interchange",
+    "library",
     "numbers",
     "paths",
     "patterns",

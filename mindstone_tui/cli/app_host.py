@@ -25,10 +25,10 @@ from mindstone_tui.tui.host import (
 )
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.library.downloads import Download
+    from mindstone_tui.core.library.filters import SessionFilter
+    from mindstone_tui.core.library.model_list import Availability
     from mindstone_tui.core.replay.playback import Replay
-    from mindstone_tui.core.session.downloads import Download
-    from mindstone_tui.core.session.filters import SessionFilter
-    from mindstone_tui.core.session.model_list import Availability
 
 
 def host_for(
@@ -104,7 +104,7 @@ class HomeLibrary:
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
         """Every session that is meant, newest first."""
-        from mindstone_tui.core.session.profile import facts_of, list_described
+        from mindstone_tui.core.library.profile import facts_of, list_described
 
         await asyncio.to_thread(self._fetch_news)
         found = await asyncio.to_thread(list_described, self._home, wanted)
@@ -122,8 +122,8 @@ class HomeLibrary:
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
-        from mindstone_tui.core.session.profile import whose_and_where
-        from mindstone_tui.core.session.search import search_everywhere
+        from mindstone_tui.core.library.profile import whose_and_where
+        from mindstone_tui.core.library.search import search_everywhere
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
         found = await asyncio.to_thread(
@@ -171,34 +171,34 @@ class HomeSetup:
     @cached_property
     def providers(self) -> Sequence[tuple[str, str]]:
         """Providers that take a key, each with a model to begin with."""
-        from mindstone_tui.core.session.model_list import key_providers
+        from mindstone_tui.core.library.model_list import key_providers
 
         return key_providers()
 
     @cached_property
     def download(self) -> DownloadChoice:
         """The best model that fits this machine; the smallest where none does."""
-        from mindstone_tui.core.session.downloads import catalogue
+        from mindstone_tui.core.library.downloads import catalogue
 
         found = catalogue(self._home, self._settings.models)
         return _choice(next((each for each in found if each.window), found[-1]))
 
     def downloadable(self, name: str) -> DownloadChoice:
         """The model of this name, as it would be on this machine."""
-        from mindstone_tui.core.session.downloads import catalogue
+        from mindstone_tui.core.library.downloads import catalogue
 
         found = catalogue(self._home, self._settings.models)
         return next((_choice(each) for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
-        from mindstone_tui.core.session.downloads import fetched
+        from mindstone_tui.core.library.downloads import fetched
 
         return fetched(self._home, self.download.name)[1] is not None
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered."""
-        from mindstone_tui.core.session.model_list import NewKey, add_key
+        from mindstone_tui.core.library.model_list import NewKey, add_key
 
         new = NewKey(provider=provider, secret=secret, model=model, base_url=base_url)
         return await add_key(self._home, os.environ, new)
@@ -207,7 +207,7 @@ class HomeSetup:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         """Download a model; returns its name."""
-        from mindstone_tui.core.session.downloads import fetch_model
+        from mindstone_tui.core.library.downloads import fetch_model
 
         await fetch_model(self._home, os.environ, name, progress, tell)
         return name
@@ -218,7 +218,7 @@ class HomeSetup:
 
     def _import_sample(self) -> str:
         from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-        from mindstone_tui.core.session.take_over import Importer
+        from mindstone_tui.core.library.take_over import Importer
 
         importer = Importer(
             self._home,
@@ -258,7 +258,7 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
     """What can answer: embedded, configured and found on this machine; then what needs a key."""
-    from mindstone_tui.core.session.model_list import list_models
+    from mindstone_tui.core.library.model_list import list_models
 
     found = [
         ModelChoice(name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable)

@@ -31,9 +31,9 @@ from mindstone_tui.core.interchange.attach import (
     write_launcher,
 )
 from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.library.watch import begin, end_watching
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.watch import begin, end_watching
 
 
 def register(app: typer.Typer) -> None:

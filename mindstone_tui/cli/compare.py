@@ -16,6 +16,7 @@ from mindstone_tui.cli.output import Progress, bar_chart, hint, line_chart, say,
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
+from mindstone_tui.core.library.model_list import prices_of
 from mindstone_tui.core.replay.compare import (
     MEASURES,
     MODES,
@@ -30,7 +31,6 @@ from mindstone_tui.core.replay.compare import (
 )
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, open_sample
 from mindstone_tui.core.replay.rehearsal import SHIPPED_EMBEDDER, RehearsalOptions, by_meaning
-from mindstone_tui.core.session.model_list import prices_of
 from mindstone_tui.core.transcript import History
 
 SessionArgument = Annotated[

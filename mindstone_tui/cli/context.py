@@ -19,8 +19,8 @@ from mindstone_tui.cli.options import (
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
-from mindstone_tui.core.session.read_only import Look, look_at
-from mindstone_tui.core.session.vectors import progress_of
+from mindstone_tui.core.library.read_only import Look, look_at
+from mindstone_tui.core.library.vectors import progress_of
 
 
 def register(app: typer.Typer) -> None:

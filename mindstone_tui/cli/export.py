@@ -14,8 +14,8 @@ from mindstone_tui.cli.output import hint, say_exactly
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import EXPORTERS, export
+from mindstone_tui.core.library.stats import session_numbers
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.stats_page import session_numbers
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.transcript import History
 

@@ -11,7 +11,7 @@ import typer
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import hint, say_json, table
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.session.file_states import FileAt, FilesOfSession
+from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.text import exact, plural
 
 

@@ -50,15 +50,15 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.session.filters import SessionFilter
-from mindstone_tui.core.session.profile import (
+from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import (
     ListedSession,
     as_listed,
     facts_of,
     folded,
     list_described,
 )
+from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import (
     Damaged,

@@ -32,11 +32,10 @@ from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
+from mindstone_tui.core.library.find import Progress, index_session
+from mindstone_tui.core.library.take_over import ImportedFiles, Importer
+from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
-from mindstone_tui.core.session.find import Progress, index_session
-from mindstone_tui.core.session.imported_files import ImportedFiles
-from mindstone_tui.core.session.take_over import Importer
-from mindstone_tui.core.session.vectors import follow
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript.encode import timestamp
 

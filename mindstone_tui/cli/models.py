@@ -16,9 +16,7 @@ from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, s
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.numbers import megabytes
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.downloads import (
+from mindstone_tui.core.library.downloads import (
     Download,
     catalogue,
     fetch_model,
@@ -27,8 +25,15 @@ from mindstone_tui.core.session.downloads import (
     refuse_offer,
     remove_model,
 )
-from mindstone_tui.core.session.model_list import Availability, list_models, remove_key, store_key
-from mindstone_tui.core.session.try_model import try_model
+from mindstone_tui.core.library.model_list import (
+    Availability,
+    list_models,
+    remove_key,
+    store_key,
+    try_model,
+)
+from mindstone_tui.core.numbers import megabytes
+from mindstone_tui.core.paths import Places
 
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 

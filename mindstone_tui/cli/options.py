@@ -15,7 +15,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
-    from mindstone_tui.core.session.filters import SessionFilter
+    from mindstone_tui.core.library.filters import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
 
@@ -118,7 +118,7 @@ def session_filter(**given: str) -> SessionFilter | None:
     """What the options ask for; None where they ask for nothing."""
     if not any(given.values()):
         return None
-    from mindstone_tui.core.session.filters import SessionFilter, checked
+    from mindstone_tui.core.library.filters import SessionFilter, checked
 
     return checked(SessionFilter(**given))
 

@@ -27,8 +27,7 @@ from mindstone_tui.cli.output import IN_THE_BACKGROUND, ProgressBars, hint, say,
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.session.find import (
+from mindstone_tui.core.library.find import (
     AutoRecallAnswer,
     Indexed,
     RecallAnswer,
@@ -39,9 +38,10 @@ from mindstone_tui.core.session.find import (
     readable,
     recallable_kinds,
 )
-from mindstone_tui.core.session.profile import OWN, whose_and_where
-from mindstone_tui.core.session.search import SessionHit, search_everywhere
-from mindstone_tui.core.session.vectors import follow
+from mindstone_tui.core.library.profile import OWN, whose_and_where
+from mindstone_tui.core.library.search import SessionHit, search_everywhere
+from mindstone_tui.core.library.vectors import follow
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import one_line
 
 

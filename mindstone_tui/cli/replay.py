@@ -32,11 +32,11 @@ from mindstone_tui.cli.output import (
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
+from mindstone_tui.core.library.model_list import prices_of
 from mindstone_tui.core.replay.playback import Replay, playable
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
-from mindstone_tui.core.session.model_list import prices_of
 from mindstone_tui.core.transcript import History
 
 

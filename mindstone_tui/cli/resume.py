@@ -11,9 +11,9 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import flush_output, hint, say, say_json
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.session.filters import SessionFilter
-from mindstone_tui.core.session.profile import list_described
-from mindstone_tui.core.session.resume_command import ResumeCommand, find_session, resume_command
+from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import list_described
+from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
 
 
 def register(app: typer.Typer) -> None:

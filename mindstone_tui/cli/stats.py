@@ -25,8 +25,14 @@ from mindstone_tui.cli.options import (
 from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.session.stats import NamedCount, StatsRow, calendar, stats_of
-from mindstone_tui.core.session.stats_page import headline, stats_page
+from mindstone_tui.core.library.stats import (
+    NamedCount,
+    StatsRow,
+    calendar,
+    headline,
+    stats_of,
+    stats_page,
+)
 from mindstone_tui.core.text import one_line, plural
 
 _ROWS: Final = 10

@@ -14,7 +14,7 @@ from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.discover import find_programs
-from mindstone_tui.core.session.watch import FolderWatch, TakenMessages, begin, only_watch
+from mindstone_tui.core.library.watch import FolderWatch, TakenMessages, begin, only_watch
 from mindstone_tui.core.text import plural
 
 _TICK: Final = 0.25

@@ -27,10 +27,10 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import check_content
+from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
+from mindstone_tui.core.library.take_over import Cleaner
+from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
-from mindstone_tui.core.session.project_recall import ProjectRecall, hand_over, offer
-from mindstone_tui.core.session.take_over import Cleaner
-from mindstone_tui.core.session.watch import FolderWatch, is_wanted, only_watch
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.peer import Handler
 

@@ -22,7 +22,7 @@ from mindstone_tui.core.errors import (
     UnknownName,
     UsageError,
 )
-from mindstone_tui.core.session.model_list import list_models
+from mindstone_tui.core.library.model_list import list_models
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
 from mindstone_tui.servers.page import Page

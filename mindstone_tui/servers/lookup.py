@@ -18,17 +18,17 @@ from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.session.filters import read_typed
-from mindstone_tui.core.session.find import RecalledHit, StoredRecall, checked_scope, readable
-from mindstone_tui.core.session.profile import (
+from mindstone_tui.core.library.filters import read_typed
+from mindstone_tui.core.library.find import RecalledHit, StoredRecall, checked_scope, readable
+from mindstone_tui.core.library.profile import (
     Origins,
     facts_of,
     list_described,
     whose_and_where,
 )
-from mindstone_tui.core.session.project_recall import newest_handoff
-from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.library.project_recall import newest_handoff
+from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions

@@ -27,8 +27,8 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, ensure_folder, open_to_changes, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.vectors import pending_everywhere
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
@@ -307,7 +307,7 @@ class Resident:
             waiting = await asyncio.to_thread(pending_everywhere, places)
             if settings.recall.background and waiting:
                 # Deferred: most residents never have anything left to do.
-                from mindstone_tui.core.session.vector_worker import work
+                from mindstone_tui.core.library.vector_worker import work
 
                 with contextlib.suppress(MindstoneError):
                     await asyncio.to_thread(work, places, settings)

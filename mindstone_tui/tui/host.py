@@ -22,8 +22,8 @@ from mindstone_tui.tui.colours import Palette
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import Conversation
+    from mindstone_tui.core.library.filters import SessionFilter
     from mindstone_tui.core.replay.playback import Replay
-    from mindstone_tui.core.session.filters import SessionFilter
     from mindstone_tui.core.transcript.reader import Damaged
 
 

@@ -224,8 +224,8 @@ def stages(source: Path, home: Path) -> dict[str, float]:
     os.environ["MINDSTONE_HOME"] = str(home)
     from mindstone_tui.core.config import load
     from mindstone_tui.core.interchange.import_many import sources
+    from mindstone_tui.core.library.take_over import Importer
     from mindstone_tui.core.paths import Places
-    from mindstone_tui.core.session.take_over import Importer
 
     places = Places.resolve(os.environ)
     seen: collections.Counter[str] = collections.Counter()

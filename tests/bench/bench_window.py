@@ -54,7 +54,7 @@ from mindstone_tui.core.entries.window import (
     Section,
     WindowState,
 )
-from mindstone_tui.core.session.take_over import initial_prune
+from mindstone_tui.core.library.take_over import initial_prune
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.main import run
-from mindstone_tui.core.session.lease import Lease
+from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
 from tests.cli.program import ROOT

@@ -20,8 +20,8 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.window import Measure, PromptPlanned
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.health.metrics import cut_by_provider
+from mindstone_tui.core.library.profile import profile_from
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
-from mindstone_tui.core.session.profile import profile_from
 from mindstone_tui.core.session.recover import position_in
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.transcript import History

@@ -24,10 +24,10 @@ from pathlib import Path
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.library.watch import LiveImports
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.watch import LiveImports
 from mindstone_tui.core.transcript import History, verify
-from tests.core.session.test_live_import import ClaudeFile, expected
+from tests.core.library.test_live_import import ClaudeFile, expected
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

@@ -18,7 +18,7 @@ from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, LeaseLost
-from mindstone_tui.core.session.lease import SharedLease
+from mindstone_tui.core.library.lease import SharedLease
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in

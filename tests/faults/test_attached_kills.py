@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.library.watch import LiveImports
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.watch import LiveImports
 from tests.cli.program import ROOT
-from tests.core.session.test_live_import import ClaudeFile, expected, said_in
+from tests.core.library.test_live_import import ClaudeFile, expected, said_in
 
 KILLED_AFTER = (0.25, 0.4)
 """Seconds: while it loads, and about when it writes."""

@@ -23,7 +23,7 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.resident import Resident, ask, listening
 from tests.cli.program import ROOT
-from tests.core.session.test_live_import import ClaudeFile
+from tests.core.library.test_live_import import ClaudeFile
 
 Hook = Callable[[dict[str, Any]], Awaitable[Any]]
 FACT = "Remember: the staging database listens on port 5433."

@@ -22,8 +22,8 @@ from textual.widgets import Input
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.report import Block, GoneExchange
+from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.replay.playback import Replay
-from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow

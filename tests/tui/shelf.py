@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.session.filters import SessionFilter
+from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.history import HistoryBrowse
 from mindstone_tui.tui.host import SessionHit, SessionRow

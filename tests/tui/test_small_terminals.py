@@ -10,8 +10,8 @@ import pytest
 from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.session.features import known_commands
-from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
 from mindstone_tui.tui.screens.help import HelpScreen

@@ -12,11 +12,11 @@ import msgspec
 
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
 from mindstone_tui.core.interchange import formats
+from mindstone_tui.core.library.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.plugins import LeftOut, Plugin, installed
 from mindstone_tui.core.providers import registry
 from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
 from mindstone_tui.core.session.features import load_features
-from mindstone_tui.core.session.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
 

@@ -14,10 +14,10 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
+from mindstone_tui.core.library.profile import ListedSession, list_described
 from mindstone_tui.core.paths import CHILD, SessionKey
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.fork import fork_session
-from mindstone_tui.core.session.profile import ListedSession, list_described
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import blackened_in

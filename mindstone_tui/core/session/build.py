@@ -18,11 +18,12 @@ from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import sweep
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.heap import return_freed_memory
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
-from mindstone_tui.core.session.agent_files import AgentFilesIndex
 from mindstone_tui.core.session.fork import (
     fork_session,
     is_offline_fork,
@@ -31,7 +32,6 @@ from mindstone_tui.core.session.fork import (
     push_fork,
     while_away,
 )
-from mindstone_tui.core.session.lease import Lease, SharedLease
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.options import Opening, permissions_for
 from mindstone_tui.core.session.recall import SessionRecall

@@ -27,8 +27,8 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.session.lease import Holder, Lease
 from mindstone_tui.core.text import one_line
 
 TOO_LATE = "That question is no longer open."

@@ -25,6 +25,10 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
+from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.library.lineage import Ancestor, ancestors, ask_ancestors
+from mindstone_tui.core.library.profile import Origins
+from mindstone_tui.core.library.vectors import pending_in
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -41,10 +45,6 @@ from mindstone_tui.core.recall.inject import (
 )
 from mindstone_tui.core.recall.passages import passages_of
 from mindstone_tui.core.recall.speak import ASKS_NOTHING
-from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
-from mindstone_tui.core.session.lineage import Ancestor, ancestors, ask_ancestors
-from mindstone_tui.core.session.profile import Origins
-from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 

@@ -26,8 +26,9 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessag
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, RecallError
+from mindstone_tui.core.library.agent_files import Sources, resolve_reference
+from mindstone_tui.core.library.vectors import progress_of
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
-from mindstone_tui.core.session.agent_files import Sources, resolve_reference
 from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
@@ -35,7 +36,6 @@ from mindstone_tui.core.session.questions import OpenQuestion
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
-from mindstone_tui.core.session.vectors import progress_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
@@ -302,7 +302,7 @@ class SessionServices:
     async def publish(self) -> None:
         """Have the server find what was said here, where it is searched."""
         if self.store is not None and self.context.settings.history.search == "server":
-            from mindstone_tui.core.session.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly
 
             await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
 

@@ -38,6 +38,7 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.draft import DraftWriter, Onlooker
 from mindstone_tui.core.session.guest import ForeignExchange
@@ -50,7 +51,6 @@ from mindstone_tui.core.session.inbox import (
     run_command,
     stopped,
 )
-from mindstone_tui.core.session.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line

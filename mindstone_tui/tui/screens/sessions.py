@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.session.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
+from mindstone_tui.core.library.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Library, SessionHit, SessionRow

@@ -14,7 +14,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessag
 from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
 from mindstone_tui.core.entries.window import Receipt, WindowCarried
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, WindowError
-from mindstone_tui.core.session.take_over import initial_prune
+from mindstone_tui.core.library.take_over import initial_prune
 from tests.core.context.stage import MODEL, Stage, finish, kinds, words
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.library.find import _make_vectors
 from mindstone_tui.core.recall import store
 from mindstone_tui.core.recall.embedding import Embedder, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark
-from mindstone_tui.core.session.find import _make_vectors
 from tests.core.recall.talk import WordModel, said
 
 MEANS = {

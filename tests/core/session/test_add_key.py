@@ -12,8 +12,8 @@ import pytest
 
 from mindstone_tui.core.config.load import load
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.library.model_list import NewKey, add_key
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.model_list import NewKey, add_key
 
 
 class Tiny(BaseHTTPRequestHandler):

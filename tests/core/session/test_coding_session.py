@@ -9,8 +9,8 @@ import pytest
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
+from mindstone_tui.core.library.find import RecalledHit, StoredRecall
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.find import RecalledHit, StoredRecall
 from tests.core.session.coding_session import (
     WINDOW,
     Chat,

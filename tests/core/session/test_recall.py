@@ -7,9 +7,9 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.inject import Vacancy
-from mindstone_tui.core.session.agent_files import AgentFilesIndex
 from mindstone_tui.core.session.recall import SessionRecall
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel

@@ -17,8 +17,8 @@ from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, LeaseLost, UsageError
+from mindstone_tui.core.library.lease import SharedLease
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.session.lease import SharedLease
 from mindstone_tui.core.shared.copies import Feed, catch_up, fetch
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify

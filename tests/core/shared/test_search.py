@@ -16,14 +16,14 @@ from mindstone_tui.cli.main import run as main
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries.conversation import AssistantMessage, TurnStarted, UserMessage
 from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.library.shared_search import Published, publish
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
 from mindstone_tui.core.recall.index import Asked, RecallIndex
 from mindstone_tui.core.recall.server_candidates import search_server
-from mindstone_tui.core.session.search import search_everywhere
-from mindstone_tui.core.session.shared_search import Published, publish
 from mindstone_tui.core.shared.passage_store import PassageStore, SearchBounds
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import History, Transcript

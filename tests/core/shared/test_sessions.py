@@ -26,9 +26,9 @@ from mindstone_tui.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from mindstone_tui.core.library.lease import SharedLease
+from mindstone_tui.core.library.take_over import Importer
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.lease import SharedLease
-from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
 from mindstone_tui.core.transcript.directory import list_sessions

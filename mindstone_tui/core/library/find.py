@@ -16,6 +16,9 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
+from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.library.lineage import ancestors, ask_ancestors
+from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -31,9 +34,6 @@ from mindstone_tui.core.recall.index import (
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.agent_files import AgentFilesIndex, kinds_of_files
-from mindstone_tui.core.session.lineage import ancestors, ask_ancestors
-from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -199,7 +199,7 @@ class StoredRecall:
         """What sessions say that are only on a server; None unless they are searched there."""
         if self._scope == "session" or self._settings.history.search != "server":
             return None
-        from mindstone_tui.core.session.shared_search import ask_servers  # as it needs the driver
+        from mindstone_tui.core.library.shared_search import ask_servers  # as it needs the driver
 
         agent = self._agent if self._scope == "agent" else ""
         return ask_servers(

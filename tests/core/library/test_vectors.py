@@ -13,15 +13,15 @@ from mindstone_tui.core import events
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
+from mindstone_tui.core.library import vector_worker
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library.read_only import Look, look_at
+from mindstone_tui.core.library.vectors import follow, locked, pending_in, progress_of
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Encoded
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session import vector_worker
-from mindstone_tui.core.session.agent_files import AgentFilesIndex
-from mindstone_tui.core.session.read_only import Look, look_at
 from mindstone_tui.core.session.recall import SessionRecall
-from mindstone_tui.core.session.vectors import follow, locked, pending_in, progress_of
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel

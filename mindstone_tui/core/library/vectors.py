@@ -25,7 +25,7 @@ from mindstone_tui.core.recall.multilingual import open_multilingual
 from mindstone_tui.core.recall.store import count_waiting
 
 _MOST_COUNTED: Final = 50_000
-_WORKER: Final = "mindstone_tui.core.session.vector_worker"
+_WORKER: Final = "mindstone_tui.core.library.vector_worker"
 
 
 class VectorProgress(Part, omit_defaults=False):

@@ -41,14 +41,14 @@ from mindstone_tui.core.interchange.import_many import key_for, only_conversatio
 from mindstone_tui.core.interchange.import_session import described_by, import_so_far
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
+from mindstone_tui.core.library.find import bring_up_to_date
+from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.profile import profile_of
+from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session.find import bring_up_to_date
-from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.session.profile import profile_of
-from mindstone_tui.core.session.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20

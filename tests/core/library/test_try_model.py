@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mindstone_tui.core.entries import Usage
+from mindstone_tui.core.library.model_list import TimedAnswer
 from mindstone_tui.core.providers.base import Finished
-from mindstone_tui.core.session.try_model import TimedAnswer
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,7 @@ import pytest
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.free_memory import free_memory
-from mindstone_tui.core.providers.local_models import SMOLLM2, path_of
-from mindstone_tui.core.session.downloads import (
+from mindstone_tui.core.library.downloads import (
     Download,
     catalogue,
     fetched,
@@ -21,6 +18,9 @@ from mindstone_tui.core.session.downloads import (
     refuse_offer,
     remove_model,
 )
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.free_memory import free_memory
+from mindstone_tui.core.providers.local_models import SMOLLM2, path_of
 
 
 @pytest.fixture

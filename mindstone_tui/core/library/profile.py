@@ -32,9 +32,9 @@ from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.session.filters import SessionFilter
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions

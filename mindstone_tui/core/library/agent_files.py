@@ -26,6 +26,7 @@ from mindstone_tui.core.errors import (
     NoSuchEntry,
     SessionNameError,
 )
+from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
@@ -35,7 +36,6 @@ from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, S
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
-from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import query_terms
 

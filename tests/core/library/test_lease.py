@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.errors import SessionBusy
+from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.session.lease import Lease
 
 
 @pytest.fixture

@@ -21,17 +21,17 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
 from mindstone_tui.core.heap import return_freed_memory
-from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session.agent_files import AgentFilesIndex
-from mindstone_tui.core.session.vectors import (
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library.vectors import (
     VectorProgress,
     lock_file,
     locked,
     pending_in,
     progress_file,
 )
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.recall.embedding import Embedder, open_embedder
+from mindstone_tui.core.recall.index import RecallIndex
 
 _AT_ONCE: Final = 8
 _LINGERS: Final = 3.0
@@ -115,7 +115,7 @@ class _Worker:
 
     def _publish(self, session: SessionPlaces) -> None:
         if self._settings.history.search == "server":
-            from mindstone_tui.core.session.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly
 
             publish_quietly(session, self._settings)
 

@@ -23,8 +23,7 @@ from mindstone_tui.core.interchange.attach import (
     remember,
     target_of,
 )
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.watch import (
+from mindstone_tui.core.library.watch import (
     FolderWatch,
     GrowingFile,
     LiveImports,
@@ -32,6 +31,7 @@ from mindstone_tui.core.session.watch import (
     end_watching,
     is_wanted,
 )
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
 

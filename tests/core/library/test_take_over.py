@@ -8,13 +8,13 @@ from pathlib import Path
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.derived import NoteTaken
 from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.library.profile import profile_of, stored_profile
+from mindstone_tui.core.library.take_over import Importer
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark
-from mindstone_tui.core.session.profile import profile_of, stored_profile
-from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.transcript import History, Transcript
 from tests.core.interchange.helpers import write_lines
 

@@ -19,6 +19,14 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.library.filters import SessionFilter, day_after
+from mindstone_tui.core.library.profile import (
+    OWN,
+    Origins,
+    SessionProfile,
+    list_described,
+    stored_profile,
+)
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -26,14 +34,6 @@ from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.session.filters import SessionFilter, day_after
-from mindstone_tui.core.session.profile import (
-    OWN,
-    Origins,
-    SessionProfile,
-    list_described,
-    stored_profile,
-)
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.words import plain_words
@@ -233,7 +233,7 @@ def _with_servers(
 ) -> SessionAnswer:
     """The same, with the best of the sessions that are only on a server."""
     # Deferred: nobody else needs what talks to a server.
-    from mindstone_tui.core.session.shared_search import ask_servers
+    from mindstone_tui.core.library.shared_search import ask_servers
 
     there = ask_servers(
         home, settings, here.query, _more(count, wanted), asked=asked, allowed=_allowed(wanted)

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.session.search import Searchable, SessionHit, excerpt, search_all
+from mindstone_tui.core.library.search import Searchable, SessionHit, excerpt, search_all
 from tests.builders import say, transcript_in, use_tool
 
 

@@ -15,9 +15,9 @@ from mindstone_tui.core.context.window_view import Call, View
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.library.vectors import pending_in
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.registry import resolve, session_model
-from mindstone_tui.core.session.vectors import pending_in
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value

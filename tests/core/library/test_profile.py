@@ -15,8 +15,8 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
 from mindstone_tui.core.entries.window import InstructionsChanged, Section, WindowState
+from mindstone_tui.core.library.profile import list_described, profile_of
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.profile import list_described, profile_of
 from tests.builders import transcript_in
 
 

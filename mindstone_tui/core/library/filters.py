@@ -18,7 +18,7 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.patterns import pattern_of
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.session.profile import DayProfile, ListedSession, SessionProfile
+    from mindstone_tui.core.library.profile import DayProfile, ListedSession, SessionProfile
 
 ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"

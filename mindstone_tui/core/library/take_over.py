@@ -25,7 +25,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.trim import TASK_SHARE
 from mindstone_tui.core.context.window_view import follow, reader
-from mindstone_tui.core.disk import ensure_folder, open_regular
+from mindstone_tui.core.disk import REAL, ensure_folder, open_regular, read_regular
 from mindstone_tui.core.entries import IMPORTED, Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import (
@@ -37,24 +37,24 @@ from mindstone_tui.core.entries.window import (
     WindowState,
 )
 from mindstone_tui.core.interchange.describe import Trust
-from mindstone_tui.core.interchange.discover import keeps_its_own
+from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
 from mindstone_tui.core.interchange.import_many import import_each
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.interchange.write_entries import Index
+from mindstone_tui.core.library.find import Progress, bring_up_to_date
+from mindstone_tui.core.library.lease import Lease, SharedLease
+from mindstone_tui.core.library.profile import (
+    keep_profile,
+    read_profile,
+    stored_profile,
+    take_next,
+)
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.catch_up import CatchUp, reading
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.session.find import Progress, bring_up_to_date
-from mindstone_tui.core.session.lease import Lease, SharedLease
-from mindstone_tui.core.session.profile import (
-    keep_profile,
-    read_profile,
-    stored_profile,
-    take_next,
-)
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
 from mindstone_tui.core.transcript import History, Transcript
@@ -434,7 +434,7 @@ class Importer:
         self.taken.append(own)
         uptake.keep_profile()
         if self._settings.history.search == "server":
-            from mindstone_tui.core.session.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly
 
             publish_quietly(own, self._settings)
 
@@ -515,3 +515,55 @@ def _records_in(file: Path) -> int:
             return sum(len(chunk) - len(chunk.replace(b"\n", b"")) for chunk in chunks)
     except OSError:
         return 0  # whoever reads it in earnest says why it cannot be read
+
+
+_LARGEST: Final = 256 << 20
+
+
+class _Done(msgspec.Struct, frozen=True, array_like=True):
+    path: str
+    size: int
+    changed: float
+    inode: int
+
+
+class ImportedFiles:
+    """The list of one home."""
+
+    def __init__(self, home: Places) -> None:
+        self._path = home.state / "imported.jsonl"
+        self._done = self._read()
+
+    def has(self, file: SessionFile) -> bool:
+        """Whether a file was taken over as it is now."""
+        return self._done.get(str(file.path)) == _as_done(file)
+
+    def add(self, file: SessionFile) -> None:
+        """A file is done; what it held is on disk."""
+        done = _as_done(file)
+        self._done[done.path] = done
+        ensure_folder(self._path.parent)
+        descriptor = REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(descriptor, msgspec.json.encode(done) + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def _read(self) -> dict[str, _Done]:
+        try:
+            raw = read_regular(self._path, most=_LARGEST)
+        except OSError:
+            return {}
+        found: dict[str, _Done] = {}
+        for line in raw.splitlines():
+            try:
+                done = msgspec.json.decode(line, type=_Done)
+            except (msgspec.MsgspecError, UnicodeError):
+                continue
+            found[done.path] = done
+        return found
+
+
+def _as_done(file: SessionFile) -> _Done:
+    path = os.fsencode(file.path).decode("utf-8", "replace")
+    return _Done(path, file.size, file.changed, file.inode)

@@ -14,14 +14,14 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.handoff import checkpoint_store
+from mindstone_tui.core.library.find import StoredRecall
+from mindstone_tui.core.library.profile import profile_of
+from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
+from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.library.take_over import Importer
 from mindstone_tui.core.memory.consolidation import Reviewer, review
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.session.find import StoredRecall
-from mindstone_tui.core.session.profile import profile_of
-from mindstone_tui.core.session.project_recall import ProjectRecall, hand_over, offer
-from mindstone_tui.core.session.search import search_everywhere
-from mindstone_tui.core.session.take_over import Importer
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.lookup import Lookup

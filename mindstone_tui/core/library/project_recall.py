@@ -25,6 +25,8 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.interchange.discover import keeps_its_own
+from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.profile import Origins, SessionProfile, current_profile
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -32,8 +34,6 @@ from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.lexicon import rarity_of
-from mindstone_tui.core.session.lease import Lease
-from mindstone_tui.core.session.profile import Origins, SessionProfile, current_profile
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript

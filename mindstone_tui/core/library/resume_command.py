@@ -12,7 +12,7 @@ import msgspec
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.formats import formats
-from mindstone_tui.core.session.profile import OWN, ListedSession
+from mindstone_tui.core.library.profile import OWN, ListedSession
 
 _ID: Final = "{id}"
 RESUME_COMMANDS: Final = MappingProxyType(

@@ -12,8 +12,8 @@ from mindstone_tui.core.context.window_view import open_fold
 from mindstone_tui.core.entries import Draft, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.entries.window import ContextWindowPruned, ModelChanged, WindowState
+from mindstone_tui.core.library.take_over import plan_imported_window
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.session.take_over import plan_imported_window
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
 from tests.core.interchange.helpers import take_over, write_lines

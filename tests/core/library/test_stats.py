@@ -13,21 +13,20 @@ from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import formats
-from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.profile import (
+from mindstone_tui.core.library.profile import (
     DayProfile,
     ListedSession,
     SessionProfile,
     folded,
     profile_from,
 )
-from mindstone_tui.core.session.resume_command import (
+from mindstone_tui.core.library.resume_command import (
     RESUME_COMMANDS,
     find_session,
     resume_command,
 )
-from mindstone_tui.core.session.stats import StatsRow, add_up, calendar
-from mindstone_tui.core.session.stats_page import session_numbers, stats_page
+from mindstone_tui.core.library.stats import StatsRow, add_up, calendar, session_numbers, stats_page
+from mindstone_tui.core.paths import SessionKey
 from tests.builders import transcript_in, use_tool
 
 

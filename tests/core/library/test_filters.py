@@ -11,9 +11,8 @@ from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.filters import SessionFilter, checked, read_typed
-from mindstone_tui.core.session.profile import (
+from mindstone_tui.core.library.filters import SessionFilter, checked, read_typed
+from mindstone_tui.core.library.profile import (
     DayProfile,
     ListedSession,
     SessionProfile,
@@ -21,7 +20,8 @@ from mindstone_tui.core.session.profile import (
     list_described,
     profile_of,
 )
-from mindstone_tui.core.session.search import search_everywhere
+from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.paths import Places
 from tests.builders import transcript_in
 
 

@@ -1,0 +1,1 @@
+"""All sessions under one home: listed, searched, counted, imported. It knows no live session."""
