@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
     from mindstone_tui.core.library.find import RecallAnswer
-    from mindstone_tui.core.session.guest import ForeignExchange, Guest
     from mindstone_tui.core.session.inbox import SentMessage
-    from mindstone_tui.core.session.options import Opening
+    from mindstone_tui.core.session.options import ForeignExchange, Guest, Opening
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
     from mindstone_tui.core.transcript import Damaged, Verdict

@@ -13,7 +13,6 @@ from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.tui.colours import palette_of
 from mindstone_tui.tui.host import (
     AppHost,
     Browse,
@@ -23,6 +22,7 @@ from mindstone_tui.tui.host import (
     SessionHit,
     SessionRow,
 )
+from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.downloads import Download
@@ -155,7 +155,7 @@ class HomeLibrary:
     def browse(self, key: str) -> Browse:
         """One session's history."""
         from mindstone_tui.core.transcript import History
-        from mindstone_tui.tui.history import HistoryBrowse
+        from mindstone_tui.tui.from_entries import HistoryBrowse
 
         self._fetch_news(key)
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))

@@ -14,6 +14,7 @@ from mindstone_tui.cli.options import JsonOption, SessionOption, places, session
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.engines import plugin_states
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
 
@@ -31,6 +32,7 @@ _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("�
 def register(app: typer.Typer) -> None:
     """Add the verbs of this family."""
     app.command("doctor")(doctor)
+    app.command("plugins")(plugins)
 
 
 def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
@@ -73,3 +75,31 @@ def _print(check: Check) -> None:
     say(f"{sign} {check.id:<20} {check.detail}", colour if check.outcome != "pass" else "")
     if check.remedy:
         say(f"  {'':<20} → {check.remedy}")
+
+
+def plugins(json: JsonOption = False) -> None:
+    """List what installed packages add to MindStone.
+
+    Formats to import, providers of models, and features with their tools and commands. What cannot
+    be used is named with its reason; everything else goes on without it.
+    """
+    rows = [
+        {
+            "name": each.plugin.name,
+            "brings": each.plugin.group.removeprefix("mindstone."),
+            "package": each.plugin.package,
+            "version": each.plugin.version,
+            "state": "left out" if each.why else "in use",
+            "why": each.why,
+        }
+        for each in plugin_states()
+    ]
+    if json:
+        say_json({"plugins": rows})
+    elif not rows:
+        say("No installed package brings anything. docs/plugins.md says how one does.")
+    for row in [] if json else rows:
+        package = f"{row['package']} {row['version']}"
+        say(f"{row['name']:<20} {row['brings']:<10} {package:<28} {row['state']}")
+        if row["why"]:
+            say(f"  → {row['why']}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import msgspec
@@ -50,6 +52,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.library.profile import (
     ListedSession,
@@ -59,7 +62,7 @@ from mindstone_tui.core.library.profile import (
     list_described,
 )
 from mindstone_tui.core.paths import CHILD, SessionPlaces
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.text import exact, one_line, plural
 from mindstone_tui.core.transcript import (
     Damaged,
     Follower,
@@ -81,6 +84,7 @@ def register(app: typer.Typer) -> None:
     app.command("sessions")(sessions)
     app.command("log")(log)
     app.command("verify")(verify_sessions)
+    app.command("files")(files)
 
 
 def sessions(
@@ -381,3 +385,63 @@ def _local(stamp: str) -> str:
     except ValueError:
         return stamp
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def files(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PATH]",
+            help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
+            "files if omitted.",
+        ),
+    ] = "",
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="TURN", min=0, help="After this turn; 0 is before the first."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write all of them into a new folder instead."),
+    ] = None,
+    session: SessionOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Show files as they were after a turn.
+
+    Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
+    "/undo"` does that.
+    """
+    where = places().session(session_key(session))
+    if not where.folder.exists():
+        raise where.missing()
+    known = FilesOfSession(where)
+    turn = known.last_turn if at is None else at
+    if path and out is not None:
+        raise UsageError("PATH and --out cannot be combined.", "Use one of them.")
+    if path:
+        sys.stdout.buffer.write(known.content(turn, path))
+        sys.stdout.buffer.flush()
+        return
+    if out is not None:
+        count, problems = known.write(turn, out.expanduser().absolute())
+        for problem in problems:
+            hint(problem)
+        hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
+        return
+    found = known.at(turn)
+    if json:
+        say_json({"turn": turn, "files": found})
+    elif not found:
+        hint("No turn of this session changed a file.")
+    else:
+        rows = [
+            (_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found
+        ]
+        table(("STATE", "SHA-256", "PATH"), rows)
+
+
+def _state(each: FileAt) -> str:
+    if each.kind in ("none", "unkept"):
+        return {"none": "not there", "unkept": "not kept"}[each.kind]
+    return each.kind if each.kind == "link" else f"{each.kind} {each.mode:o}"

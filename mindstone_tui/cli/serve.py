@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("serve")(serve)
+    app.command("acp")(acp)
+    app.command("mcp")(mcp)
 
 
 def serve(
@@ -151,3 +154,33 @@ def _end(home: Home, found: Listening) -> None:
         if time.monotonic() > until:
             raise MindstoneError(f"Process {found.pid} did not stop.", "End it yourself.")
         time.sleep(0.05)
+
+
+def acp() -> None:
+    """Act as an editor's agent over the Agent Client Protocol.
+
+    It talks on standard streams: add it to Zed, JetBrains or Neovim as the command
+    `mindstone acp`; docs/surfaces.md has examples. `mindstone config set acp.session main` lets
+    new conversations go on with a session.
+    """
+    from mindstone_tui.servers.acp import serve
+
+    asyncio.run(serve(Home()))
+
+
+def mcp(
+    propose: Annotated[
+        bool,
+        typer.Option("--propose", help="Let clients propose memories, for you to approve."),
+    ] = False,
+) -> None:
+    """Serve history and memory to other agents over MCP.
+
+    Read-only. Add it to an agent as the command `mindstone mcp`; docs/surfaces.md has examples.
+    """
+    from mindstone_tui.servers.mcp import serve
+
+    # The library waits for its next line in a thread that nothing interrupts.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asyncio.run(serve(Home(), propose=propose))

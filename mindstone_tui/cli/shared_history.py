@@ -17,9 +17,8 @@ from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
-from mindstone_tui.core.shared.copies import open_address
+from mindstone_tui.core.shared.copies import SessionState, compare, open_address, pull, push
 from mindstone_tui.core.shared.postgres import PostgresStore
-from mindstone_tui.core.shared.transfer import SessionState, compare, pull, push
 from mindstone_tui.core.text import plural
 
 SessionsArgument = Annotated[

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import signal
+import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,3 +39,23 @@ def let_go(process: asyncio.subprocess.Process) -> None:
     """
     if (transport := getattr(process, "_transport", None)) is not None:
         transport.close()
+
+
+_TRIM_THRESHOLD: Final = -1
+_MMAP_THRESHOLD: Final = -3
+_ARENA_MAX: Final = -8
+"""The numbers of glibc's malloc.h."""
+_LARGE: Final = 128 * 1024
+"""Bytes; what is larger is a mapping of its own. glibc begins with this, and raises it."""
+
+
+@cache
+def return_freed_memory() -> bool:
+    """Share two heaps among all threads and keep them short; whether that was possible here."""
+    if sys.platform != "linux":
+        return False
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is None:  # musl has no such heaps
+        return False
+    wanted = ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE))
+    return all(set_option(option, value) for option, value in wanted)

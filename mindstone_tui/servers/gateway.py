@@ -24,7 +24,7 @@ from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.session.guest import Guest
+from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import (
     MarkCache,

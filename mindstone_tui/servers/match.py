@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.session.guest import ForeignExchange
+from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.text import without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower

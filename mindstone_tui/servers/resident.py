@@ -32,7 +32,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
-from mindstone_tui.servers.guard import Guard, TokenFile
+from mindstone_tui.servers.http import Guard, TokenFile
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.peer import Handler, Peer

@@ -26,7 +26,6 @@ from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
-from mindstone_tui.tui.colours import filter_for
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -38,6 +37,7 @@ from mindstone_tui.tui.screens.messages import (
     TurnFinished,
     WindowMeasured,
 )
+from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:

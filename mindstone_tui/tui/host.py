@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.config.settings import TuiSettings
 from mindstone_tui.core.values import Value
-from mindstone_tui.tui.colours import Palette
+from mindstone_tui.tui.themes import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line

@@ -17,18 +17,16 @@ from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.choose import Choice, ChooseScreen
 from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
-from mindstone_tui.tui.screens.sessions import Picked, SessionsScreen
+from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval
+from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.decision import Decision
 from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.line_list import LineList
-from mindstone_tui.tui.widgets.memory_review import MemoryReview
 from mindstone_tui.tui.widgets.prompt import Prompt
 from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.tool_call import Rest

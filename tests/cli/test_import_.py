@@ -227,7 +227,7 @@ def test_without_a_path_it_lists_what_is_there_and_takes_over_only_what_is_new(
 def test_whoever_leaves_the_bar_for_vectors_keeps_what_was_imported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mindstone_tui.cli.import_ import _make_vectors
+    from mindstone_tui.cli.interchange import _make_vectors
     from mindstone_tui.cli.output import ProgressBars
     from mindstone_tui.core.config import Settings
 

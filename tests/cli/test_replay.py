@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.compare import settings_for
 from mindstone_tui.cli.main import run
+from mindstone_tui.cli.replay import settings_for
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT

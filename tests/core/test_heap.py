@@ -12,7 +12,7 @@ from tests.cli.program import ROOT
 
 HOLES = """
 import ctypes, sys
-from mindstone_tui.core.heap import return_freed_memory
+from mindstone_tui.core.signals import return_freed_memory
 
 if sys.argv[1] == "ours":
     assert return_freed_memory()

@@ -9,7 +9,7 @@ from pathlib import Path
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.transcript.reader import History
-from mindstone_tui.tui.history import HistoryBrowse
+from mindstone_tui.tui.from_entries import HistoryBrowse
 from mindstone_tui.tui.host import SessionHit, SessionRow
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.tui.staged import SESSION

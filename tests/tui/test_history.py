@@ -14,8 +14,15 @@ from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.from_entries import ExchangeEvents, Feed, exchanges_in, split_at_turn
-from mindstone_tui.tui.history import HistoryBrowse, contains, whole
+from mindstone_tui.tui.from_entries import (
+    ExchangeEvents,
+    Feed,
+    HistoryBrowse,
+    contains,
+    exchanges_in,
+    split_at_turn,
+    whole,
+)
 from mindstone_tui.tui.widgets.conversation import MOST, STEP
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
 from tests.builders import places_in, transcript_in

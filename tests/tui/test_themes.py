@@ -15,9 +15,9 @@ from textual.color import Color
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.colours import FIRST_FIXED, FIXED, Palette, nearest, palette_of
 from mindstone_tui.tui.host import AppHost
-from mindstone_tui.tui.screens.choose import ChooseScreen
+from mindstone_tui.tui.screens.sessions import ChooseScreen
+from mindstone_tui.tui.themes import FIRST_FIXED, FIXED, Palette, nearest, palette_of
 from tests.tui.scenes import WISH
 from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, ready, reported, said, settle, staged, until

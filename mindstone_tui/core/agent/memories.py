@@ -31,9 +31,8 @@ from mindstone_tui.core.entries.window import HealthMeasured, Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
-from mindstone_tui.core.memory.files import parse, read_shelf, render
+from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
 from mindstone_tui.core.memory.notes import Note
-from mindstone_tui.core.memory.prompt import digest, head_sections
 from mindstone_tui.core.memory.proposals import (
     Decision,
     Proposal,

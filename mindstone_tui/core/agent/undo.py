@@ -19,7 +19,7 @@ import msgspec
 from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular, replace_file
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.workspace import FilesChanged, FilesLetGo, FilesRestored
+from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, UndoError
 from mindstone_tui.core.events.from_entry import files_let_go
 from mindstone_tui.core.paths import SessionPlaces

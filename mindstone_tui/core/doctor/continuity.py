@@ -12,8 +12,7 @@ from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.monitor import Monitor, table
-from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.memory.prompt import invariants
+from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import History

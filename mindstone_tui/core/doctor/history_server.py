@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.shared.copies import open_address
+from mindstone_tui.core.shared.copies import SessionState, compare, open_address
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
-from mindstone_tui.core.shared.transfer import SessionState, compare
 from mindstone_tui.core.text import plural
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import conversation, derived, line, store, window, workspace
+from mindstone_tui.core.entries import conversation, derived, line, store, window
 from mindstone_tui.core.entries.base import (
     ZONES,
     Blob,
@@ -70,7 +70,7 @@ __all__ = [
 KINDS: Final = MappingProxyType(
     {
         str(kind.__struct_config__.tag): kind
-        for family in (conversation, window, derived, store, workspace)
+        for family in (conversation, window, derived, store)
         for kind in vars(family).values()
         if isinstance(kind, type) and issubclass(kind, Entry) and kind is not Entry
     }

@@ -21,7 +21,6 @@ from mindstone_tui.core.entries import (
     derived,
     store,
     window,
-    workspace,
 )
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.numbers import megabytes
@@ -43,8 +42,8 @@ ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[ev.AnyEvent]]] = {
     window.ShareCrossed: ev.ShareCrossed,
     window.VelocitySpiked: ev.VelocitySpiked,
     window.AlertRaised: ev.AlertRaised,
-    workspace.FilesChanged: ev.FilesChanged,
-    workspace.FilesRestored: ev.FilesRestored,
+    store.FilesChanged: ev.FilesChanged,
+    store.FilesRestored: ev.FilesRestored,
 }
 """Entries whose event repeats some of their fields under the same names.
 
@@ -94,7 +93,7 @@ def job_ended(entry: derived.JobEnded) -> ev.Noticed:
     return ev.Noticed(message=said, level="info" if good else "warning")
 
 
-def files_let_go(entry: workspace.FilesLetGo) -> ev.Noticed:
+def files_let_go(entry: store.FilesLetGo) -> ev.Noticed:
     """Older states of files had to make room, in a line."""
     said = (
         f"What turns up to turn {entry.through} did to files can no longer be taken back: "
@@ -249,7 +248,7 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
             return [ev.MessageWithdrawn(entry=queued)]
         case derived.JobEnded() as ended:
             return [job_ended(ended)]
-        case workspace.FilesLetGo() as entry:
+        case store.FilesLetGo() as entry:
             return [files_let_go(entry)]
         case conversation.ModelFailed(why=why):
             return [ev.Noticed(level="warning", message=why)]

@@ -17,8 +17,8 @@ from mindstone_tui.core.entries import (
     Line,
     Unknown,
     derived,
+    store,
     window,
-    workspace,
 )
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
@@ -299,7 +299,7 @@ def _of_tool(event: ToolEvent) -> EventLine:
             assert_never(event)
 
 
-def _is_folder(change: workspace.FileChange) -> bool:
+def _is_folder(change: store.FileChange) -> bool:
     return (change.after or change.before).startswith("folder")
 
 

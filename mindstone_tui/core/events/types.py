@@ -15,8 +15,8 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnding,
 )
 from mindstone_tui.core.entries.derived import RecalledPassage
+from mindstone_tui.core.entries.store import FileChange
 from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
-from mindstone_tui.core.entries.workspace import FileChange
 from mindstone_tui.core.values import Value
 
 

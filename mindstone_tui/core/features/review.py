@@ -13,7 +13,7 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.handoffs import HandoffsFeature
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature, offer_review, reviewed_through
-from mindstone_tui.core.memory import journal
+from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.proposals import write_index
 from mindstone_tui.core.session.features import EndedTurn, Feature, command
 from mindstone_tui.core.text import plural

@@ -43,7 +43,8 @@ from mindstone_tui.core.handoff.environment import (
     services_at,
 )
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
-from mindstone_tui.core.memory import journal, notes
+from mindstone_tui.core.memory import notes
+from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices

@@ -20,7 +20,6 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
-from mindstone_tui.core.heap import return_freed_memory
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.vectors import (
     VectorProgress,
@@ -32,6 +31,7 @@ from mindstone_tui.core.library.vectors import (
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.signals import return_freed_memory
 
 _AT_ONCE: Final = 8
 _LINGERS: Final = 3.0

@@ -25,12 +25,12 @@ from mindstone_tui.core.memory.files import (
     Kind,
     Memory,
     file_name,
+    index_text,
     parse,
     read_shelf,
     read_text,
     render,
 )
-from mindstone_tui.core.memory.prompt import index_text
 from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import Redactor

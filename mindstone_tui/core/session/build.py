@@ -17,7 +17,6 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import sweep
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
-from mindstone_tui.core.heap import return_freed_memory
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
@@ -39,6 +38,7 @@ from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
+from mindstone_tui.core.signals import return_freed_memory
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
 from mindstone_tui.core.tools.trust import TrustFile

@@ -26,7 +26,7 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
-from mindstone_tui.core.session.guest import ForeignExchange
+from mindstone_tui.core.session.options import ForeignExchange
 
 
 class SentMessage(msgspec.Struct, frozen=True):

@@ -41,7 +41,6 @@ from mindstone_tui.core.events.from_entry import appeared
 from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.draft import DraftWriter, Onlooker
-from mindstone_tui.core.session.guest import ForeignExchange
 from mindstone_tui.core.session.inbox import (
     AskedCommand,
     Inbox,
@@ -51,6 +50,7 @@ from mindstone_tui.core.session.inbox import (
     run_command,
     stopped,
 )
+from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line

@@ -19,7 +19,6 @@ from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
-from mindstone_tui.core.transcript.file_store import known, tails_behind
 from mindstone_tui.core.transcript.history_store import (
     Grant,
     HistoryStore,
@@ -27,6 +26,8 @@ from mindstone_tui.core.transcript.history_store import (
     fetch_blobs,
     hash_of,
     in_batches,
+    known,
+    tails_behind,
 )
 from mindstone_tui.core.transcript.reader import Head, History
 

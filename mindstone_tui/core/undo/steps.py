@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.workspace import FileChange, FilesChanged, FilesLetGo, FilesRestored
+from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together

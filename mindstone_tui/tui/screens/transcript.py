@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import show
-from mindstone_tui.tui.history import whole
+from mindstone_tui.tui.from_entries import whole
 from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.line_input import LineInput
 from mindstone_tui.tui.widgets.line_list import HEADER, LineList

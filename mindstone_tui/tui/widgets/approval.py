@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, Literal
 
@@ -14,11 +15,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mindstone_tui.core.events import Answer, AskedPart, AskedScope, ToolAsked
+from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryProposed, ToolAsked
 from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
-from mindstone_tui.tui.markdown.code import numbered
+from mindstone_tui.tui.markdown.code import diffed, numbered
 from mindstone_tui.tui.widgets.decision import Decision, button
 from mindstone_tui.tui.widgets.line_input import LineInput
 
@@ -188,3 +189,53 @@ def _parts(parts: Sequence[AskedPart]) -> Content:
         for part in parts
     ]
     return Content("\n").join(rows)
+
+
+class MemoryReview(Decision):
+    """Nothing is stored without `approve`; `later` leaves it undecided."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "choose('approve')", "Approve", id="memory.approve"),
+        Binding("r", "choose('refuse')", "Refuse", id="memory.refuse"),
+        Binding("l", "choose('later')", "Later", id="memory.later"),
+    ]
+    FIRST = "later"
+
+    def __init__(
+        self, proposal: MemoryProposed, *, grace: float, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(grace=grace, clock=clock)
+        self.proposal = proposal
+
+    def content(self) -> ComposeResult:
+        proposal = self.proposal
+        sources = ", ".join(f"#{seq}" for seq in proposal.sources)
+        yield Static(
+            Content.assemble(
+                ("☆ ", "bold $accent"),
+                ("Remember this?  ", "bold"),
+                show.line(proposal.path, 80, "$muted"),
+            ),
+            markup=False,
+            id="question",
+        )
+        why = [show.text(proposal.why, "$muted"), Content.styled(f"from {sources}", "$faint")]
+        yield Static(Content("\n").join(why), markup=False, id="why")
+        with VerticalScroll(id="exact", can_focus=False):
+            yield Static(difference(proposal), markup=False, id="diff")
+
+    def answers(self) -> ComposeResult:
+        yield button("l", Content("Later"), "later")
+        yield button("a", Content("Approve"), "approve")
+        yield button("r", Content("Refuse"), "refuse")
+
+    def action_back(self) -> None:
+        self.choose("later")
+
+
+def difference(proposal: MemoryProposed) -> Content:
+    """What changes in the memory's file, line by line."""
+    lines = difflib.unified_diff(
+        exact(proposal.before).splitlines(), exact(proposal.after).splitlines(), lineterm="", n=3
+    )
+    return diffed("\n".join(list(lines)[2:]))

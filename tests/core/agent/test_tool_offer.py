@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.tool_offer import ALWAYS, choose
+from mindstone_tui.core.agent.context import ALWAYS, choose
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.workspace import FilesChanged, FilesRestored
+from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
 from tests.core.session.stage import Stage, calls, on_stage, script

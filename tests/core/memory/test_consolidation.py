@@ -13,7 +13,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderUnreachable
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
 from mindstone_tui.core.memory.files import Memory, Shelf, Shelved, parse
-from mindstone_tui.core.memory.journal import LogSection, write_journal, write_log
+from mindstone_tui.core.memory.notes import LogSection, write_journal, write_log
 from mindstone_tui.core.paths import Places
 from tests.builders import say, transcript_in, use_tool
 from tests.core.context.fake_models import Saying, words

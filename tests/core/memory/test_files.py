@@ -18,14 +18,18 @@ from mindstone_tui.core.memory.files import (
     Memory,
     Shelf,
     Shelved,
+    digest,
     file_name,
+    head_sections,
+    index,
+    index_text,
+    invariants,
     parse,
     read_shelf,
     render,
     resonance,
 )
 from mindstone_tui.core.memory.notes import Note
-from mindstone_tui.core.memory.prompt import digest, head_sections, index, index_text, invariants
 from mindstone_tui.core.paths import AgentPlaces, Places
 from tests.core.context.fake_models import words
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.cli.compare import comparison_rows, settings_for
+from mindstone_tui.cli.replay import comparison_rows, settings_for
 from mindstone_tui.core.health.fidelity import GATE
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.paths import Places

@@ -22,8 +22,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.copies import Feed, catch_up, fetch
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
-from mindstone_tui.core.transcript.file_store import FileStore
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.history_store import FileStore, HistoryStore
 from tests.core.interchange.full_disk import FullDisk
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer

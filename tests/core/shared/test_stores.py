@@ -30,9 +30,9 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import verify
 from mindstone_tui.core.transcript.encode import encode_ulid
-from mindstone_tui.core.transcript.file_store import FileStore
 from mindstone_tui.core.transcript.history_store import (
     NOTHING,
+    FileStore,
     Grant,
     HistoryStore,
     copy_session,

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config.settings import UndoSettings
-from mindstone_tui.core.entries.workspace import FilesLetGo
+from mindstone_tui.core.entries.store import FilesLetGo
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Preview

@@ -12,9 +12,12 @@ from typing import Final
 
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export.cast import cast_pieces
-from mindstone_tui.core.interchange.export.data import json_pieces, message_pieces
 from mindstone_tui.core.interchange.export.html import html_pieces
-from mindstone_tui.core.interchange.export.markdown import markdown_pieces
+from mindstone_tui.core.interchange.export.markdown import (
+    json_pieces,
+    markdown_pieces,
+    message_pieces,
+)
 from mindstone_tui.core.interchange.export.story import Numbers, StorySource
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean

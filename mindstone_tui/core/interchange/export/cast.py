@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.interchange.export.overview import overview
+from mindstone_tui.core.interchange.export.html import overview
 from mindstone_tui.core.interchange.export.story import (
     Marker,
     Recalled,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import mindstone_tui
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import hint, prompt, say, say_json
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.cli.output import flush_output, hint, prompt, say, say_json
+from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import InterchangeError, UsageError
 from mindstone_tui.core.interchange.attach import (
     TARGETS,
     AttachCommand,
@@ -30,15 +32,28 @@ from mindstone_tui.core.interchange.attach import (
     target_of,
     write_launcher,
 )
+from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import check_content, check_place
-from mindstone_tui.core.library.watch import begin, end_watching
+from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import list_described
+from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
+from mindstone_tui.core.library.watch import (
+    FolderWatch,
+    TakenMessages,
+    begin,
+    end_watching,
+    only_watch,
+)
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.text import plural
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("attach")(attach)
+    app.command("watch")(watch)
+    app.command("resume")(resume)
 
 
 def attach(
@@ -167,3 +182,107 @@ def _told(
         ],
         "note": target.note,
     }
+
+
+_TICK: Final = 0.25
+
+
+def watch(
+    once: Annotated[
+        Path | None,
+        typer.Option("--once", metavar="FILE", help="Import one file as it is now, then exit."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Follow the sessions of other programs as they are written.
+
+    What is written from now on is imported, message by message; `mindstone import` brings in what
+    is there already. Ctrl+C ends it; the next watch goes on where this one stopped.
+    """
+    home = places()
+    settings = load(home, os.environ).settings
+    if once is not None:
+        _once(FolderWatch(home, settings, os.environ), once, json=json)
+        return
+    with only_watch(home) as free:
+        if not free:
+            say("Another MindStone is already watching these folders.")
+            return
+        begin(home, os.environ)
+        programs = find_programs(os.environ)
+        if not json:
+            for each in programs:
+                hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
+            if not programs:
+                hint("No sessions of other programs found yet; new ones will be picked up.")
+        following = FolderWatch(home, settings, os.environ)
+        try:
+            while True:
+                for taken in following.step():
+                    _say(taken, json=json)
+                time.sleep(_TICK)
+        finally:
+            following.keep()
+
+
+def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
+    if not file.exists():
+        raise InterchangeError(f"There is no file {file}.", "Check the path.")
+    taken = following.take(file.absolute(), settled=True)
+    if taken is not None:
+        _say(taken, json=json)
+
+
+def _say(taken: TakenMessages, *, json: bool) -> None:
+    if json:
+        say_json({"session": taken.session, "added": taken.added, "path": str(taken.file)})
+    else:
+        say(f"{taken.session}: {plural(taken.added, 'message')}")
+
+
+def resume(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Session, part of its name, or its id in that program.", metavar="SESSION"
+        ),
+    ],
+    run: Annotated[bool, typer.Option("--run", help="Run the command, in its folder.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Resume a session in the program it comes from.
+
+    That program's own command is printed for a shell, with the folder that it belongs to; nothing
+    is started without --run.
+    """
+    found = find_session(name, list_described(places(), SessionFilter()))
+    command = resume_command(found, shutil.which)
+    if json:
+        say_json(command)
+        return
+    if run:
+        _run(command)
+    say(command.line)
+    if not command.installed:
+        hint(f"{command.command[0]} is not on the PATH of this shell.")
+    if command.folder and not command.folder_exists:
+        hint(f"There is no folder {command.folder} on this machine.")
+
+
+def _run(command: ResumeCommand) -> None:
+    """Become the other program."""
+    program = shutil.which(command.command[0])
+    if program is None:
+        raise UsageError(
+            f"{command.command[0]} is not on the PATH.", f"Install it, then: {command.line}"
+        )
+    if command.folder:
+        try:
+            os.chdir(command.folder)
+        except OSError as error:
+            raise UsageError(
+                f"{command.folder} cannot be entered: {error.strerror}.",
+                f"Start it where the project is now: {' '.join(command.command)}",
+            ) from error
+    flush_output()
+    os.execv(program, list(command.command))

@@ -13,7 +13,13 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, SampleOption, SessionOption, places
+from mindstone_tui.cli.options import (
+    JsonOption,
+    SampleOption,
+    SessionOption,
+    places,
+    session_to_read,
+)
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     ProgressBars,
@@ -21,22 +27,28 @@ from mindstone_tui.cli.output import (
     hint,
     prompt,
     say,
+    say_exactly,
     say_json,
     table,
 )
 from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
 from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
+from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_many import sources
 from mindstone_tui.core.interchange.import_session import ImportReport
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
 from mindstone_tui.core.library.find import Progress, index_session
+from mindstone_tui.core.library.stats import session_numbers
 from mindstone_tui.core.library.take_over import ImportedFiles, Importer
 from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.text import for_terminal, one_line, plural
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import timestamp
 
 _SHOWN: Final = 20
@@ -47,6 +59,7 @@ _RECORDS: Final = "records"
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("import")(import_)
+    app.command("export")(export_session)
 
 
 def import_(
@@ -388,3 +401,44 @@ def _print(report: ImportReport) -> None:
     if report.left_out:
         names = ", ".join(f"{count:,} × {what}" for what, count in report.left_out.items())
         hint(f"no part of the conversation: {names}")
+
+
+_ALSO: Final = {"markdown": "md", "htm": "html"}
+"""Other names that people try."""
+
+
+def export_session(
+    name: Annotated[
+        str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
+    ] = "",
+    session: SessionOption = "",
+    format_: Annotated[
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
+    ] = "md",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; stdout if omitted."),
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
+    ] = False,
+) -> None:
+    """Export a session as HTML, Markdown, JSON or a recording.
+
+    The same session always gives the same bytes. A page also holds the session's numbers, as
+    `mindstone stats` counts them for all sessions.
+    """
+    format_ = _ALSO.get(format_, format_)
+    if format_ not in EXPORTERS:
+        raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
+    redactor = Redactor(secrets_of(os.environ))
+    clean = (lambda text: redactor.redact(text).text) if redact else None
+    with History(places().session(session_to_read(session or name))) as history:
+        pieces = export(history, format_, clean=clean, numbers=session_numbers)
+        if output is None:
+            for piece in pieces:
+                say_exactly(for_terminal(piece) if sys.stdout.isatty() else piece)
+            return
+        replace_file(output.absolute(), "".join(pieces).encode())
+    hint(f"Written to {output}.")
