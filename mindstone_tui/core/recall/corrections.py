@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from mindstone_tui.core.language.intent import only_asks
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import query_terms, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import only_asks
-from mindstone_tui.core.statements import parts_of
-from mindstone_tui.core.words import STOPWORDS, query_terms
 
 SAME_SUBJECT: Final = 0.5
 """Share of all words of two messages that both have, from which they state the same fact."""
@@ -167,4 +167,4 @@ def _values(pattern: re.Pattern[str], text: str) -> set[str]:
 
 
 def _capitalised(text: str) -> set[str]:
-    return {word.lower() for word in _NAME.findall(text)} - STOPWORDS
+    return {word.lower() for word in _NAME.findall(text)} - stopwords()

@@ -26,6 +26,7 @@ from mindstone_tui.core.errors import (
     NoSuchEntry,
     SessionNameError,
 )
+from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
@@ -37,7 +38,6 @@ from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.words import query_terms
 
 LOOKED_AT: Final = 32
 READ: Final = 128 * 1024

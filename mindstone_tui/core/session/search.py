@@ -19,6 +19,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -36,7 +37,6 @@ from mindstone_tui.core.session.profile import (
 )
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.words import plain_words
 
 _AROUND: Final = 80
 _FILTERED: Final = 8

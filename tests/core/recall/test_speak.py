@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.language.intent import intent_of
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.candidates import AskedWords, Gathered
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -27,7 +28,6 @@ from mindstone_tui.core.recall.speak import (
     NOTHING_THERE,
     OF_THE_MODEL,
     OTHER_FLOOR,
-    intent_of,
     judge,
     other_floor,
     silence,
