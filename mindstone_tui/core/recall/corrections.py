@@ -15,13 +15,8 @@ from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall.thresholds import CORRECTED_SUBJECT, CORRECTED_VALUE, SAME_SUBJECT
 
-SAME_SUBJECT: Final = 0.5
-"""Share of all words of two messages that both have, from which they state the same fact."""
-CORRECTED_SUBJECT: Final = 0.4
-"""The share of the words of a correcting sentence that a statement has which it corrects."""
-CORRECTED_VALUE: Final = 0.3
-"""The same where each has a number that the other has not."""
 _CORRECTION: Final = pattern_of(
     # "No problem" and "sorry to hear that" correct nothing.
     r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"

@@ -21,7 +21,6 @@ from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall.corrections import (
-    SAME_SUBJECT,
     has_news,
     is_correction,
     may_replace,
@@ -29,6 +28,7 @@ from mindstone_tui.core.recall.corrections import (
 )
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, tells_time
+from mindstone_tui.core.recall.thresholds import SAME_SUBJECT
 from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
 

@@ -30,59 +30,33 @@ from mindstone_tui.core.recall.ranking import (
     evidence_for,
     named_speakers,
 )
+from mindstone_tui.core.recall.thresholds import (
+    ALONE,
+    ASKED_THE_MODEL,
+    BESIDE_THE_BEST,
+    COMPARED,
+    DOUBT,
+    FAR_BELOW,
+    FLOOR,
+    FROM_NEIGHBOURS,
+    LONG,
+    LOOKED_AT,
+    LOWEST,
+    MISSING_WORDS,
+    NEVER_MENTIONED,
+    OF_THE_MODEL,
+    OTHER_FLOOR,
+    OWN_EVIDENCE,
+    RULE_SHARE,
+    RULE_SHARES,
+    SHORTER,
+    SOMEBODY_ELSE,
+    TELLING,
+    TOGETHER,
+    TOGETHER_SHARE,
+    WORDS_FLOOR,
+)
 from mindstone_tui.core.statements import recognise_standing_instruction
-
-FLOOR: Final = 0.489
-"""Evidence, less its doubt, from which hits are worth bringing back."""
-TOGETHER: Final = 3
-"""How many of the best hits tell together whether something was found:"""
-TOGETHER_SHARE: Final = 0.45
-"""their mean counts this much beside the best, which may be good by chance."""
-ALONE: Final = 0.575
-"""Evidence from which one hit is enough, whatever stands beside it."""
-OTHER_FLOOR: Final = 0.58
-"""The same where question or hit is not English and history is long:"""
-LONG: Final = 150
-"""from so many passages on."""
-SHORTER: Final = 0.127
-"""The share of that floor that is taken off each time history is shorter by a factor of e: the
-best of few passages is seldom good by chance."""
-LOWEST: Final = 0.5
-"""The share of it that always stays."""
-WORDS_FLOOR: Final = 0.4
-"""The same where only words could be compared."""
-DOUBT: Final = 3.0
-"""Evidence for a question of few or common words is doubted: this much rarity halves it."""
-FROM_NEIGHBOURS: Final = 0.5
-"""The share of what its neighbours add that speaks for a hit itself."""
-NEVER_MENTIONED: Final = 0.4
-"""Evidence that a question loses which names somebody or something that history does not know."""
-MISSING_WORDS: Final = 0.3
-"""The share of its evidence that a question loses when none of its words is met by any hit."""
-OF_THE_MODEL: Final = 0.7
-"""What the model said counts this much where somebody asks what they themselves did or have: it
-says what one might do, and they said what is so."""
-ASKED_THE_MODEL: Final = 0.85
-"""What somebody asked the model before counts this much: that they asked says not what is so."""
-SOMEBODY_ELSE: Final = 0.12
-"""How much more may be known about others before the question is taken for one about them."""
-TELLING: Final = 1.37
-"""An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.4
-"""Once recall speaks, hits with this share of the best score may come along,"""
-FAR_BELOW: Final = 0.2
-"""and with this share, if something in their own text speaks for them:"""
-OWN_EVIDENCE: Final = 0.1
-"""at least this much."""
-LOOKED_AT: Final = 16
-"""How many of the first hits may carry the decision."""
-COMPARED: Final = 24
-"""How many of the strongest candidates are looked at for whom they are about."""
-
-RULE_SHARES: Final = 2
-"""Words that a standing instruction and a message must share for it to apply."""
-RULE_SHARE: Final = 0.5
-"""The share of the shorter one's words that this must be."""
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."

@@ -34,8 +34,9 @@ from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
-from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
+from mindstone_tui.core.recall.speak import evidence
 from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.recall.thresholds import FLOOR, WORDS_FLOOR
 from mindstone_tui.core.session.profile import Origins
 from mindstone_tui.core.transcript import History
 
