@@ -1,4 +1,4 @@
-"""What a message is after: does it ask, tell or order something, or is it small talk?
+"""What a message is after: does it ask, tell, order or correct something, or is it small talk?
 
 Small talk gets nothing, and an order without a question in it is no question. English is told by
 expressions of its own, other languages by their small phrases (`data/phrases.txt`); where a
@@ -69,6 +69,15 @@ _SAYS_LITTLE: Final = 2
 """Telling words without which a message only goes on with what was said before it."""
 _COMMAND_WORDS: Final = 3
 _TALK_READ: Final = 4_000
+_CORRECTION: Final = pattern_of(
+    # "No problem" and "sorry to hear that" correct nothing.
+    r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
+    r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
+    r"|\b(?:instead of|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
+    r"|has changed|have changed|changed (?:it |that )?to|switched to|moved to|rather than)\b"
+)
+_CORRECTS_WITHIN: Final = 400
+"""Characters of a message within which it says that it corrects something."""
 _EMOJI: Final = pattern_of(r"u[0-9a-f]{4,5}")
 _SENTENCE: Final = pattern_of(r"[^.!?。！？؟;\n]+[.!?。！？؟;]*")
 _MARKED: Final = pattern_of(r"[?？؟]")
@@ -99,6 +108,30 @@ def is_small_talk(text: str) -> bool:
         if not _GREETS.match(core) and len(content_words(core)) >= _SAYS_LITTLE:
             return False
     return True
+
+
+def is_correction(text: str) -> bool:
+    """Whether a message sounds like it changes something said before."""
+    said = text[:_CORRECTS_WITHIN].lower()
+    begins, holds = _correcting()
+    # Looked for first, since that costs little.
+    if not said.startswith(begins) and not any(words in said for words in holds):
+        return False
+    return bool(_CORRECTION.search(said))
+
+
+def correcting_parts(text: str) -> tuple[str, ...]:
+    """The sentences of a message from the one on that corrects; all, where none does."""
+    parts = parts_of(text[:_CORRECTS_WITHIN])
+    at = next((at for at, part in enumerate(parts) if _CORRECTION.search(part.lower())), 0)
+    return parts[at:]
+
+
+@cache
+def _correcting() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How a correction begins, and what stands in one."""
+    known = lists_of("english")
+    return tuple(known["corrections begin"]), tuple(known["corrections hold"])
 
 
 def intent_of(message: str) -> Intent:

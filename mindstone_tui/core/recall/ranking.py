@@ -17,12 +17,11 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.intent import only_asks
+from mindstone_tui.core.language.intent import is_correction, only_asks
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall.corrections import (
     has_news,
-    is_correction,
     may_replace,
     restates,
 )
