@@ -35,7 +35,7 @@ FULL = os.environ.get("MINDSTONE_BENCH") == "full"
 MEGABYTES = 24 if FULL else 4
 BAR = 8.0
 STAGES = (
-    ("index: words", ("core/words.py",)),
+    ("index: words", ("core/language/words.py",)),
     ("index: passages", ("recall/passages.py", "recall/catch_up.py")),
     ("index: tables", ("recall/store.py", "recall/index.py")),
     ("secrets", ("core/redaction/",)),

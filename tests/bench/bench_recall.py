@@ -25,11 +25,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 import psutil
 
+from mindstone_tui.core.language.words import query_terms, quoted
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
 from mindstone_tui.core.recall.index import Asked, RecallIndex
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.store import IndexMark, open_store
-from mindstone_tui.core.words import query_terms, quoted
 
 VOCABULARY = 50_000
 WORDS_A_PASSAGE = 25

@@ -16,9 +16,11 @@ import ast
 import concurrent.futures
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -29,14 +31,14 @@ from tests.mutants.mutate import Mutant, mutants_of
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH: Final = 0.8
 """Share of the planted faults that the nearest tests must notice."""
-LONGEST: Final = 600
-"""Seconds for the tests of one fault; one that never ends was noticed."""
+LONGEST: Final = 6.0
+"""How many times as long as without a fault the tests may take; one that never ends was noticed."""
 
 NEAREST: Final = {
-    "core.transcript.writer": "core/transcript/test_writer.py",
-    "core.transcript.reader": "core/transcript/test_reader_lines.py "
-    "core/transcript/test_reader_offsets.py core/transcript/test_writer.py",
-    "core.transcript.verify": "core/transcript",
+    "core.transcript.writer": "core/test_transcript.py core/transcript "
+    "faults/test_refusing_disk.py faults/test_torn_tails.py faults/test_writers.py",
+    "core.transcript.reader": "core/test_transcript.py core/transcript",
+    "core.transcript.verify": "core/test_transcript.py core/transcript faults/test_tampering.py",
     "core.context.fold": "core/context/test_window.py core/context/test_window_laws.py "
     "core/context/test_manual.py",
     "core.context.prune": "core/context/test_window.py core/context/test_window_laws.py "
@@ -49,7 +51,7 @@ NEAREST: Final = {
     "core.statements.recogniser": "core/statements",
     "core.handoff.checkpoint": "core/handoff/test_checkpoint.py",
     "core.interchange.attach": "core/interchange/test_attach.py",
-    "core.undo.restore": "core/undo",
+    "core.undo.restore": "core/undo core/features/test_undo.py",
     "core.providers.direct": "core/providers/test_direct.py core/providers/test_wire_parts.py",
     "core.tools.shell_rules": "core/tools/test_approvals.py core/tools/test_verdicts.py "
     "core/tools/test_command_options.py core/tools/test_remembered.py",
@@ -86,11 +88,34 @@ def equivalent() -> dict[str, dict[str, str]]:
     return tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text("utf-8"))
 
 
-def plant(module: str, mutant: Mutant, tests: list[str]) -> Outcome:
+def plant(module: str, mutant: Mutant, tests: list[str], seconds: float) -> Outcome:
     """Run the tests with one fault planted."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+    done = _run(
+        module, ast.unparse(mutant.plant(source_of(module).read_text("utf-8"))), tests, seconds
+    )
+    if done is None:
+        return Outcome(mutant, True, "never ended")
+    failed = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))]
+    return Outcome(mutant, done.returncode != 0, failed[0] if failed else f"exit {done.returncode}")
+
+
+def time_without_a_fault(module: str, tests: list[str]) -> float:
+    """How long the tests take, which must pass; the module is taken the way a fault is planted."""
+    began = time.monotonic()
+    whole = ast.unparse(ast.parse(source_of(module).read_text("utf-8")))
+    done = _run(module, whole, tests, 3_600)
+    if done is None or done.returncode != 0:
+        raise SystemExit(f"The tests of {module} fail without a fault:\n{done and done.stdout}")
+    return time.monotonic() - began
+
+
+def _run(
+    module: str, source: str, tests: list[str], seconds: float
+) -> subprocess.CompletedProcess[str] | None:
+    """The tests with a module's source in the place of its own; None when they never ended."""
+    with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
         changed = Path(folder) / "changed.py"
-        changed.write_text(_unparsed(module, mutant), "utf-8")
+        changed.write_text(source, "utf-8")
         (Path(folder) / "sitecustomize.py").write_text(_CUSTOMIZE, "utf-8")
         environ = {
             **os.environ,
@@ -100,38 +125,22 @@ def plant(module: str, mutant: Mutant, tests: list[str]) -> Outcome:
             "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
             "TMPDIR": folder,
         }
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "--no-header",
-            "--tb=no",
-            *tests,
-        ]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=environ,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Outcome(mutant, True, "never ended")
-    failed = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))]
-    return Outcome(mutant, done.returncode != 0, failed[0] if failed else f"exit {done.returncode}")
-
-
-def _unparsed(module: str, mutant: Mutant) -> str:
-    return ast.unparse(mutant.plant(source_of(module).read_text("utf-8")))
+        plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-x", *plain, *tests],
+            cwd=ROOT,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return None
+        return subprocess.CompletedProcess([], process.returncode, output, "")
 
 
 _CUSTOMIZE: Final = """
@@ -180,7 +189,9 @@ def main() -> int:
         for module in wanted:
             tests = [f"tests/{path}" for path in NEAREST[module].split()]
             mutants = drawn(module, given.n, given.seed)
-            outcomes = list(pool.map(partial(plant, module, tests=tests), mutants))
+            seconds = 10 + LONGEST * time_without_a_fault(module, tests)
+            planted = partial(plant, module, tests=tests, seconds=seconds)
+            outcomes = list(pool.map(planted, mutants))
             enough &= report(module, outcomes)
     return 0 if enough else 1
 

@@ -14,6 +14,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.handoff import checkpoint_store, handoff
 from mindstone_tui.core.interchange.import_many import import_each
+from mindstone_tui.core.language.words import query_terms, quoted
 from mindstone_tui.core.memory import files as memory_files
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.paths import Places, SessionKey
@@ -39,7 +40,6 @@ from mindstone_tui.core.tools.shell_rules import NotPlain, Rule, offered, simple
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript, verify
-from mindstone_tui.core.words import query_terms, quoted
 from mindstone_tui.tui import themes
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
 from mindstone_tui.tui.markdown.layout import table

@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.derived import (
 )
 from mindstone_tui.core.entries.window import HealthMeasured, Section
 from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
@@ -45,7 +46,6 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
-from mindstone_tui.core.words import plain_words
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""

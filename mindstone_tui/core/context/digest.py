@@ -20,17 +20,10 @@ from mindstone_tui.core.context.extract import (
     is_error,
 )
 from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import (
-    Pointer,
-    Register,
-    Statement,
-    StatementKind,
-    is_small_talk,
-    prose,
-    restate,
-    shortened,
-)
+from mindstone_tui.core.statements import Pointer, Register, Statement, StatementKind, restate
 
 SECTIONS: Final = (
     "Half done",

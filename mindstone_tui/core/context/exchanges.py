@@ -29,9 +29,9 @@ from mindstone_tui.core.context.policies import (
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
-from mindstone_tui.core.words import tokens_of
 
 CURRENT: Final = "current exchange"
 PINNED: Final = "pinned"

@@ -23,9 +23,9 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
-from mindstone_tui.core.words import plain_words
 
 Source = Literal["user", "assistant", "tool_result"]
 Similarity = Callable[[str, str], float]

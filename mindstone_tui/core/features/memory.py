@@ -26,9 +26,9 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.memory.files import read_shelf
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, diff
 from mindstone_tui.core.recall.inject import queries
-from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import (

@@ -32,6 +32,9 @@ from mindstone_tui.core.entries.derived import (
 )
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
+from mindstone_tui.core.language.clause import content_words
+from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
     KINDS,
@@ -39,12 +42,8 @@ from mindstone_tui.core.statements import (
     Register,
     StatementKind,
     Utterance,
-    content_words,
-    is_small_talk,
     kind_of_sentence,
-    prose,
     restate,
-    shortened,
 )
 from mindstone_tui.core.statements import Statement as Settled
 from mindstone_tui.core.statements import advance as settle_on

@@ -28,8 +28,9 @@ from mindstone_tui.core.handoff.environment import (
     environment_text,
     files_touched,
 )
+from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.sentences import shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import is_small_talk, shortened
 from mindstone_tui.core.text import as_data, fresh_nonce
 
 FORMAT: Final = 2

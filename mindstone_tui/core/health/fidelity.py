@@ -23,8 +23,10 @@ from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.health.probe_questions import question_about, question_of_request
+from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import StatementKind, is_small_talk, prose
+from mindstone_tui.core.statements import StatementKind
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""

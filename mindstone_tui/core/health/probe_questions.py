@@ -7,13 +7,15 @@ themselves, there is no question: fewer are better than one that nobody would as
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.clause import content_words, read
+from mindstone_tui.core.language.lists import verb
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Statement, StatementKind, content_words, read
-from mindstone_tui.core.statements.cue import VERB
+from mindstone_tui.core.statements import Statement, StatementKind
 from mindstone_tui.core.values import Value
 
 
@@ -77,7 +79,6 @@ _TELLS: Final = _words(
 """Verbs that tell something; what they begin is no thing and no deed."""
 _TOLD: Final = _words("use uses make makes get gets see want need have has add change remove put")
 """Verbs inside of what looks like a thing: it is a sentence with a slip of the finger."""
-_DEED: Final = pattern_of(VERB)
 _NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
 _DOUBLED: Final = _words(
     "cut get put run set stop commit drop skip plan log ship begin format debug pin"
@@ -148,7 +149,7 @@ def question_of_request(said: str) -> str:
     words = asked.split()
     if len(words) < 2 or len(words) > _LONGEST_REQUEST or _TYPED.search(asked):
         return ""
-    if not _DEED.fullmatch(words[0]) or words[-1] in _TRAILING or not _tells_enough(words[1:]):
+    if not _deed().fullmatch(words[0]) or words[-1] in _TRAILING or not _tells_enough(words[1:]):
         return ""
     if not _MEANS_THEN.isdisjoint(words):
         return ""
@@ -197,7 +198,12 @@ def _names(words: list[str], *, deed: bool, of_something: bool) -> bool:
 
 
 def _is_a_deed(words: list[str]) -> bool:
-    return bool(words) and _DEED.fullmatch(words[0].lower()) is not None
+    return bool(words) and _deed().fullmatch(words[0].lower()) is not None
+
+
+@cache
+def _deed() -> re.Pattern[str]:
+    return re.compile(verb())
 
 
 def _trimmed(words: list[str]) -> list[str]:

@@ -26,6 +26,7 @@ from mindstone_tui.core.errors import (
     NoSuchEntry,
     SessionNameError,
 )
+from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
@@ -34,10 +35,10 @@ from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
-from mindstone_tui.core.recall.speak import FLOOR, WORDS_FLOOR, evidence
+from mindstone_tui.core.recall.speak import evidence
 from mindstone_tui.core.recall.store import IndexMark
+from mindstone_tui.core.recall.thresholds import FLOOR, WORDS_FLOOR
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.words import query_terms
 
 LOOKED_AT: Final = 32
 READ: Final = 128 * 1024

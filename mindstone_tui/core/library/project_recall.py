@@ -25,6 +25,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.interchange.discover import keeps_its_own
+from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.library.profile import Origins, SessionProfile, current_profile
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -38,7 +39,6 @@ from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.encode import Clean, timestamp
-from mindstone_tui.core.words import query_terms
 
 _MOST_OPEN: Final = 512
 """Indexes that are kept open, as far as the system lets a process have files."""

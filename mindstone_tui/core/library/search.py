@@ -19,6 +19,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library.filters import SessionFilter, day_after
 from mindstone_tui.core.library.profile import (
     OWN,
@@ -36,7 +37,6 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.words import plain_words
 
 _AROUND: Final = 80
 _FILTERED: Final = 8

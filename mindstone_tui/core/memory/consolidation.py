@@ -27,21 +27,15 @@ from mindstone_tui.core.context.extract import (
 )
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.language.sentences import prose, shortened
+from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import (
-    Statement,
-    StatementKind,
-    Utterance,
-    prose,
-    settle,
-    shortened,
-)
+from mindstone_tui.core.statements import Statement, StatementKind, Utterance, settle
 from mindstone_tui.core.text import as_data, fresh_nonce, plural
 from mindstone_tui.core.values import Value
-from mindstone_tui.core.words import tokens_of
 
 PIECE: Final = 6_000
 """Tokens of history that are looked at together."""

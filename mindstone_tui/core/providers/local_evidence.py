@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from mindstone_tui.core.languages import ENGLISH, language_of
+from mindstone_tui.core.language.languages import ENGLISH, language_of
+from mindstone_tui.core.language.words import fold, plain_words, root, stopwords, tokens_of
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.words import STOPWORDS, fold, plain_words, tokens_of
 
 NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
 """What is said instead of an answer that the notes do not bear out."""
@@ -94,7 +94,6 @@ _ORDINAL: Final = pattern_of(
     r"\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b", re.IGNORECASE
 )
 _SHORTEST_NAME: Final = 3
-_ENDING: Final = pattern_of(r"(?<=\w{3})(?:ings?|ed|es|s|e)\Z")
 
 
 def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
@@ -125,16 +124,16 @@ def unnamed_things(notes: Sequence[str], question: str) -> list[str]:
     if _IS_YES_OR_NO.match(question) or language_of(question) != ENGLISH:
         return []
     told = fold(" ".join(notes))
-    known = {_root(word) for word in plain_words(told)}
+    known = {root(word) for word in plain_words(told)}
     things: list[str] = []
     for found in _SPOKEN_OF.finditer(question):
-        words = [word for word in found.group("words").split() if word.lower() not in STOPWORDS]
+        words = [word for word in found.group("words").split() if word.lower() not in stopwords()]
         if len(words) > 1 and _IS_VERB.search(words[-1]):
             words.pop()
         named = " ".join(words)
         # "The name of the boat" is looked for in what is said of the boat.
         is_attribute = question[found.start("words") + len(named) :].startswith(" of ")
-        if words and not is_attribute and _root(fold(words[0])) not in known:
+        if words and not is_attribute and root(fold(words[0])) not in known:
             things.append(f"{found.group('whose')} {named}".lower())
     return things
 
@@ -156,7 +155,7 @@ def _only_repeats(question: str, answer: str, added: set[str]) -> bool:
     if not _ASKS_WHY.search(question) or _REASON.search(answer):
         return False
     # What is to be explained usually stands last.
-    explained = [_root(word) for word in plain_words(question) if word not in STOPWORDS]
+    explained = [root(word) for word in plain_words(question) if word not in stopwords()]
     return bool(explained) and explained[-1] in _telling(answer)
 
 
@@ -164,7 +163,7 @@ def _names_the_kind_alone(notes: Sequence[str], question: str, answer: str) -> b
     """Whether it was asked which region, no note speaks of one, and the answer is the region."""
     asked = _ASKS_WHICH.search(question)
     kind = asked.group(1).lower() if asked else ""
-    if not kind or _root(kind) in _telling(" ".join(notes)):
+    if not kind or root(kind) in _telling(" ".join(notes)):
         return False
     return re.search(rf"\b(?:in|on|at|from|by|with|to|of) (?:the|an?) {kind}\b", answer) is not None
 
@@ -185,9 +184,9 @@ def _asks_of_another(notes: Sequence[str], question: str) -> bool:
         and len(found.group()) >= _SHORTEST_NAME
         and not _DATED.match(found.group())
     )
-    if any(name not in told and name not in STOPWORDS for name in names):
+    if any(name not in told and name not in stopwords() for name in names):
         return True
-    words = Counter(_root(word) for word in plain_words(told))
+    words = Counter(root(word) for word in plain_words(told))
     called = _called(told)
     return any(
         thing in called and name not in words and len(called[thing]) == words[thing]
@@ -200,8 +199,8 @@ def _called(text: str) -> dict[str, list[str]]:
     """What things are called in a text: "the staging server" is a server, called staging."""
     found: dict[str, list[str]] = {}
     for name, thing in _THING.findall(text):
-        if name not in STOPWORDS and thing not in STOPWORDS:
-            found.setdefault(_root(thing), []).append(_root(name))
+        if name not in stopwords() and thing not in stopwords():
+            found.setdefault(root(thing), []).append(root(name))
     return found
 
 
@@ -216,7 +215,7 @@ def _named(answer: str, question: str) -> set[str]:
         # A sentence begins with a capital letter anyway, unless it is asked who did something.
         is_name = token[:1].isupper() and (at not in begins or _ASKS_WHO.search(question))
         name = fold(token.removesuffix("'s").removesuffix("’s"))
-        if is_name and len(name) >= _SHORTEST_NAME and name not in STOPWORDS:
+        if is_name and len(name) >= _SHORTEST_NAME and name not in stopwords():
             found.add(name)
         at += len(token)
     return found
@@ -238,9 +237,4 @@ def _is_of_another(notes: Sequence[str], question: str, added: set[str]) -> bool
 
 def _telling(text: str) -> set[str]:
     """The words that say something, each by its root."""
-    return {_root(word) for word in plain_words(text) if word not in STOPWORDS}
-
-
-def _root(word: str) -> str:
-    """A word without its ending: picks, picked and picking are one."""
-    return _ENDING.sub("", word)
+    return {root(word) for word in plain_words(text) if word not in stopwords()}

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.language.intent import only_asks
+from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import Encoded, Floats
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
@@ -26,7 +27,7 @@ from mindstone_tui.core.recall.lexicon import (
     score_common,
 )
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import Question, only_asks
+from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate, evidence_for
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, passage_from
 

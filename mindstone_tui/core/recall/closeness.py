@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.recall.embedding import BYTES_A_TOKEN, TOKEN_BITS, Encoded, Floats
-from mindstone_tui.core.words import STOPWORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,7 +143,7 @@ def word_weights(asked: AskedTokens) -> Floats:
 
 
 def _tells(piece: str) -> bool:
-    return piece not in STOPWORDS and any(char.isalnum() for char in piece)
+    return piece not in stopwords() and any(char.isalnum() for char in piece)
 
 
 def _whole_words(pieces: Sequence[str]) -> list[tuple[str, list[int]]]:

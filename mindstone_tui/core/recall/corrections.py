@@ -10,47 +10,15 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from mindstone_tui.core.language.intent import correcting_parts, is_correction, only_asks
+from mindstone_tui.core.language.lists import english
+from mindstone_tui.core.language.words import query_terms, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import only_asks
-from mindstone_tui.core.statements import parts_of
-from mindstone_tui.core.words import STOPWORDS, query_terms
+from mindstone_tui.core.recall.thresholds import CORRECTED_SUBJECT, CORRECTED_VALUE, SAME_SUBJECT
 
-SAME_SUBJECT: Final = 0.5
-"""Share of all words of two messages that both have, from which they state the same fact."""
-CORRECTED_SUBJECT: Final = 0.4
-"""The share of the words of a correcting sentence that a statement has which it corrects."""
-CORRECTED_VALUE: Final = 0.3
-"""The same where each has a number that the other has not."""
-_CORRECTION: Final = pattern_of(
-    # "No problem" and "sorry to hear that" correct nothing.
-    r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
-    r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
-    r"|\b(?:instead of|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
-    r"|has changed|have changed|changed (?:it |that )?to|switched to|moved to|rather than)\b"
-)
-_CORRECTS_WITHIN: Final = 400
-"""Characters of a message within which it says that it corrects something."""
 _SAYS_WHAT: Final = 3
 """Words from which on a correcting sentence says itself what it is about."""
-_OF_EVERY_CORRECTION: Final = frozenset(
-    ("wrong", "correct", "correction", "update", "actually", "mistake", "sorry", "meant", "wait")
-)
-_CORRECTS: Final = ("no", "wait", "sorry", "correction", "scratch that", "update", "hm", "oh")
-_CORRECTING: Final = (
-    "actually",
-    "instead of",
-    "from now on",
-    "no longer",
-    "anymore",
-    "i meant",
-    "i was wrong",
-    "changed",
-    "switched to",
-    "moved to",
-    "rather than",
-)
-"""How a correction begins, and what stands in one: looked for first, since that costs little."""
 _VALUE: Final = pattern_of(r"\d")
 _NO_LONGER: Final = pattern_of(
     r"\b(?:not|no longer|instead of|rather than)\s+(?:(?:on|in|at|to|port|the)\s+){0,2}(\S*\d\S*)",
@@ -66,14 +34,6 @@ _GIVEN_UP: Final = pattern_of(
 _NAME: Final = pattern_of(r"\b[A-Z][a-z]\w+")
 _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
-
-
-def is_correction(text: str) -> bool:
-    """Whether a message sounds like it changes something said before."""
-    said = text[:_CORRECTS_WITHIN].lower()
-    if not said.startswith(_CORRECTS) and not any(word in said for word in _CORRECTING):
-        return False
-    return bool(_CORRECTION.search(said))
 
 
 def has_news(text: str) -> bool:
@@ -140,12 +100,10 @@ def _correcting_words(text: str, *, and_next: bool) -> frozenset[str]:
     It may say no more than that something is wrong: then the next one says what, if that has a
     value. Who answers "no" and says thanks for something corrects nothing.
     """
-    parts = parts_of(text[:_CORRECTS_WITHIN])
-    at = next((at for at, part in enumerate(parts) if _CORRECTION.search(part.lower())), 0)
     words: frozenset[str] = frozenset()
-    for part in parts[at : at + 2 if and_next else at + 1]:
+    for part in correcting_parts(text)[: 2 if and_next else 1]:
         if len(words) < _SAYS_WHAT:
-            words |= frozenset(query_terms(part)) - _OF_EVERY_CORRECTION
+            words |= frozenset(query_terms(part)) - english("of every correction")
     return words
 
 
@@ -167,4 +125,4 @@ def _values(pattern: re.Pattern[str], text: str) -> set[str]:
 
 
 def _capitalised(text: str) -> set[str]:
-    return {word.lower() for word in _NAME.findall(text)} - STOPWORDS
+    return {word.lower() for word in _NAME.findall(text)} - stopwords()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 import msgspec
 
 from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual

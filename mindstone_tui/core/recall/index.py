@@ -22,6 +22,7 @@ import msgspec
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
+from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.embedding import (
     Embedder,
@@ -34,7 +35,7 @@ from mindstone_tui.core.recall.embedding import (
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import as_statement, read_question
+from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
 from mindstone_tui.core.recall.store import (

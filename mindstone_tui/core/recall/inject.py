@@ -11,19 +11,14 @@ import msgspec
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
+from mindstone_tui.core.language.intent import intent_of
+from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
-from mindstone_tui.core.recall.speak import (
-    ASKS_NOTHING,
-    intent_of,
-    rules_that_apply,
-    silence,
-    worth_injecting,
-)
+from mindstone_tui.core.recall.speak import ASKS_NOTHING, rules_that_apply, silence, worth_injecting
 from mindstone_tui.core.text import as_data, one_line
-from mindstone_tui.core.words import query_terms
 
 Counter = Callable[[str], int]
 OriginOf = Callable[[str, int], ImportSource]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import Floats
 from mindstone_tui.core.recall.store import (

@@ -12,8 +12,8 @@ from typing import Final
 import apsw
 import msgspec
 
+from mindstone_tui.core.language.words import MOST_TERMS, quoted
 from mindstone_tui.core.recall.store import TOKENIZER
-from mindstone_tui.core.words import MOST_TERMS, quoted
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question,"""

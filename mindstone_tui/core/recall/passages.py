@@ -35,10 +35,10 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
 )
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.language.words import without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
 from mindstone_tui.core.text_cache import Known
-from mindstone_tui.core.words import without_line_numbers
 
 Form = Literal["prose", "code"]
 

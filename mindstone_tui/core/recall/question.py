@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.languages import is_english
+from mindstone_tui.core.language.languages import is_english
+from mindstone_tui.core.language.words import query_terms, stopwords, words_of
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
 
 _WHEN: Final = pattern_of(
     r"\b(?:when|how long|how recently|since when|until when|what (?:date|day|month|year|time|week)"
@@ -29,10 +29,6 @@ _OF_RECORD: Final = pattern_of(
     r"\b(?:have|has|had|did|was|were)(?:n['’]t)? (?:i|we|you|my|our|your)\b",
     re.IGNORECASE,
 )
-_ASKS: Final = pattern_of(r"[?？؟]\W*$")
-_MARKS: Final = pattern_of(r"[?？؟¿]")
-_LAST_SIGNS: Final = 16
-"""Characters at the end of a text among which its last question mark stands."""
 _NAME: Final = pattern_of(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
 MONTHS: Final = (
     "January",
@@ -99,7 +95,7 @@ def read_question(text: str) -> Question:
 def _names(text: str) -> Iterator[str]:
     for found in _NAME.finditer(text):
         name = next(iter(words_of(found[0])), "")
-        if name and name not in STOPWORDS:
+        if name and name not in stopwords():
             yield name
 
 
@@ -111,15 +107,3 @@ def _month(text: str) -> int:
 def tells_time(text: str) -> bool:
     """Whether a text says when something was, is or will be."""
     return bool(_TIME.search(text))
-
-
-def as_statement(text: str) -> str:
-    """The text without its question marks: an encoder of sentences finds other questions by them,
-    and what is looked for is an answer."""
-    return _MARKS.sub(" ", _ASKS.sub(".", text)).strip()
-
-
-def only_asks(text: str) -> bool:
-    """Whether a text ends in a question: its answer stands elsewhere, most likely right after."""
-    end = text[-_LAST_SIGNS:]
-    return ("?" in end or not end.isascii()) and bool(_ASKS.search(end))

@@ -17,19 +17,19 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.intent import is_correction, only_asks
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall.corrections import (
-    SAME_SUBJECT,
     has_news,
-    is_correction,
     may_replace,
     restates,
 )
 from mindstone_tui.core.recall.passages import Passage, parse_time
-from mindstone_tui.core.recall.question import Question, only_asks, tells_time
-from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.statements import parts_of
+from mindstone_tui.core.recall.question import Question, tells_time
+from mindstone_tui.core.recall.thresholds import SAME_SUBJECT
+from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
-from mindstone_tui.core.words import query_terms, words_of
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

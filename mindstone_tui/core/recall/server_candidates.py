@@ -14,6 +14,7 @@ from typing import Final
 import apsw
 import msgspec
 
+from mindstone_tui.core.language.words import MOST_TERMS, indexed, words_of
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.recall.candidates import (
     BACKGROUND,
@@ -41,7 +42,6 @@ from mindstone_tui.core.shared.passage_store import (
     Place,
     SearchBounds,
 )
-from mindstone_tui.core.words import MOST_TERMS, indexed, words_of
 
 _AROUND: Final = 4
 """Passages on either side of a strong one that are read with it."""

@@ -14,12 +14,14 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.languages import ENGLISH, language_of
+from mindstone_tui.core.language.intent import intent_of, only_asks
+from mindstone_tui.core.language.lists import english
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import query_terms, root, words_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.phrases import Intent, intent_in
-from mindstone_tui.core.recall.question import Question, only_asks, read_question
+from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import (
     DEFAULT,
     Candidate,
@@ -28,64 +30,33 @@ from mindstone_tui.core.recall.ranking import (
     evidence_for,
     named_speakers,
 )
-from mindstone_tui.core.recall.standing_instructions import recognise_standing_instruction
-from mindstone_tui.core.statements import parts_of
-from mindstone_tui.core.words import STOPWORDS, query_terms, words_of
-
-FLOOR: Final = 0.489
-"""Evidence, less its doubt, from which hits are worth bringing back."""
-TOGETHER: Final = 3
-"""How many of the best hits tell together whether something was found:"""
-TOGETHER_SHARE: Final = 0.45
-"""their mean counts this much beside the best, which may be good by chance."""
-ALONE: Final = 0.575
-"""Evidence from which one hit is enough, whatever stands beside it."""
-OTHER_FLOOR: Final = 0.58
-"""The same where question or hit is not English and history is long:"""
-LONG: Final = 150
-"""from so many passages on."""
-SHORTER: Final = 0.127
-"""The share of that floor that is taken off each time history is shorter by a factor of e: the
-best of few passages is seldom good by chance."""
-LOWEST: Final = 0.5
-"""The share of it that always stays."""
-WORDS_FLOOR: Final = 0.4
-"""The same where only words could be compared."""
-DOUBT: Final = 3.0
-"""Evidence for a question of few or common words is doubted: this much rarity halves it."""
-FROM_NEIGHBOURS: Final = 0.5
-"""The share of what its neighbours add that speaks for a hit itself."""
-NEVER_MENTIONED: Final = 0.4
-"""Evidence that a question loses which names somebody or something that history does not know."""
-MISSING_WORDS: Final = 0.3
-"""The share of its evidence that a question loses when none of its words is met by any hit."""
-OF_THE_MODEL: Final = 0.7
-"""What the model said counts this much where somebody asks what they themselves did or have: it
-says what one might do, and they said what is so."""
-ASKED_THE_MODEL: Final = 0.85
-"""What somebody asked the model before counts this much: that they asked says not what is so."""
-SOMEBODY_ELSE: Final = 0.12
-"""How much more may be known about others before the question is taken for one about them."""
-TELLING: Final = 1.37
-"""An instruction or a remark needs this many floors, and must name what it is about."""
-BESIDE_THE_BEST: Final = 0.4
-"""Once recall speaks, hits with this share of the best score may come along,"""
-FAR_BELOW: Final = 0.2
-"""and with this share, if something in their own text speaks for them:"""
-OWN_EVIDENCE: Final = 0.1
-"""at least this much."""
-LOOKED_AT: Final = 16
-"""How many of the first hits may carry the decision."""
-COMPARED: Final = 24
-"""How many of the strongest candidates are looked at for whom they are about."""
-
-RULE_SHARES: Final = 2
-"""Words that a standing instruction and a message must share for it to apply."""
-RULE_SHARE: Final = 0.5
-"""The share of the shorter one's words that this must be."""
-_OF_EVERY_RULE: Final = frozenset(
-    re.findall(r"\w+", "always never ever from now on future want prefer remember rule important")
+from mindstone_tui.core.recall.thresholds import (
+    ALONE,
+    ASKED_THE_MODEL,
+    BESIDE_THE_BEST,
+    COMPARED,
+    DOUBT,
+    FAR_BELOW,
+    FLOOR,
+    FROM_NEIGHBOURS,
+    LONG,
+    LOOKED_AT,
+    LOWEST,
+    MISSING_WORDS,
+    NEVER_MENTIONED,
+    OF_THE_MODEL,
+    OTHER_FLOOR,
+    OWN_EVIDENCE,
+    RULE_SHARE,
+    RULE_SHARES,
+    SHORTER,
+    SOMEBODY_ELSE,
+    TELLING,
+    TOGETHER,
+    TOGETHER_SHARE,
+    WORDS_FLOOR,
 )
+from mindstone_tui.core.statements import recognise_standing_instruction
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."
@@ -103,60 +74,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not good enough, in a sentence."""
 
 
-# What a message is after
+# What a message names
 
-_SMALL_TALK: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        ah ahead alright amazing another appreciate awesome back bit both bye carry cheers clarify
-        continue cool correct day doing done either elaborate else enough evening exactly example
-        examples explain fair fine finish first give go going good got great haha hello help helps
-        hey hi hmm hold hope it k keep kk later lets lgtm little lol longer looks lot lots lovely
-        makes mean meet minute moment more morning move neither next nice night nope oh ok okay one
-        option perfect plain please point proceed quick really repeat rest right say second see
-        sense shorter show skip slower slowly so sorry sounds start step steps stop sure talk thank
-        thanks that there think third three thought thx time today tomorrow tonight true try two ty
-        understand understood very wait week well wonderful word words work works wow yeah yep yes
-        you yup
-        """,
-    )
-)
-_LONGEST_SMALL_TALK: Final = 12
-_OPENING: Final = (
-    r"^\W*(?:(?:so|and|but|ok|okay|well|hey|hi|hello|also|then|now|great|thanks|actually|wait|hmm|oh"
-    r"|good \w+)\W+)*"
-)
-_ABOUT_THE_MODEL: Final = pattern_of(
-    _OPENING + r"(?:how (?:are|is|was|were|do|did) (?:you|your|it|things)\b|who are you\b"
-    r"|what (?:are|can) you\b|what['’]?s up\b|are you\b|do you (?:like|want|feel|think)\b"
-    r"|nice to\b)",
-    re.IGNORECASE,
-)
-_REQUEST: Final = pattern_of(
-    _OPENING + r"(?:please\b|let['’]?s\b|help me\b|(?:can|could|would|will) (?:you|we)\b"
-    r"|i(?:['’]d| would)? (?:want|need|like) (?:you to|a|an|to)\b)",
-    re.IGNORECASE,
-)
-_QUESTION_WORD: Final = pattern_of(
-    _OPENING
-    + r"(?:who|whom|whose|what|which|when|where|why|how|did|do|does|have|has|had|is|are|was"
-    r"|were|am|will|would|should|can|could|may|might|any)\b",
-    re.IGNORECASE,
-)
-_REFERS_TO_THE_PAST: Final = pattern_of(
-    r"\b(?:remind|recall|remember|forgot|earlier|previously|the other day|back then|as before"
-    r"|last (?:time|week|month|year|session)|like (?:before|last)|do you know|any idea"
-    r"|tell me (?:again|once more)"
-    r"|(?:we|i|you)(?:['’]d|['’]ve| had| have)? (?:decided|agreed|chose|chosen|picked|discussed"
-    r"|settled|talked|said|told|mentioned|suggested|recommended|promised|planned))\b",
-    re.IGNORECASE,
-)
-_TELL_ME: Final = pattern_of(
-    _OPENING + r"(?:please |(?:can|could|would|will) you (?:please )?)?tell me,? "
-    r"(?:who|whose|what|which|when|where|why|how|if|whether)\b",
-    re.IGNORECASE,
-)
 _READ: Final = 4_000
 """Characters in which names are looked for: a message that is longer has named its matter."""
 _SPECIFIC: Final = pattern_of(
@@ -166,26 +85,6 @@ _SPECIFIC: Final = pattern_of(
     r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b\w+_\w+\b"  # identifiers
     r"|#\d+|\b[A-Z]+-\d+\b|\b[a-zA-Z]+\d\w*\b"  # tickets, db7, v2
 )
-
-
-def intent_of(message: str) -> Intent:
-    """Whether a message asks for something, tells or orders something, or neither."""
-    text = message.strip()
-    if not text or text[0] in "/!":
-        return "nothing"
-    language = language_of(text)
-    if language != ENGLISH:
-        return intent_in(text, language)
-    words = [word for word in words_of(text) if not re.fullmatch(r"u[0-9a-f]{4,5}", word)]
-    small = all(word in _SMALL_TALK or word in STOPWORDS for word in words)
-    if len(words) <= _LONGEST_SMALL_TALK and (small or _ABOUT_THE_MODEL.search(text)):
-        return "nothing"
-    if _REFERS_TO_THE_PAST.search(text) or _TELL_ME.search(text):
-        return "asks"
-    parts = [part for part in parts_of(text) if not _REQUEST.search(part)]
-    if any(only_asks(part) for part in parts):
-        return "asks"
-    return "asks" if len(parts) == 1 and _QUESTION_WORD.search(text) else "tells"
 
 
 def specifics(message: str, names: Iterable[str] = ()) -> frozenset[str]:
@@ -272,7 +171,7 @@ def rules_that_apply(message: str, hits: Sequence[Hit]) -> list[Hit]:
 
     Who says "push the fix to main" asks for nothing, and yet wants to hear of "never push to main".
     """
-    wanted = {_root(term) for term in query_terms(message)}
+    wanted = {root(term) for term in query_terms(message)}
     return [hit for hit in hits if hit.parts.get("rule") and _applies(hit.text, wanted)]
 
 
@@ -280,7 +179,7 @@ def _applies(text: str, wanted: Collection[str]) -> bool:
     rule = recognise_standing_instruction(text)
     if rule is None:
         return False
-    about = {_root(term) for term in query_terms(rule.text) if term not in _OF_EVERY_RULE}
+    about = {root(term) for term in query_terms(rule.text) if term not in english("of every rule")}
     shared = len(about.intersection(wanted))
     return shared >= RULE_SHARES and shared >= RULE_SHARE * min(len(about), len(wanted))
 
@@ -326,7 +225,6 @@ _FIRST_PERSON: Final = pattern_of(
 _SECOND_PERSON: Final = pattern_of(
     r"\b(?:you|your|yours|yourself)\b|\byou['’](?:re|ve|d|ll)\b", re.IGNORECASE
 )
-_ENDINGS: Final = ("ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
 
 
 class _Persons:
@@ -344,7 +242,7 @@ class _Persons:
             or self._named
         )
         spoken = {word for name in speakers for word in words_of(name)}
-        self._roots = tuple(_root(term) for term in question.terms if term not in spoken)
+        self._roots = tuple(root(term) for term in question.terms if term not in spoken)
         self._known: dict[str, int] = {}
 
     def fits(self, passage: Passage) -> bool:
@@ -400,11 +298,3 @@ def _addresses(sentence: str) -> bool:
     if only_asks(sentence):
         return True
     return bool(_SECOND_PERSON.search(sentence)) and not _FIRST_PERSON.search(sentence)
-
-
-def _root(word: str) -> str:
-    """The beginning that forms of a word share, roughly."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word

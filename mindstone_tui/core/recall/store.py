@@ -22,8 +22,8 @@ import msgspec
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import IndexUnavailable
+from mindstone_tui.core.language.words import indexed
 from mindstone_tui.core.recall.passages import Passage, epoch
-from mindstone_tui.core.words import indexed
 
 BUSY_MILLISECONDS: Final = 10_000
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")

@@ -25,6 +25,8 @@ from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judge import Judged, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Finished, Options, Retrying
@@ -32,9 +34,7 @@ from mindstone_tui.core.providers.registry import resolve
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
 from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
-from mindstone_tui.core.statements import parts_of
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.words import query_terms, words_of
 
 Where = Literal["window", "summary", "recall"]
 

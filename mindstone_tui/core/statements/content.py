@@ -2,53 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.clause import content_words, singular
+from mindstone_tui.core.language.lists import english
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
-from mindstone_tui.core.words import tokens_of
-
-_STOP: Final = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    a about actually after again all also always am an and any anymore anything anyway are
-    as at back be because been before being both but by can can't cannot could did didn't do does
-    doesn't doing don't done each either else ever every everything fine for from get gets getting
-    go goes going gonna got had has have having he her here him his how i i'd i'll i'm i've if in
-    instead into is isn't it it's its just keep kind know lets let let's like longer lot make makes
-    making many may maybe me mean might mine more most much must my need needs never no nope nor not
-    nothing now of off ok okay on once one ones only or other our out over own please prefer rather
-    really right said same say shall she should shouldn't so some something sort still stuff such
-    sure take than that that's the their them then there there's these they they're thing things
-    think this those though to too try under until up us use used uses using very want wants was
-    way we we'd we'll we're we've well were what when where whether which while who why will with
-    without won't would wouldn't wrong yeah yes yet you you'd you'll you're you've your yours mix
-    mixed happen happens correct correction true yup nah hey remember forget mind note forward
-    future circumstances rule rules free okay switch stick settle settled choose chose decided
-    decide agreed since
-    """,
-    )
-)
-_FRAME_VERBS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "listen run live sit stand stay remain set point bind serve start work come belong equal"
-        " read reject rejected drop dropped skip skipped change replace move migrate",
-    )
-)
-"""Verbs that say where or how a thing is, and not which thing."""
-_ONE_VALUED: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "name title port version language deadline database branch licence license url host"
-        " hostname domain address timeout limit colour color default budget timezone currency",
-    )
-)
-"""What a thing has one of, so that a second value puts an end to the first."""
 
 _END: Final = (
     r"(?=[,;:!?]|\.(?:\s|\Z)|\s(?:because|since|so|but|as|in order|for now|and|when|if|unless|where"
@@ -111,22 +72,10 @@ class Content(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     rejected: tuple[str, ...]
 
 
-def content_words(text: str) -> tuple[str, ...]:
-    """The words of a lower-case text that carry meaning, folded, each once, in their order."""
-    found = (_folded(token) for token in tokens_of(text) if token not in _STOP)
-    return tuple(dict.fromkeys(word for word in found if word and word not in _STOP))
-
-
 def topic(text: str) -> tuple[str, ...]:
-    """The same without the verbs that say where or how a thing is."""
-    return tuple(word for word in content_words(text) if word not in _FRAME_VERBS)
-
-
-def _folded(token: str) -> str:
-    word = token.strip(".'-:/").removesuffix("'s")
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    return word
+    """The words that carry meaning, without the verbs that say where or how a thing is."""
+    framing = english("frame verbs")
+    return tuple(word for word in content_words(text) if word not in framing)
 
 
 def parts(text: str, *, corrects: bool = False) -> Content:
@@ -165,14 +114,14 @@ def _slot(text: str, corrects: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         slot, value, numbers = topic(named[1]), topic(named[2]), numbers_in(named[2])
         if slot and numbers:
             return slot, numbers
-        if slot and value and (corrects or not _ONE_VALUED.isdisjoint(slot)):
+        if slot and value and (corrects or not english("one-valued").isdisjoint(slot)):
             return slot, value
     return (), ()
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
     """The numbers, versions and colours in a lower-case text."""
-    return tuple(dict.fromkeys(_folded(found) for found in _NUMBER.findall(text)))
+    return tuple(dict.fromkeys(singular(found) for found in _NUMBER.findall(text)))
 
 
 def reason_of(sentence: str) -> str:

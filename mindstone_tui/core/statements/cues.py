@@ -1,25 +1,30 @@
-"""Which cues a sentence fits, strongest first.
+"""Cues: words that give a kind of statement away, and which of them a sentence fits.
 
-A cue is looked at only when one of its words stands in the sentence, so an everyday sentence
-costs next to nothing.
+They stand in `cues.txt`. Their expressions run over lower-case text of bounded length and never
+nest repetitions, so their cost is linear in the sentence. They are told apart by where they may
+fit, because most of them can only stand at the beginning of a sentence or of a clause; and a cue is
+looked at only when one of its words stands in the sentence, so an everyday sentence costs next to
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
 
+import msgspec
+
+from mindstone_tui.core.language.clause import Clause
+from mindstone_tui.core.language.lists import lists_in, verb
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.choice_cues import CORRECTION, DECISION
-from mindstone_tui.core.statements.clause import Clause
-from mindstone_tui.core.statements.cue import Cue
-from mindstone_tui.core.statements.open_cues import COMMITMENT, QUESTION
-from mindstone_tui.core.statements.rule_cues import RULE
-from mindstone_tui.core.statements.wish_cues import MEMORY, PREFERENCE
+from mindstone_tui.core.statements.statement import StatementKind
+from mindstone_tui.core.values import Value
 
-ORDER: Final = (MEMORY, CORRECTION, QUESTION, PREFERENCE, COMMITMENT, RULE, DECISION)
-"""Which kind wins when several cues speak: the narrower before the wider."""
-
+_FILE: Final = Path(__file__).with_name("cues.txt")
+_NAMED: Final = pattern_of(r"<([a-z ]+)>")
 _SUBJECT: Final = pattern_of(
     r"(?<!can )(?<!could )(?<!would )(?<!will )\b(?:i|we|they|he|she|you)\b"
     r"|\b(?:easy|hard|able|trying|want|used|going) to \w+"
@@ -28,22 +33,79 @@ _SUBJECT_BEFORE: Final = pattern_of(r"\b(?:i|we|they|he|she|you|to|it|who|that) 
 _JOINED: Final = ("and ", "but ", "so ")
 
 
-def _index(cues: Iterable[Cue]) -> dict[str, tuple[tuple[int, Cue], ...]]:
-    by_word: dict[str, list[tuple[int, Cue]]] = {}
-    for rank, cue in enumerate(cues):
+class Cue(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """Words that give a kind away."""
+
+    kind: StatementKind
+    example: str
+    """A sentence that it is made for."""
+    words: frozenset[str]
+    """One of them stands in every sentence that it fits."""
+    start: re.Pattern[str] | None
+    """Fits where the sentence begins."""
+    clause: re.Pattern[str] | None
+    """Fits where a clause begins."""
+    within: re.Pattern[str] | None
+    """Fits anywhere."""
+    anywhere: bool = False
+    """Read the sentence as it was said, not only its core."""
+    lasting: bool = False
+    forbids: bool = False
+    permits: bool = False
+    imperative: bool = False
+    """Counts only where nobody has been named who does it: "we start it but don't wait"."""
+
+
+@cache
+def all_cues() -> tuple[Cue, ...]:
+    """Every cue, strongest first: the narrower kinds before the wider."""
+    cues = lists_in(_FILE)
+    named = dict(line.split(": ", 1) for line in cues.pop("expressions")) | {"verb": verb()}
+    return tuple(_cue(example, lines, named) for example, lines in cues.items())
+
+
+def _cue(example: str, lines: Sequence[str], named: Mapping[str, str]) -> Cue:
+    """One cue as it stands in the file: its kind and flags, its words, its expressions."""
+    kind, *flags = lines[0].split()
+    parts: dict[str, list[str]] = {"words": [], "start": [], "clause": [], "within": []}
+    for line in lines[1:]:
+        part, _, text = line.partition(": ")
+        parts[part].append(_NAMED.sub(lambda name: named[name[1]], text))
+
+    def expression(part: str) -> re.Pattern[str] | None:
+        # Compiled when first looked for: most messages meet few of the cues.
+        return pattern_of("|".join(parts[part])) if parts[part] else None
+
+    return Cue(
+        kind=cast("StatementKind", kind),
+        example=example,
+        words=frozenset(parts["words"][0].split()),
+        start=expression("start"),
+        clause=expression("clause"),
+        within=expression("within"),
+        anywhere="anywhere" in flags,
+        lasting="lasting" in flags,
+        forbids="forbids" in flags,
+        permits="permits" in flags,
+        imperative="imperative" in flags,
+    )
+
+
+@cache
+def _by_word() -> dict[str, tuple[tuple[int, Cue], ...]]:
+    by_word: dict[str, tuple[tuple[int, Cue], ...]] = {}
+    for rank, cue in enumerate(all_cues()):
         for word in cue.words:
-            by_word.setdefault(word, []).append((rank, cue))
-    return {word: tuple(found) for word, found in by_word.items()}
-
-
-_BY_WORD: Final = _index(cue for group in ORDER for cue in group)
+            by_word[word] = (*by_word.get(word, ()), (rank, cue))
+    return by_word
 
 
 def cues_in(clause: Clause) -> Iterator[Cue]:
     """The cues that fit, strongest first."""
+    by_word = _by_word()
     found: dict[int, Cue] = {}
-    for word in clause.words & _BY_WORD.keys():
-        found.update(_BY_WORD[word])
+    for word in clause.words & by_word.keys():
+        found.update(by_word[word])
     for rank in sorted(found):
         if _fits(found[rank], clause):
             yield found[rank]

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.clause import (
+    Clause,
+    after_denial,
+    clause_starts,
+    content_words,
+    read,
+)
+from mindstone_tui.core.language.lists import english, verb
+from mindstone_tui.core.language.sentences import Sentence, parts_of, prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.clause import Clause, after_denial, clause_starts, read
-from mindstone_tui.core.statements.content import content_words, parts, reason_of
-from mindstone_tui.core.statements.cue import VERB, Cue
-from mindstone_tui.core.statements.cues import cues_in
-from mindstone_tui.core.statements.splitter import Sentence, prose, sentences, shortened
+from mindstone_tui.core.statements.content import parts, reason_of
+from mindstone_tui.core.statements.cues import Cue, cues_in
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 from mindstone_tui.core.text_cache import remembers
 
@@ -58,7 +65,6 @@ _WANTED: Final = pattern_of(
 _BELIEVES: Final = pattern_of(r"i(?:'m| was| am)? (?:believe|think|talking about)\b")
 _NAMES: Final = pattern_of(r"(?:the|that|my) (?!same|other|way)[\w.`/-]+(?: [\w.`/-]+)?[.!]*\Z")
 """After "no": only the thing that was meant."""
-_ORDERED: Final = pattern_of(rf"(?:just )?{VERB}\b")
 _FIRST_PERSON: Final = ("i ", "i'm ", "i've ", "i don't", "i still", "i didn't")
 _SHOWS: Final = pattern_of(
     r"\b(?:errors?|output|logs?|trace|warnings?|console|response|prints?)\b[^.]*:\s*\Z"
@@ -103,13 +109,6 @@ _REPORTED: Final = pattern_of(
 _POLITE: Final = pattern_of(
     r"(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
 )
-_EMPTY: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "again time sense work working point part bit day people good great nice better best"
-        " fucking fuck shit damn guy yay help mess mistake",
-    )
-)
 _NEEDS_CONTENT: Final = frozenset({"rule", "decision", "preference", "correction", "commitment"})
 _MODEL_DEFERS: Final = pattern_of(
     r"\A(?:once|after|when|as soon as) (?:you|we|the|that|this)\b.{3,80}\b(?:i'll|i will)\b"
@@ -138,16 +137,6 @@ _PRINTED_HOLDS: Final = pattern_of(
     r"(?:error|warning|exception)(?: [a-z]{1,4}\d{2,5})?: |[<>]=?\d+\.\d|\w = \w+\(|</[a-z]"
     r"|[;{}]\s*\Z|=>|:=|&&|\|\||\b(?:const|let|var|def|import|func|class) \w+ ?[=({]"
 )
-_GREETS: Final = pattern_of(
-    r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"
-    r"|my name(?:'s| is)|i(?:'m| am) (?:called )?[a-z]+[.!]*\Z|nice to meet"
-    r"|good (?:morning|evening|afternoon|night|day)|(?:many )?thank|hello|hi\b|hey\b|bye\b|see you"
-    r"|test(?:ing)?[.!]*\Z|tell me (?:a joke|about you)"
-)
-_SAYS_LITTLE: Final = 2
-"""Telling words without which a message only goes on with what was said before it."""
-_COMMAND_WORDS: Final = 3
-_TALK_READ: Final = 4_000
 _PASTED: Final = 6_000
 """Characters from which on a message is a paste with words around it."""
 _PASTE_HEAD: Final = 1_500
@@ -158,7 +147,20 @@ _PRINTED_CALL: Final = pattern_of(r"[\w.]+\(.*\);?\Z")
 _PRINTED_PLACE: Final = pattern_of(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
 
+_MARK: Final = pattern_of(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+"""In capitals, as people write it who mean it."""
+_STANDS: Final = frozenset({"rule", "memory", "preference"})
+_READ_FOR_RULES: Final = 20_000
+"""Characters of a message that are looked at; a longer one is a paste."""
+
 _Verdict = tuple[StatementKind | None, Cue | None]
+
+
+class StandingInstruction(msgspec.Struct, frozen=True):
+    """A sentence that sounds like a lasting rule, and what kind it is."""
+
+    text: str
+    kind: StatementKind
 
 
 def recognise(utterance: Utterance) -> tuple[Statement, ...]:
@@ -189,18 +191,25 @@ def kind_of_sentence(sentence: str) -> StatementKind | None:
     return found[0].kind if found else None
 
 
-def is_small_talk(text: str) -> bool:
-    """Whether a message asks for nothing by itself: a greeting, thanks, a name, a bare yes."""
-    if text.startswith("/") and len(text.split()) <= _COMMAND_WORDS:
-        return True
-    for sentence in sentences(text[:_TALK_READ]):
-        if sentence.form == "code":
-            return False
-        clause = read(sentence.text)
-        core = clause.core or clause.whole
-        if not _GREETS.match(core) and len(content_words(core)) >= _SAYS_LITTLE:
-            return False
-    return True
+def recognise_standing_instruction(text: str) -> StandingInstruction | None:
+    """The first sentence of a person's message that is marked or states a lasting rule, if any.
+
+    Similarity finds such sentences badly later ("always use tabs" shares no word with the file that
+    is being written), so they are noticed when they are spoken and offered as a pin or a memory.
+    """
+    if _MARK.search(text):
+        return StandingInstruction(_marked(text), "rule")
+    said = recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0))
+    for one in said:
+        if one.kind in _STANDS and one.lasting and not one.permits:
+            return StandingInstruction(one.words, one.kind)
+    return None
+
+
+def _marked(text: str) -> str:
+    """The sentence that carries the mark; the whole message when the mark stands alone."""
+    carrying = next((one for one in parts_of(text) if _MARK.search(one)), "")
+    return carrying if re.search(r"\w", _MARK.sub("", carrying)) else text.strip()
 
 
 def restate(kind: StatementKind, words: str, at: Pointer, turn: int = 0) -> Statement:
@@ -283,6 +292,11 @@ def _without_reason(clause: Clause) -> Clause:
     return msgspec.structs.replace(clause, core=core, starts=clause_starts(core))
 
 
+@cache
+def _ordered() -> re.Pattern[str]:
+    return re.compile(rf"(?:just )?{verb()}\b")
+
+
 def _after_no(clause: Clause) -> _Verdict:
     """A sentence that begins with no: what is right, what is wanted instead, or only a report."""
     rest = after_denial(clause.core)
@@ -292,7 +306,7 @@ def _after_no(clause: Clause) -> _Verdict:
         return cue.kind, cue
     wanted = _WANTED.match(rest)
     tells = _SAYS.search(rest) and not _FAILS.search(rest) and not _ORDERS.match(rest)
-    ordered = cue is None and _ORDERED.match(rest) and not _ORDERS.match(rest)
+    ordered = cue is None and _ordered().match(rest) and not _ORDERS.match(rest)
     if _NAMES.match(rest):
         return "correction", None
     if len(rest.split()) >= (2 if ordered else 3) and (wanted or tells or ordered):
@@ -334,7 +348,7 @@ def _says_something(kind: StatementKind, clause: Clause) -> bool:
         return True
     if kind == "rule" and _REPORTED.search(clause.whole):
         return False
-    return any(word not in _EMPTY for word in content_words(clause.core or clause.whole))
+    return any(word not in english("vague") for word in content_words(clause.core or clause.whole))
 
 
 def _statement(

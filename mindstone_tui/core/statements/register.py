@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.clause import read
+from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.clause import read
 from mindstone_tui.core.statements.content import topic
 from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
-from mindstone_tui.core.statements.splitter import prose, shortened
 from mindstone_tui.core.statements.statement import (
     KINDS,
     NEVER_DROPPED,

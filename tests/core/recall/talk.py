@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.language.words import words_of
 from mindstone_tui.core.recall.embedding import LONGEST_INPUT, Encoded, Floats
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.words import words_of
 
 
 def said(text: str, seq: int = 1, **changes: object) -> Passage:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.language.intent import intent_of
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.candidates import AskedWords, Gathered
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -18,18 +20,12 @@ from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit
 from mindstone_tui.core.recall.speak import (
     ABOUT_OTHERS,
-    ALONE,
-    ASKED_THE_MODEL,
     ASKS_NOTHING,
-    LOWEST,
     NAMES_NOTHING,
     NOTHING_CLOSE,
     NOTHING_THERE,
-    OF_THE_MODEL,
-    OTHER_FLOOR,
-    intent_of,
+    Judgement,
     judge,
-    other_floor,
     silence,
     specifics,
     worth_injecting,
@@ -183,52 +179,78 @@ def test_who_asks_about_something_is_not_whom_it_is_about(tmp_path: Path) -> Non
     assert reason(found) == ""
 
 
-def test_what_the_model_advises_says_less_about_me_than_what_i_said(tmp_path: Path) -> None:
-    advice = "Online courses: Coursera offers academic writing, and other sites have more."
-    asked = "Have I enrolled in an academic writing course on Coursera?"
-    strength = {}
-    for role in ("user", "assistant"):
-        (tmp_path / role).mkdir()
-        index = RecallIndex.open(tmp_path / role / "index.db", WordModel())
-        index.ensure(
-            (
-                *(said(text, at, speaker="user") for at, (_, text) in enumerate(TALK, start=1)),
-                said(advice, 40, role=role, speaker=role),
-            )
-        )
-        while index.embed_pending():
-            pass
-        strength[role] = index.search(asked, 5).judged.strength
-        others = index.search(asked.replace("I enrolled", "you found"), 5).judged.strength
-        strength[f"{role}, asked of both"] = others
-    assert strength["assistant"] == pytest.approx(OF_THE_MODEL * strength["user"], rel=0.02)
-    assert strength["assistant, asked of both"] >= strength["user, asked of both"]
-
-
-def judged(*found: tuple[str, float], speaker: str = "user") -> float:
-    """How good hits with this text and evidence are, in floors."""
-    passages = [said(text, seq, speaker=speaker) for seq, (text, _) in enumerate(found)]
+def judged(
+    *found: tuple[str, float],
+    asked: str = "the colour of the boat",
+    by: str = "user",
+    role: str = "user",
+    other: float | None = None,
+    vectors: bool = True,
+    rarity: float = 1e9,
+    **gathered: Any,
+) -> float:
+    """How good hits with this text and evidence are, in floors: from 1 on recall speaks."""
+    passages = [said(text, seq, speaker=by, role=role) for seq, (text, _) in enumerate(found)]
     hits = [
         Hit(passage=passage, score=value, parts={"meaning": value}, text=passage.text)
         for passage, (_, value) in zip(passages, found, strict=True)
     ]
     candidates = [
-        Candidate(row=passage.seq, sitting=0, passage=passage, meaning=1.0) for passage in passages
+        Candidate(row=passage.seq, sitting=0, passage=passage, meaning=1.0, other=other)
+        for passage in passages
     ]
-    gathered = Gathered(candidates=candidates, passages=500, asked=1e9)
-    return judge(read_question("the colour of the boat"), gathered, hits, vectors=True).strength
+    known = Gathered(candidates=candidates, asked=rarity, **{"passages": 500, **gathered})
+    return judge(read_question(asked), known, hits, vectors=vectors).strength
+
+
+STRONG = ("The boat is teal.", 0.65)
+"""A hit that is enough by itself."""
+
+
+def test_what_the_model_advises_says_less_about_me_than_what_i_said() -> None:
+    advice = ("Coursera offers academic writing.", 0.7)
+    mine, ours = "Have I enrolled at Coursera?", "Have you found Coursera?"
+    assert judged(advice, asked=mine) >= 1
+    assert judged(advice, asked=mine, by="assistant", role="assistant") < 1
+    assert judged(advice, asked=ours, by="assistant", role="assistant") >= 1
+    sure = (advice[0], 0.95)
+    assert judged(sure, asked=mine, by="assistant", role="assistant") >= 1
 
 
 def test_what_was_asked_of_the_model_says_less_than_what_was_told() -> None:
-    told, asked = judged(("The boat is teal.", 0.5)), judged(("Is the boat teal?", 0.5))
-    assert asked == pytest.approx(ASKED_THE_MODEL * told)
-    assert judged(("Is the boat teal?", 0.5), speaker="Mira") == pytest.approx(told)
+    question = ("Is the boat teal?", STRONG[1])
+    assert judged(question) < 1 <= judged(STRONG)
+    assert judged(question, by="Mira") >= 1
+    assert judged((question[0], 0.75)) >= 1
 
 
 def test_one_hit_is_enough_if_it_is_strong_and_needs_company_if_it_is_not() -> None:
-    middling = ("The boat is teal.", 0.55)
+    middling, weak = ("The boat is teal.", 0.55), ("The boat is teal.", 0.45)
+    assert judged(STRONG) >= 1
     assert judged(middling) < 1 <= judged(middling, middling, middling)
-    assert judged(("The boat is teal.", ALONE)) == pytest.approx(1)
+    assert judged(weak, weak, weak) < 1
+    fair, poor = ("The boat is teal.", 0.4), ("The boat is teal.", 0.3)
+    assert judged(middling, fair, fair) >= 1 > judged(middling, poor, poor)
+
+
+def test_less_is_enough_where_only_words_can_be_compared_but_not_little() -> None:
+    assert judged(("The boat is teal.", 0.45), vectors=False) >= 1
+    assert judged(("The boat is teal.", 0.35), vectors=False) < 1
+
+
+def test_a_question_of_few_or_common_words_needs_more() -> None:
+    assert judged(STRONG, rarity=60.0) >= 1
+    assert judged(STRONG, rarity=12.0) < 1
+
+
+def test_a_question_that_names_a_stranger_or_asks_for_what_no_hit_has_needs_more() -> None:
+    assert judged(("The boat is teal.", 0.85), unknown=("ottilie",)) < 1
+    assert judged(("The boat is teal.", 1.1), unknown=("ottilie",)) >= 1
+    near, far = np.array([0.9, 0.9], np.float32), np.array([0.9, 0.1], np.float32)
+    halves = np.array([0.5, 0.5], np.float32)
+    place = said(STRONG[0], 0).id
+    assert judged(STRONG, matched=AskedWords(halves, {place: near})) >= 1
+    assert judged(STRONG, matched=AskedWords(halves, {place: far})) < 1
 
 
 def test_a_question_loses_by_words_that_nothing_found_comes_near_to() -> None:
@@ -260,11 +282,35 @@ def test_an_instruction_gets_something_only_for_what_it_names(tmp_path: Path) ->
     )
 
 
-def test_the_shorter_history_is_the_less_other_languages_have_to_prove() -> None:
-    floors = [other_floor(passages) for passages in (0, 1, 4, 20, 100, 150, 10_000)]
-    assert floors == sorted(floors)
-    assert floors[0] == LOWEST * OTHER_FLOOR
-    assert floors[-2] == floors[-1] == OTHER_FLOOR
+@pytest.mark.parametrize(
+    ("passages", "evidence", "speaks"),
+    [
+        (1, 0.32, True),
+        (1, 0.25, False),
+        (20, 0.48, True),
+        (20, 0.38, False),
+        (500, 0.65, True),
+        (500, 0.5, False),
+        (10_000, 0.65, True),
+    ],
+)
+def test_the_shorter_history_is_the_less_other_languages_have_to_prove(
+    passages: int, evidence: float, speaks: bool
+) -> None:
+    found = judged(("Das Boot ist blau.", evidence), other=0.5, passages=passages)
+    assert (found >= 1) == speaks
+
+
+def test_an_instruction_needs_more_than_a_question() -> None:
+    host = Hit(
+        passage=said("db7.example is down", 1), score=1, parts={}, text="db7.example is down"
+    )
+    for message, strength, speaks in (
+        ("Where is db7.example?", 1.1, True),
+        ("Restart db7.example.", 1.1, False),
+        ("Restart db7.example.", 1.6, True),
+    ):
+        assert (silence(message, [host], Judgement(strength=strength)) == "") == speaks
 
 
 def test_an_empty_history_says_so(tmp_path: Path) -> None:
@@ -297,11 +343,27 @@ def test_words_alone_answer_and_keep_silent_too(tmp_path: Path) -> None:
     assert reason(index.search("Why did the court reject the appeal?", 5)) == NOTHING_CLOSE
 
 
-def test_hits_far_below_the_best_do_not_come_along(tmp_path: Path) -> None:
-    found = history(tmp_path).search("To whom did Mira sell the sailing boat?", 12)
-    worth = worth_injecting(found.query, found.hits)
-    assert worth
-    assert len(worth) < len(found.hits)
+@pytest.mark.parametrize(
+    ("score", "own", "along"),
+    [
+        (0.45, 0.0, True),
+        (0.35, 0.0, False),
+        (0.25, 0.12, True),
+        (0.25, 0.07, False),
+        (0.15, 0.12, False),
+    ],
+)
+def test_hits_far_below_the_best_come_along_only_if_their_own_text_speaks_for_them(
+    score: float, own: float, along: bool
+) -> None:
+    best, other = (
+        Hit(passage=said(text, seq), score=value, parts={"words": words}, text=text)
+        for seq, (text, value, words) in enumerate(
+            [("Mira sold the sailing boat.", 1.0, 1.0), ("She likes boats.", score, own)]
+        )
+    )
+    worth = worth_injecting("To whom did Mira sell the sailing boat?", [best, other])
+    assert worth == ([best, other] if along else [best])
 
 
 RULES = (

@@ -15,6 +15,7 @@ from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import (
     CallDelta,
@@ -36,7 +37,6 @@ from mindstone_tui.core.providers.guide.topics import (
     names_mindstone,
 )
 from mindstone_tui.core.statements import Utterance, recognise
-from mindstone_tui.core.words import STOPWORDS, plain_words
 
 _BLOCK: Final = pattern_of(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
@@ -47,9 +47,8 @@ HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = pattern_of(r"\n\s*\n")
 _POINTER: Final = pattern_of(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
-_ENDINGS: Final = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _LONGEST_QUESTION: Final = 300
-_COMMON: Final = STOPWORDS | {"earlier", "give", "mentioned", "recall", "show", "thing", "told"}
+_COMMON: Final = frozenset({"earlier", "give", "mentioned", "recall", "show", "thing", "told"})
 
 
 class QuotedPassage(Part):
@@ -117,7 +116,8 @@ def unwrapped(text: str) -> str:
 
 def terms(text: str) -> frozenset[str]:
     """The words that carry meaning, without their endings."""
-    return frozenset(_stem(word) for word in plain_words(text, shortest=2) if word not in _COMMON)
+    common = _COMMON | stopwords()
+    return frozenset(root(word) for word in plain_words(text, shortest=2) if word not in common)
 
 
 def overlap(wanted: frozenset[str], text: str) -> float:
@@ -165,13 +165,6 @@ def _earlier(messages: list[Message]) -> Iterator[QuotedPassage]:
         text = text_of(message).strip()
         if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
             yield QuotedPassage(text=text, pointer=HERE)
-
-
-def _stem(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word.removesuffix(ending)
-    return word
 
 
 Arguments = dict[str, str]

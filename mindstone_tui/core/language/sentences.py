@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.language.lists import english
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
@@ -35,35 +36,6 @@ _STOP: Final = pattern_of(
 )
 _CODE_SPAN: Final = pattern_of(r"(`+)(?!`)[^\n]{1,400}?(?<!`)\1(?!`)")
 _WORD_BEFORE: Final = pattern_of(r"[^\W\d_](?:[.\w-]{0,14}\w)?\Z")
-_ABBREVIATIONS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    e.g eg i.e ie cf vs viz approx ca al fig figs eq eqs sec ch vol pp ed eds no nos nr mr mrs ms dr
-    prof st sr jr mt gen col lt sgt capt rev hon dept est min max misc resp incl excl z.b d.h u.a
-    bzw ggf evtl vgl usw str tel abs art bd hr fr p.ex sra sres ej núm u.s u.k e.u a.k.a aka jan feb
-    mar apr jun jul aug sep sept oct nov dec
-    """,
-    )
-)
-_MAY_END: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "etc usw no min max sec ed mar art est fig eg ie us aka u.s u.k e.u a.m p.m am pm inc ltd"
-        " co corp al st dec oct jan fr str abs",
-    )
-)
-"""Abbreviations that also stand at the end of a sentence, or are words of their own."""
-_OPENERS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    A An And Also Are As At But By Can Could Did Do Does For From Have How However I If In Is It Its
-    Let Make My No Not Now On Or Our Please She So That The Then There These They This To Use Was We
-    What When Where Which Who Why Will With Would Yes You Your
-    """,
-    )
-)
 _WRAPPED_FROM: Final = 50
 """Shorter lines are lines of their own: nobody's editor wraps there."""
 
@@ -254,9 +226,10 @@ def _ends(line: str, stop: re.Match[str]) -> bool:
 
 def _abbreviates(word: str, following: str) -> bool:
     """Whether a full stop after this word only shortens it; `following` is the next word."""
-    if word in _MAY_END:
+    if word in english("may end"):
         return following[0].isdigit() if word == "no" else following[0].islower()
-    if word in _ABBREVIATIONS:
+    if word in english("abbreviations"):
         return True
     # An initial stands before a name; before anything else a lone letter ended something.
-    return len(word) == 1 and word != "i" and following[:1].isupper() and following not in _OPENERS
+    initial = len(word) == 1 and word != "i" and following[:1].isupper()
+    return initial and following not in english("openers")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.statements import pieces, prose, sentences, shortened
+from mindstone_tui.core.language.sentences import pieces, prose, sentences, shortened
 
 BITS = [
     *(

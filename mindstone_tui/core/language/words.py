@@ -17,28 +17,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from mindstone_tui.core.languages import ENGLISH, SMALL_WORDS, language_of
+from mindstone_tui.core.language.languages import ENGLISH, language_of, small_words
+from mindstone_tui.core.language.lists import english
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import Known
 
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
-
-STOPWORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    a about after again all also am an and any are as at be been before being but by can could did
-    do does doing done down for from get got had has have having he her here hers him his how i if
-    in into is it its just let me might mine more most much must my no nor not now of off on once
-    only or other our ours out over own please same shall she should so some such than that the
-    their theirs them then there these they this those through to too under until up us very was
-    we were what when where which while who whom whose why will with would yes you your yours
-    tell know remember said say says anything something im ive dont didnt doesnt isnt wasnt
-    s t d m ll re ve
-    """,
-    )
-)
 
 _MARKS: Final = (
     "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
@@ -83,7 +68,14 @@ _ASCII_SEGMENTS: Final = bytes.maketrans(
 """Makes a line of each segment of a chunk, and blanks of the other signs in it."""
 _LINE_NUMBER: Final = pattern_of(r"\n[ \t]*+\d++→")
 _LONGEST_WHOLE: Final = 80
+_ENDINGS: Final = ("ings", "ing", "ies", "ied", "ed", "es", "s", "e", "y")
+_SHORTEST_ROOT: Final = 3
 _SYMBOL: Final = pattern_of("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+
+
+def stopwords() -> frozenset[str]:
+    """English words that nothing is looked for by."""
+    return english("stopwords")
 
 
 def fold(text: str) -> str:
@@ -152,6 +144,17 @@ def without_line_numbers(text: str) -> str:
     return _LINE_NUMBER.sub("\n", f"\n{text}") if "→" in text else text
 
 
+def root(word: str) -> str:
+    """The beginning that forms of an English word share, roughly; for comparing two texts.
+
+    What is indexed is stemmed by FTS5 itself.
+    """
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_ROOT:
+            return word[: -len(ending)]
+    return word
+
+
 def query_terms(text: str) -> list[str]:
     """The distinct words worth looking for; stopwords only if there is nothing else."""
     distinct = list(dict.fromkeys(indexed(text).split()))
@@ -167,9 +170,9 @@ def query_terms(text: str) -> list[str]:
 def _small_words(language: str) -> frozenset[str]:
     """The small words of English and of another language, as they are indexed."""
     if language == ENGLISH:
-        return STOPWORDS
-    words = SMALL_WORDS.get(language, ())
-    return STOPWORDS.union(each for word in words for each in words_of(word))
+        return stopwords()
+    words = small_words().get(language, ())
+    return stopwords().union(each for word in words for each in words_of(word))
 
 
 def _halves(word: str) -> list[str]:

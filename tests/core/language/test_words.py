@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.recall.store import TOKENIZER
-from mindstone_tui.core.words import (
+from mindstone_tui.core.language.words import (
     _words_of_chunk,
     indexed,
     query_terms,
     words_of,
 )
+from mindstone_tui.core.recall.store import TOKENIZER
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.languages import is_english, language_of
+from mindstone_tui.core.language.languages import is_english, language_of
 
-CORPORA = Path(__file__).parents[1] / "corpora"
+CORPORA = Path(__file__).parents[2] / "corpora"
 
 
 def _lines(name: str) -> list[list[str]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language.lists import english, lists_of
+from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
 
@@ -86,38 +89,6 @@ _BARE: Final = pattern_of(
 _MISSPELT: Final = pattern_of(r"\bsh(?:ou|u)l?dl?n'?t\b")
 _SHORTHAND: Final = pattern_of(r"\b(?:u|ur|b/c|w/o?|wan't|doens't|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
 _ITS: Final = pattern_of(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")
-_WRITTEN_OUT: Final = {
-    "u": "you", "ur": "your", "coz": "because", "cuz": "because", "bcoz": "because",
-    "b/c": "because", "gonna": "going to", "wanna": "want to", "gotta": "have to",
-    "rn": "right now", "tho": "though", "ofc": "of course", "ofcourse": "of course",
-    "ofcouse": "of course", "pls": "please", "plz": "please", "thx": "thanks", "lil": "little",
-    "w/": "with", "w/o": "without", "idk": "i don't know",
-    "ony": "only", "onl": "only", "onlt": "only", "alway": "always", "ont": "don't",
-    "wan't": "want", "doenst": "doesn't", "dosent": "doesn't", "doesent": "doesn't",
-    "dosnt": "doesn't", "doens't": "doesn't", "donesnt": "doesn't", "nloy": "only",
-    "odnt": "don't", "dnt": "don't", "donot": "don't",
-    "wil": "will", "tmrw": "tomorrow", "tmr": "tomorrow", "tomorow": "tomorrow",
-    "tommorow": "tomorrow", "insteasd": "instead", "insted": "instead",
-    "instaed": "instead", "isntead": "instead", "intead": "instead",
-    "imstead": "instead", "shoudl": "should", "shold": "should", "shuold": "should",
-    "sholud": "should", "shoud": "should", "onyl": "only", "olny": "only", "alwasy": "always",
-    "allways": "always", "alwyas": "always", "nevr": "never", "neevr": "never", "teh": "the",
-    "jsut": "just", "wnat": "want", "remeber": "remember", "rember": "remember", "dnot": "don't",
-    "dotn": "don't", "esure": "ensure", "enusre": "ensure", "actualy": "actually", "mkae": "make",
-    "chaning": "changing", "chagning": "changing", "changin": "changing", "whitout": "without",
-    "wihtout": "without", "withou": "without",
-}  # fmt: skip
-_SHORTHAND_WORDS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        """
-    dont doesnt didnt isnt arent wasnt werent wouldnt couldnt shouldnt hasnt havent hadnt wont cant
-    im ive youre theyre youve theyve weve thats whats theres heres its shoudln't shoudlnt shuoldnt
-    shoudnt w b
-    """,
-    )
-) | frozenset(_WRITTEN_OUT)
-"""Words that show a text to be in shorthand; most texts hold none and are left as they are."""
 
 
 class Clause(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -216,12 +187,35 @@ def _without_question(whole: str) -> str:
 
 def _spelled_out(text: str, words: frozenset[str]) -> str:
     """A lower-case text, whose words are given, with apostrophes and whole words."""
-    if not words & _SHORTHAND_WORDS:
-        return text
+    written_out = _written_out()
+    if words.isdisjoint(written_out) and words.isdisjoint(english("without apostrophe")):
+        return text  # as most are
     text = _MISSPELT.sub("shouldn't", _BARE.sub(_with_apostrophe, text))
-    text = _SHORTHAND.sub(lambda short: _WRITTEN_OUT.get(short[0], short[0]), text)
+    text = _SHORTHAND.sub(lambda short: written_out.get(short[0], short[0]), text)
     return _ITS.sub("it's ", text)
+
+
+@cache
+def _written_out() -> dict[str, str]:
+    """What shorthand and slips of the pen mean."""
+    pairs = (line.partition(" ") for line in lists_of("english")["shorthand"])
+    return {short: meant for short, _, meant in pairs}
 
 
 def _with_apostrophe(bare: re.Match[str]) -> str:
     return f"{bare[1]}n't" if bare[1] else "'".join(part for part in bare.groups() if part)
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """The words of a lower-case text that carry meaning, folded, each once, in their order."""
+    empty = english("empty")
+    found = (singular(token) for token in tokens_of(text) if token not in empty)
+    return tuple(dict.fromkeys(word for word in found if word and word not in empty))
+
+
+def singular(token: str) -> str:
+    """A word without the signs around it and without the ending of a plural."""
+    word = token.strip(".'-:/").removesuffix("'s")
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    return word

@@ -1,0 +1,95 @@
+"""The tuned numbers behind when recall speaks and what corrects what, and where each comes from.
+
+Each group says on what it was measured, what came out, and when it was set; "unknown" where nobody
+wrote that down. Whoever changes a number measures again (`tests/bench/bench_recall_quality.py`,
+`tests/bench/bench_languages.py`) and writes down here what came out. The numbers that rank rather
+than decide are in `ranking.py` (`Weights`) and `candidates.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Measured on: fifteen conversations between two people or with an assistant, their own questions,
+# those of the others, and the 208 messages of said_to_agents.tsv.
+# Figures: an answerable question gets its evidence in 80.4 % (two people) and 84.0 % (assistant);
+# one about something never said gets anything in 4.0 %, small talk and instructions in 0.3 %.
+# Date: 2026-11-16.
+
+FLOOR: Final = 0.489
+"""Evidence, less its doubt, from which hits are worth bringing back."""
+TOGETHER: Final = 3
+"""How many of the best hits tell together whether something was found."""
+TOGETHER_SHARE: Final = 0.45
+"""How much the mean of those counts beside the best, which may be good by chance."""
+ALONE: Final = 0.575
+"""Evidence from which one hit is enough, whatever stands beside it."""
+ASKED_THE_MODEL: Final = 0.85
+"""What somebody asked the model before counts this much: that they asked says not what is so."""
+TELLING: Final = 1.37
+"""An instruction or a remark needs this many floors, and must name what it is about."""
+
+# Measured on: unknown by themselves; the figures above were measured with them.
+# Date: 2026-11-16.
+
+MISSING_WORDS: Final = 0.3
+"""The share of its evidence that a question loses when none of its words is met by any hit."""
+OF_THE_MODEL: Final = 0.7
+"""What the model said counts this much where somebody asks what they themselves did or have: it
+says what one might do, and they said what is so."""
+
+# Measured on: twenty messages in each of fifteen languages among sixty English ones, languages.tsv.
+# Figures: a question in its own language gets its fact in 67 %, five of sixty about something never
+# said get anything; with one or two notes, a question gets its note in three of four cases, one
+# about something else in one of a hundred.
+# Date: 2026-11-15 for the floor, 2026-11-16 for what is taken off it.
+
+OTHER_FLOOR: Final = 0.58
+"""The floor where question or hit is not English and history is long."""
+LONG: Final = 150
+"""Passages from which on a history is long."""
+SHORTER: Final = 0.127
+"""The share of that floor that is taken off each time history is shorter by a factor of e: the
+best of few passages is seldom good by chance."""
+LOWEST: Final = 0.5
+"""The share of it that always stays."""
+
+# Measured on: as the first group, whose figures were measured with them, too.
+# Figures: on the day they were set, an answerable question got its evidence in 80.1 % (two people)
+# and 83.0 % (assistant), one about something never said anything in 5.3 %, small talk in 0.4 %.
+# Date: 2026-11-15.
+
+DOUBT: Final = 3.0
+"""Evidence for a question of few or common words is doubted: this much rarity halves it."""
+FROM_NEIGHBOURS: Final = 0.5
+"""The share of what its neighbours add that speaks for a hit itself."""
+NEVER_MENTIONED: Final = 0.4
+"""Evidence that a question loses which names somebody or something that history does not know."""
+SOMEBODY_ELSE: Final = 0.12
+"""How much more may be known about others before the question is taken for one about them."""
+BESIDE_THE_BEST: Final = 0.4
+"""Once recall speaks, hits with this share of the best score may come along."""
+FAR_BELOW: Final = 0.2
+"""And hits with this share, if something in their own text speaks for them."""
+OWN_EVIDENCE: Final = 0.1
+"""How much in its own text speaks for a hit that is far below the best."""
+LOOKED_AT: Final = 16
+"""How many of the first hits may carry the decision."""
+COMPARED: Final = 24
+"""How many of the strongest candidates are looked at for whom they are about."""
+
+# Measured on: unknown. Figures: unknown.
+# Date: 2026-11-15.
+
+WORDS_FLOOR: Final = 0.4
+"""The floor where only words could be compared."""
+RULE_SHARES: Final = 2
+"""Words that a standing instruction and a message must share for it to apply."""
+RULE_SHARE: Final = 0.5
+"""The share of the shorter one's words that this must be."""
+SAME_SUBJECT: Final = 0.5
+"""Share of all words of two messages that both have, from which they state the same fact."""
+CORRECTED_SUBJECT: Final = 0.4
+"""The share of the words of a correcting sentence that a statement has which it corrects."""
+CORRECTED_VALUE: Final = 0.3
+"""The same where each has a number that the other has not."""
