@@ -113,9 +113,9 @@ def _shown(gauge: Gauge, value: float, measured: HealthMeasured) -> str:
     """A value in words; growth as `/budget` and the panel say it, where it was kept."""
     if gauge.field == "burn_rate" and measured.growth is not None:
         return f"{measured.growth:+,.0f} a turn"
-    return (
-        "1 exchange" if gauge.field == "eviction_rate" and value == 1 else gauge.shown.format(value)
-    )
+    if gauge.field == "eviction_rate" and value == 1:
+        return "1 exchange"
+    return gauge.shown.format(value)
 
 
 class TurnSample(Part):

@@ -145,9 +145,7 @@ def _alert(
     return AlertRaised(level=level, metric=metric, message=message, value=value, remedy=remedy)
 
 
-def _lasts(
-    history: Turns, metric: str, wrong: Callable[[float], bool], turns: int
-) -> float | None:
+def _lasts(history: Turns, metric: str, wrong: Callable[[float], bool], turns: int) -> float | None:
     """The newest value, when the last so many that were measured are all wrong."""
     found = (getattr(one.measured, metric) for one in history)
     values: list[float] = [value for value in found if value is not None]

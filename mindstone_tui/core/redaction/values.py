@@ -40,16 +40,21 @@ STRANGE = 0.42
 
 
 @cache
-def _lists() -> dict[str, frozenset[str]]:
-    text = (Path(__file__).parent / "words.txt").read_text("utf-8")
-    plain = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    rows = (row.partition(":") for row in plain.replace("\n ", " ").splitlines() if row)
-    return {name: frozenset(listed.split()) for name, _, listed in rows}
+def _lists() -> dict[str, list[str]]:
+    """The lists of `words.txt` by their names."""
+    found: dict[str, list[str]] = {}
+    listed: list[str] = []
+    for line in (Path(__file__).parent / "words.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            listed = found.setdefault(line.strip("[]"), [])
+        elif not line.startswith("#"):
+            listed += line.split()
+    return found
 
 
 def words(name: str) -> frozenset[str]:
     """The words of a list, by its name in `words.txt`."""
-    return _lists()[name]
+    return frozenset(_lists()[name])
 
 
 _NATURAL = frozenset(row[0] + second for row in words("followers") for second in row[1:])

@@ -130,7 +130,7 @@ def apply(root: Path, changes: Sequence[PathChange], store: ObjectStore) -> tupl
         for path, node in reversed(coming):
             if node.kind == "folder":
                 tried(path, tree.permit, node.mode)
-        tree.sync([path for path, _ in coming] if few else None)
+        tree.sync([each.path for each in ordered] if few else None)
     return tuple(problems)
 
 
@@ -164,8 +164,8 @@ def _is_halfway(found: Conflict) -> bool:
 
     A folder goes before a file can come in its place, and a file before a folder.
     """
-    change = found.wanted
-    return found.now is None and change.after is not None and change.before is not None
+    _, before, after = found.wanted
+    return found.now is None and after is not None and _must_go_first(before, after)
 
 
 def _must_go_first(before: Node | None, after: Node | None) -> bool:
@@ -186,17 +186,6 @@ def _write_new(folder: int, name: str, data: bytes, mode: int, *, sync: bool) ->
             os.fsync(fd)
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def _or_removed(folder: int, temporary: str) -> Iterator[None]:
-    """Remove what was made beside its place if it cannot get there."""
-    try:
-        yield
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def _sync_file_system(folder: int) -> None:
@@ -220,8 +209,10 @@ class _Tree:
         self._freed_later = 0
         self._open: dict[str, int] = {}
         self._token = secrets.token_hex(8)
-        self.prepared: dict[str, str] = {}
-        """What stands ready beside its place: the path, and the name it has until then."""
+        self._beside: dict[str, str] = {}
+        """What was made beside its place and is not there yet: the path, and the name till then."""
+        self.prepared: list[str] = []
+        """The paths whose new files are whole."""
         self._writable_ones: set[int] = set()
 
     def __enter__(self) -> _Tree:
@@ -238,6 +229,11 @@ class _Tree:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for path, temporary in self._beside.items():
+            with contextlib.suppress(OSError):
+                folder = self._place(path)[0]
+                with self._writable(folder):
+                    os.unlink(temporary, dir_fd=folder)
         if self._aside is not None:
             os.close(self._aside)
         self._close()
@@ -340,21 +336,21 @@ class _Tree:
             return
         data = store.get(node.digest)
         folder, _ = self._place(path, make=True)
-        temporary = f".mindstone-{self._token}-{len(self.prepared)}"
-        with self._writable(folder), _or_removed(folder, temporary):
+        temporary = self._beside[path] = f".mindstone-{self._token}-{len(self._beside)}"
+        with self._writable(folder):
             if node.kind == "link":
                 os.symlink(data, temporary.encode(), dir_fd=folder)
             else:
                 _write_new(folder, temporary, data, node.mode, sync=sync)
-        self.prepared[path] = temporary
+        self.prepared.append(path)
 
     def put_in_place(self, path: str) -> None:
         """Give what stands ready its name, in place of what had it."""
         folder, name = self._place(path)
-        temporary = self.prepared[path]
-        with self._writable(folder), _or_removed(folder, temporary):
+        with self._writable(folder):
             self._free_later(folder, name)
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(self._beside[path], name, src_dir_fd=folder, dst_dir_fd=folder)
+        del self._beside[path]
 
     def sweep(self, path: str) -> None:
         """Remove what a crash left half written."""

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.undo import restore
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between, together
 from mindstone_tui.core.undo.objects import ObjectStore
@@ -126,6 +128,27 @@ def test_after_a_crash_only_our_own_leftovers_are_removed() -> None:
         (root / f".mindstone-{'a' * 16}-1").write_bytes(b"half a file")
         restore.finish(root, [PathChange("f", None, None)], store, 1 << 20)
         assert sorted(each.name for each in root.iterdir()) == [".mindstone-notes"]
+
+
+def test_after_a_crash_a_file_that_somebody_else_deleted_stays_deleted() -> None:
+    with workspace() as (root, store):
+        old, new = (Node("file", 0o644, store.put(text)) for text in (b"old", b"new"))
+        folder = Node("folder", 0o755, "")
+        store.save()
+        cut_short = [PathChange("f", old, new), PathChange("was", folder, new)]
+        restore.finish(root, cut_short, store, 1 << 20)
+        # A folder goes before a file comes in its place: that one was on its way.
+        assert picture(root) == {"was": ("file", 0o644, b"new")}
+
+
+def test_a_content_that_is_lost_leaves_no_half_files_behind() -> None:
+    with workspace() as (root, store):
+        kept = Node("file", 0o644, store.put(b"kept"))
+        store.save()
+        wanted = [PathChange("a", None, kept), PathChange("b", None, Node("file", 0o644, "0" * 64))]
+        with pytest.raises(UndoError, match="not in"):
+            restore.apply(root, wanted, store)
+        assert picture(root) == {}
 
 
 def test_many_files_that_went_come_back_and_leave_nothing_beside_them() -> None:
