@@ -16,7 +16,6 @@ from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.events import AlertsCleared, AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.recall import RecallFeature
-from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.health.metrics import otlp, prometheus
 from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -34,9 +33,9 @@ class HealthFeature(Feature):
         super().__init__(session)
         self.health = Health(self.context, session.places, session.past, self._probe)
 
-    async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
+    async def _probe(self, query: str, k: int) -> Sequence[str]:
         found = await self.session.recall.search(query, k, "session", aside=True)
-        return [ProbeResult(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
+        return [hit.text for hit in found.hits]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Take the turn's six measures; what left the window is probed for."""
