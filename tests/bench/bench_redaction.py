@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.redaction.vendors import FORMATS
+from mindstone_tui.core.redaction.formats import vendor_formats
 from tests.core.redaction.specimens import SAMPLES, made, specimens, survives
 
 LARGEST = 3_000_000
@@ -92,7 +92,7 @@ def recall(redactor: Redactor) -> dict[str, object]:
 
 def hostile(redactor: Redactor) -> dict[str, object]:
     """How the time grows when a bait is repeated four times as often: four is linear."""
-    baits = {anchor for rule in FORMATS for anchor in rule.anchors}
+    baits = {anchor for rule in vendor_formats() for anchor in rule.anchors}
     for number, (_, template) in enumerate(SAMPLES):
         text = made(template, number)[0]
         baits |= {text, f"{text} ", text[: len(text) // 2]}

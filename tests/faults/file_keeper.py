@@ -1,9 +1,9 @@
 """A program whose call changes files, takes that back, does it again, and is killed on the way.
 
-Run as `python -m tests.faults.file_keeper FOLDER MANY POINTS`. Once it lives, in `FOLDER/0`, and
+Run as `python -m tests.faults.file_keeper FOLDER POINTS`. Once it lives, in `FOLDER/0`, and
 counts the lines of the undo code that run, and the things that the call does. For so many of them
 as POINTS says, evenly spread, or for all with 0, a process is forked that does the same in
-`FOLDER/LINE` and dies, as by `kill -9`, before that line. MANY is how many files make a mass.
+`FOLDER/LINE` and dies, as by `kill -9`, before that line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.undo.restore import MANY
 from mindstone_tui.core.undo.steps import Direction, wanted
 from tests.builders import transcript_in
 
@@ -40,7 +39,7 @@ CALL = Approval(
 )
 
 
-def keeper_in(folder: Path, many: int = MANY) -> FileKeeper:
+def keeper_in(folder: Path) -> FileKeeper:
     """The files of a session whose workspace is below a folder."""
     transcript = transcript_in(folder / "home")
     return FileKeeper(
@@ -49,7 +48,6 @@ def keeper_in(folder: Path, many: int = MANY) -> FileKeeper:
         UndoSettings(),
         history=transcript.history,
         record=lambda entry: transcript.append(entry, turn=1),
-        many=many,
     )
 
 
@@ -104,9 +102,9 @@ class Points:
         return self.trace
 
 
-async def work(folder: Path, many: int, points: Points) -> None:
+async def work(folder: Path, points: Points) -> None:
     """A call, the undoing of it, and the doing of it again."""
-    keeper = keeper_in(folder, many)
+    keeper = keeper_in(folder)
     watched = await keeper.before(SHELL, CALL)
     for _ in mess(folder):
         points.pass_one()
@@ -124,22 +122,22 @@ def put_back(keeper: FileKeeper, direction: Direction) -> None:
         keeper.put_back(direction, turns, each.root, found.ready)
 
 
-def run(folder: Path, many: int, last: int) -> int:
+def run(folder: Path, last: int) -> int:
     """Everything, up to a line; how many there are."""
     prepare(folder)
     points = Points(last)
     threading.settrace(points.trace)
     sys.settrace(points.trace)
-    asyncio.run(work(folder, many, points))
+    asyncio.run(work(folder, points))
     sys.settrace(None)
     threading.settrace(None)
     return points.count
 
 
 def main() -> None:
-    base, many, wanted_points = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    base, wanted_points = Path(sys.argv[1]), int(sys.argv[2])
     (base / "0").mkdir()
-    count = run(base / "0", many, 0)
+    count = run(base / "0", 0)
     print(count, flush=True)
     for point in range(1, count + 1, count // wanted_points if wanted_points else 1):
         folder = base / str(point)
@@ -147,7 +145,7 @@ def main() -> None:
         child = os.fork()
         if not child:
             try:
-                run(folder, many, point)
+                run(folder, point)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)

@@ -9,6 +9,8 @@ from functools import cached_property
 from shutil import disk_usage
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
 from mindstone_tui.core.context.budget import ceiling_percent
@@ -105,9 +107,8 @@ class Health:
     ) -> list[Line]:
         """Measure a finished turn; what is newly wrong is raised, once."""
         settings = self._context.settings
-        sample = sample_of(
-            self._context.report(),
-            lines,
+        sample = msgspec.structs.replace(
+            sample_of(self._context.report(), lines),
             fidelity=measured,
             index_lag=lag,
             recall_failed=recall_failed,
@@ -118,9 +119,8 @@ class Health:
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
         self.cleared = checked.cleared
-        raised = [alert.entry() for alert in (*checked.raised, *checked.over)]
         turn = self._context.transcript.last_turn
-        written = (checked.snapshot.measured, *raised)
+        written = (checked.snapshot.measured, *checked.raised, *checked.over)
         return [self._context.window.record(entry, turn) for entry in written]
 
     def _repeats_itself(self) -> bool:

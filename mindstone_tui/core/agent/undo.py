@@ -30,15 +30,7 @@ from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.restore import (
-    MANY,
-    Outlook,
-    apply,
-    clear_removed,
-    finish,
-    look,
-    node_in,
-)
+from mindstone_tui.core.undo.restore import Outlook, apply, clear_removed, finish, look, node_in
 from mindstone_tui.core.undo.scan import (
     EMPTY,
     Limits,
@@ -110,7 +102,6 @@ class FileKeeper:
         *,
         history: Callable[[], History],
         record: Callable[[Entry], Line],
-        many: int = MANY,
     ) -> None:
         self._folder = places.files
         self._workspace = workspace
@@ -118,7 +109,6 @@ class FileKeeper:
         self._limits = Limits(settings.files, settings.file_bytes)
         self._history = history
         self._record = record
-        self._many = many
         self.store = ObjectStore(places.files, limit=settings.store_bytes)
         self._trees: dict[str, TreeState] | None = None
         self._seen: dict[Path, TreeState] = {}
@@ -270,7 +260,7 @@ class FileKeeper:
         root = Path(each.root)
         if root not in self.roots:
             return []
-        finish(root, each.changes, self.store, self._limits.file_bytes, many=self._many)
+        finish(root, each.changes, self.store, self._limits.file_bytes)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
         lines = [] if written else [self._record(_restored(act, each))]
         self._act.unlink(missing_ok=True)
@@ -324,7 +314,7 @@ class FileKeeper:
         self.store.save()
         act = _Restoring(fresh_nonce(), direction, turns, manifest, left)
         replace_file(self._act, msgspec.msgpack.encode(act))
-        problems = apply(Path(root), each.changes, self.store, many=self._many)
+        problems = apply(Path(root), each.changes, self.store)
         act = msgspec.structs.replace(act, left=(*left, *map(exact, problems)))
         line = self._record(_restored(act, each))
         self._act.unlink(missing_ok=True)

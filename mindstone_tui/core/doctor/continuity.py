@@ -11,7 +11,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
-from mindstone_tui.core.health.monitor import Monitor, table
+from mindstone_tui.core.health.metrics import table
+from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tokens import counter_for
@@ -86,7 +87,8 @@ def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
         yield Check(id="health", outcome="pass", detail="Nothing has been measured yet.")
         return
     shown = ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value, _ in table(monitor.history[-1])
+        f"{name.replace('_', ' ')} {value}"
+        for name, value, _ in table(monitor.history[-1].measured)
     )
     told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
     yield Check(id="health", outcome="pass", detail=f"{told}the newest: {shown}.")

@@ -10,13 +10,13 @@ import msgspec
 
 from mindstone_tui import __version__
 from mindstone_tui.core.agent.health import Health
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries.derived import SummaryJudged
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.events import AlertsCleared, AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.recall import RecallFeature
-from mindstone_tui.core.health import export
-from mindstone_tui.core.health.fidelity import ProbeResult
+from mindstone_tui.core.health.metrics import otlp, prometheus
 from mindstone_tui.core.health.monitor import health_data, health_text
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -33,9 +33,9 @@ class HealthFeature(Feature):
         super().__init__(session)
         self.health = Health(self.context, session.places, session.past, self._probe)
 
-    async def _probe(self, query: str, k: int) -> Sequence[ProbeResult]:
+    async def _probe(self, query: str, k: int) -> Sequence[str]:
         found = await self.session.recall.search(query, k, "session", aside=True)
-        return [ProbeResult(text=hit.text, seq=hit.passage.seq) for hit in found.hits]
+        return [hit.text for hit in found.hits]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Take the turn's six measures; what left the window is probed for."""
@@ -70,7 +70,7 @@ class HealthFeature(Feature):
         if verb in FORMATS:
             text = self._exported(verb)
             if name.strip():
-                export.write_textfile(Path(self.session.cwd) / name.strip(), text)
+                replace_file(Path(self.session.cwd) / name.strip(), text.encode())
                 text = f"Written to {name.strip()}."
             yield CommandPrinted(command="health", text=text)
         elif verb == "judge":
@@ -101,10 +101,8 @@ class HealthFeature(Feature):
         monitor, session = self.health.monitor, str(self.session.key)
         history = monitor.history
         if form == "prometheus":
-            return export.prometheus(
+            return prometheus(
                 [(session, each) for each in history[-1:]],
                 [(session, each) for each in monitor.alerts],
             )
-        times = map(export.nanoseconds, history)
-        data = export.otlp(session, history, times=times, version=__version__)
-        return msgspec.json.encode(data).decode()
+        return msgspec.json.encode(otlp(session, history, version=__version__)).decode()

@@ -76,16 +76,8 @@ class FidelityProbe(Part):
     turn: int
 
 
-class ProbeResult(Part):
-    """A passage that recall brought back."""
-
-    text: str
-    seq: int = 0
-    score: float = 0.0
-
-
-Recall = Callable[[str, int], Awaitable[Sequence[ProbeResult]]]
-"""`recall(query, k)`: best first; raises a `RecallError`."""
+Recall = Callable[[str, int], Awaitable[Sequence[str]]]
+"""`recall(query, k)`: the passages that it brings back, best first; raises a `RecallError`."""
 
 
 class Fidelity(Part, omit_defaults=False):
@@ -102,10 +94,6 @@ class Fidelity(Part, omit_defaults=False):
         if self.score is None:
             return f"Fidelity is unmeasured: {self.why}."
         return f"Recall brought back {self.found} of {self.asked} probes ({self.score:.0%})."
-
-    def passes(self, gate: float = GATE) -> bool:
-        """Whether it was measured and is good enough."""
-        return self.score is not None and self.score >= gate
 
 
 def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
@@ -254,15 +242,13 @@ async def measure(
     return Fidelity(score=found / len(probes), asked=len(probes), found=found, missed=tuple(missed))
 
 
-def _comes_back(
-    probe: FidelityProbe, passages: Sequence[ProbeResult], count: Count, budget: int
-) -> bool:
+def _comes_back(probe: FidelityProbe, passages: Sequence[str], count: Count, budget: int) -> bool:
     spent = 0
     expected = folded(probe.expected)
     for passage in passages:
-        spent += count(passage.text)
+        spent += count(passage)
         if spent > budget:
             return False
-        if holds(folded(passage.text), expected):
+        if holds(folded(passage), expected):
             return True
     return False

@@ -1,26 +1,23 @@
-"""Six metrics after each turn, from numbers that are already there.
+"""Six metrics after each turn, from numbers that are already there, shown and exported.
 
-utilization        prompt against usable room at the end of the turn
-eviction rate      exchanges that left in the turn
-compression ratio  tokens before ÷ after of what was shortened in the turn; None for nothing
-burn rate          tokens that the turn added to history's side of the window
-fidelity           share of probes that recall brings back; None when nobody probed
-tool-result bloat  share of tool results in the prompt
+Each is one row of `GAUGES`. A value that nobody measured is None; it is absent in what is exported
+as Prometheus text or OTLP-shaped JSON, for which no port is opened.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from difflib import SequenceMatcher
-from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, NamedTuple
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.conversation import ToolCalled, usage_in
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
+    AlertRaised,
     ContextWindowPruned,
     HealthMeasured,
     Measure,
@@ -29,43 +26,96 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.text import one_line
 
-MetricName = Literal[
-    "utilization",
-    "eviction_rate",
-    "compression_ratio",
-    "burn_rate",
-    "fidelity",
-    "tool_bloat",
-]
 
+class Gauge(NamedTuple):
+    """A field of `HealthMeasured`: what it says, how others know it, where it is healthy."""
 
-class Range(Part):
-    """Where a metric is healthy, and what it means when it is not."""
-
+    field: str
+    exported: str
+    """Its name in other programs, after `mindstone_`."""
+    shown: str
+    """How `/health` writes it; what is empty is only exported."""
+    sentence: str
     low: float | None = None
     high: float | None = None
-    unit: str = ""
-    meaning: str = ""
+    unit: str = "1"
 
-    def holds(self, value: float) -> bool:
-        """Whether a value is inside."""
-        above = self.low is None or value >= self.low
-        return above and (self.high is None or value <= self.high)
+    def of(self, measured: HealthMeasured) -> float | None:
+        """Its value after a turn; None where nobody measured it."""
+        found: float | None = getattr(measured, self.field)
+        return found
+
+    def judged(self, value: float) -> str:
+        """Whether a value is healthy, or else what is usual."""
+        low, high = self.low, self.high
+        if (low is None or value >= low) and (high is None or value <= high):
+            return "healthy"
+        ends = ["" if e is None else f"{e:.0%}" if e <= 1 else f"{e:g}" for e in (low, high)]
+        if all(ends):
+            return f"usual is {ends[0]} to {ends[1]}"
+        return f"usual is at least {ends[0]}" if ends[0] else f"usual is at most {ends[1]}"
 
 
-RANGES: Final[Mapping[MetricName, Range]] = MappingProxyType(
-    {
-        "utilization": Range(high=0.60, unit="ratio", meaning="prompt against usable room"),
-        "eviction_rate": Range(high=2.0, unit="exchanges", meaning="exchanges leaving per turn"),
-        "compression_ratio": Range(
-            low=3.0, high=15.0, unit="ratio", meaning="tokens before and after shortening"
-        ),
-        "burn_rate": Range(unit="tokens", meaning="tokens added per turn"),
-        "fidelity": Range(low=0.85, unit="ratio", meaning="what left that recall brings back"),
-        "tool_bloat": Range(high=0.15, unit="ratio", meaning="tool results in the prompt"),
-    }
+GAUGES: Final = (
+    Gauge(
+        "utilization",
+        "context_utilization_ratio",
+        "{:.1%}",
+        "Prompt against usable room.",
+        high=0.6,
+    ),
+    Gauge(
+        "eviction_rate",
+        "evictions_per_turn",
+        "{:g} exchanges",
+        "Exchanges that left in the turn.",
+        high=2.0,
+    ),
+    Gauge(
+        "compression_ratio",
+        "compression_ratio",
+        "{:.1f}×",
+        "Tokens before and after shortening in the turn.",
+        low=3.0,
+        high=15.0,
+    ),
+    Gauge(
+        "burn_rate",
+        "burn_tokens_per_turn",
+        "{:,.0f} tokens",
+        "Tokens the turn added.",
+        unit="{token}",
+    ),
+    Gauge(
+        "fidelity", "recall_fidelity_ratio", "{:.1%}", "Probes that recall brings back.", low=0.85
+    ),
+    Gauge("tool_bloat", "tool_result_ratio", "{:.1%}", "Tool results in the prompt.", high=0.15),
+    Gauge("index_lag", "index_lag_exchanges", "", "Exchanges that are not indexed yet."),
+    Gauge("protected", "protected_ratio", "", "Usable room that may not leave."),
+    Gauge("window", "window_number", "", "Windows that the session had so far."),
 )
-"""Healthy values; alerts begin further out and only when they last."""
+"""The six metrics, and what is exported beside them; alerts begin further out and must last."""
+
+
+def table(measured: HealthMeasured) -> tuple[tuple[str, str, str], ...]:
+    """Each metric with its value in words and the range that is usual, for `/health`."""
+    rows = []
+    for gauge in GAUGES:
+        value = gauge.of(measured)
+        if value is None:
+            rows.append((gauge.field, "unmeasured", "unmeasured"))
+        elif gauge.shown:
+            rows.append((gauge.field, _shown(gauge, value, measured), gauge.judged(value)))
+    return tuple(rows)
+
+
+def _shown(gauge: Gauge, value: float, measured: HealthMeasured) -> str:
+    """A value in words; growth as `/budget` and the panel say it, where it was kept."""
+    if gauge.field == "burn_rate" and measured.growth is not None:
+        return f"{measured.growth:+,.0f} a turn"
+    if gauge.field == "eviction_rate" and value == 1:
+        return "1 exchange"
+    return gauge.shown.format(value)
 
 
 class TurnSample(Part):
@@ -103,70 +153,43 @@ class TurnSample(Part):
 
 
 class Snapshot(Part):
-    """A turn's health: the six metrics and what else was noticed."""
+    """A turn's health: the six metrics, and what they come from where that is known."""
 
     turn: int
     measured: HealthMeasured
-    recall_failed: bool = False
-    vectors: bool = True
-    repeating: bool = False
-    disk_free: int | None = None
-    usable: int = 0
-    ceiling: float = 0.0
-    cut: tuple[int, int] | None = None
-    looping: str = ""
+    sample: TurnSample
     at: str = ""
     """When it was measured."""
 
-    def value(self, metric: MetricName) -> float | None:
-        """One of the six."""
-        found: float | None = getattr(self.measured, metric)
-        return found
 
-
-def measure(sample: TurnSample) -> Snapshot:
+def measure(sample: TurnSample, at: str = "") -> Snapshot:
     """The metrics of one turn."""
     usable, prompt = max(sample.usable, 1), max(sample.prompt_tokens, 1)
     shortened = sample.shortened_before > 0
     ratio = sample.shortened_before / max(sample.shortened_after, 1) if shortened else None
-    return Snapshot(
-        turn=sample.turn,
-        measured=HealthMeasured(
-            utilization=round(sample.prompt_tokens / usable, 4),
-            eviction_rate=float(sample.evicted),
-            compression_ratio=None if ratio is None else round(ratio, 4),
-            burn_rate=float(sample.added_tokens),
-            fidelity=sample.fidelity,
-            tool_bloat=round(sample.tool_tokens / prompt, 4),
-            index_lag=sample.index_lag,
-            protected=round(sample.protected_tokens / usable, 4),
-            window=sample.window,
-            growth=sample.growth,
-        ),
-        usable=sample.usable,
-        ceiling=sample.ceiling,
-        cut=sample.cut,
-        looping=sample.looping,
-        recall_failed=sample.recall_failed,
-        vectors=sample.vectors,
-        repeating=sample.repeating,
-        disk_free=sample.disk_free,
+    measured = HealthMeasured(
+        utilization=round(sample.prompt_tokens / usable, 4),
+        eviction_rate=float(sample.evicted),
+        compression_ratio=None if ratio is None else round(ratio, 4),
+        burn_rate=float(sample.added_tokens),
+        fidelity=sample.fidelity,
+        tool_bloat=round(sample.tool_tokens / prompt, 4),
+        index_lag=sample.index_lag,
+        protected=round(sample.protected_tokens / usable, 4),
+        window=sample.window,
+        growth=sample.growth,
     )
+    return Snapshot(turn=sample.turn, measured=measured, sample=sample, at=at)
 
 
-def sample_of(
-    report: ContextReport,
-    lines: Iterable[Line],
-    *,
-    fidelity: float | None = None,
-    index_lag: int = 0,
-    recall_failed: bool = False,
-    vectors: bool = True,
-    repeating: bool = False,
-    disk_free: int | None = None,
-    ceiling: float = 0.0,
-) -> TurnSample:
-    """A turn's numbers from the one accounting and from the lines that the turn wrote."""
+def remembered(line: Line, measured: HealthMeasured) -> Snapshot:
+    """A turn as the transcript remembers it: its metrics alone."""
+    sample = TurnSample(turn=line.turn, prompt_tokens=0, usable=0)
+    return Snapshot(turn=line.turn, measured=measured, sample=sample, at=line.ts)
+
+
+def sample_of(report: ContextReport, lines: Iterable[Line]) -> TurnSample:
+    """What the one accounting and the lines that a turn wrote say of it."""
     evicted = before = after = 0
     lines = list(lines)
     for line in lines:
@@ -192,14 +215,7 @@ def sample_of(
         tool_tokens=sizes.get("tool_results", 0),
         protected_tokens=report.protected_tokens,
         window=report.windows,
-        fidelity=fidelity,
-        index_lag=index_lag,
-        recall_failed=recall_failed,
-        vectors=vectors,
-        repeating=repeating,
-        disk_free=disk_free,
         growth=report.velocity,
-        ceiling=ceiling,
         cut=cut_by_provider(lines),
         looping=looping_in(lines),
     )
@@ -266,3 +282,79 @@ def _alike(one: str, other: str) -> bool:
         and matcher.quick_ratio() >= LIKENESS
         and matcher.ratio() >= LIKENESS
     )
+
+
+# For other programs
+
+_ALERT: Final = "mindstone_alert_active"
+
+
+def prometheus(
+    snapshots: Sequence[tuple[str, Snapshot]], alerts: Iterable[tuple[str, AlertRaised]] = ()
+) -> str:
+    """The newest snapshot of each session as Prometheus text; what is unmeasured is absent.
+
+    Each alert that is active now is a sample of value 1, so that a rule can fire on it.
+    """
+    lines: list[str] = []
+    for gauge in GAUGES:
+        lines += _samples(
+            f"mindstone_{gauge.exported}",
+            gauge.sentence,
+            [
+                f'session="{_label(session)}"}} {_number(float(value))}'
+                for session, snapshot in snapshots
+                if (value := gauge.of(snapshot.measured)) is not None
+            ],
+        )
+    lines += _samples(
+        _ALERT,
+        "Alerts that are active now.",
+        [
+            f'session="{_label(session)}",metric="{_label(alert.metric)}",level="{alert.level}"}} 1'
+            for session, alert in alerts
+        ],
+    )
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _samples(name: str, meaning: str, rows: Sequence[str]) -> list[str]:
+    head = [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"] if rows else []
+    return [*head, *(f"{name}{{{row}" for row in rows)]
+
+
+def _label(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value.is_integer() else repr(round(value, 6))
+
+
+def otlp(session: str, snapshots: Sequence[Snapshot], *, version: str) -> dict[str, Any]:
+    """Snapshots as an OTLP/JSON metrics request."""
+    metrics = []
+    for gauge in GAUGES:
+        points = [
+            {"timeUnixNano": str(_nanoseconds(snapshot)), "asDouble": float(value)}
+            for snapshot in snapshots
+            if (value := gauge.of(snapshot.measured)) is not None
+        ]
+        name = f"mindstone_{gauge.exported}"
+        about = {"name": name, "unit": gauge.unit, "description": gauge.sentence}
+        if points:
+            metrics.append({**about, "gauge": {"dataPoints": points}})
+    named = {"service.name": "mindstone", "service.version": version, "session.id": session}
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
+    scope = {"scope": {"name": "mindstone_tui.core.health"}, "metrics": metrics}
+    resource = {"resource": {"attributes": attributes}, "scopeMetrics": [scope]}
+    return {"resourceMetrics": [resource]}
+
+
+def _nanoseconds(snapshot: Snapshot) -> int:
+    """When a snapshot was taken, in Unix nanoseconds; 0 when nobody wrote it down."""
+    try:
+        moment = datetime.fromisoformat(snapshot.at)
+    except ValueError:
+        return 0
+    return int(moment.timestamp() * 1_000) * 1_000_000

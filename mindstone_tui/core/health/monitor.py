@@ -1,10 +1,15 @@
-"""The monitor a session keeps: one sample per turn in, metrics and fresh alerts out."""
+"""The monitor a session keeps: one sample per turn in, metrics and fresh alerts out.
+
+An alert is something to do, and why now. What planning solves by itself is none, however full or
+busy the window is. What was said is not said again for a while, even when it was over in between.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from statistics import fmean
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean, median
 from typing import Final, Literal
 
 import msgspec
@@ -12,16 +17,8 @@ import msgspec
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import TaskDone
-from mindstone_tui.core.entries.window import HealthMeasured
-from mindstone_tui.core.health.alerts import Alert, Raised, active, news, over
-from mindstone_tui.core.health.metrics import (
-    RANGES,
-    MetricName,
-    Range,
-    Snapshot,
-    TurnSample,
-    measure,
-)
+from mindstone_tui.core.entries.window import AlertLevel, AlertRaised, HealthMeasured
+from mindstone_tui.core.health.metrics import Snapshot, TurnSample, measure, remembered, table
 
 KEPT: Final = 1_000
 """Turns that the monitor remembers."""
@@ -29,6 +26,247 @@ TREND: Final = 10
 TREND_LEAST: Final = 5
 STEADY: Final = 0.05
 """Change, against the earlier half, that counts as none."""
+BASELINE: Final = 10
+"""Earlier turns that say what growth is usual."""
+BASELINE_LEAST: Final = 4
+RUNAWAY: Final = 0.25
+"""Share of the usable room that one turn must add before its growth is worth a word."""
+RUNAWAY_LEAST: Final = 4_000
+"""Tokens, whatever the room."""
+OVER_CEILING: Final = 0.02
+"""Beyond the ceiling by this share of the room, planning could not make room."""
+CROWDED: Final = 0.85
+"""Fullness, at the ceiling at the earliest, from which tool results are in the way of something."""
+QUIET: Final = 100
+"""Turns for which an alert that was raised is not raised again, unless it is much worse."""
+MUCH_WORSE: Final = 1.5
+"""Times the value of the last time."""
+NO_HEADROOM: Final = 0.70
+"""Share of the usable room from which protection is a problem of its own."""
+DISK_LOW: Final = 1 << 30
+DISK_FULL: Final = 64 << 20
+FIDELITY_TIMES: Final = 3
+"""A few probes may miss by chance; three times in a row they do not."""
+_NAMES: Final = {
+    "burn_rate": "Token growth",
+    "protected": "The protected share",
+    "repeating": "Repetition",
+    "disk": "Disk space",
+    "loop": "Repeating one call",
+    "cut": "Prompts that are cut",
+}
+"""Metrics whose own name does not read well in a sentence."""
+
+_SAID: Final = {
+    "utilization": (
+        "The window has been over {mark:.0%} for {turns} turns: nothing in it may leave, or what "
+        "arrives is too large.",
+        "/context shows what takes the room; /unpin or /prune makes some.",
+    ),
+    "eviction_rate": (
+        "More than {most:g} exchanges left in each of the last {turns} turns.",
+        "The window is too small for this work: use a larger one, or delegate.",
+    ),
+    "compression_ratio": (
+        "Shortening has gained less than {least:g}× the last {turns} times.",
+        "Let whole exchanges leave instead: /mode sliding_window.",
+    ),
+    "burn_rate": (
+        "This turn added {value:,.0f} tokens, {share:.0%} of the room and {ratio:.0f} times the "
+        "usual.",
+        "/prune results shortens what tools said; Esc interrupts an agent that repeats itself.",
+    ),
+    "fidelity": (
+        "Recall brings back only {value:.0%} of what was probed.",
+        "mindstone reindex rebuilds the index; /pin keeps what must not leave.",
+    ),
+    "tool_bloat": (
+        "Tool results have filled over {most:.0%} of a window that is nearly full for {turns} "
+        "turns.",
+        "/prune results trims them; narrower commands say less.",
+    ),
+    "protected": (
+        "{value:.0%} of the window may not leave it.",
+        "/unpin what is no longer needed, and keep standing files thin.",
+    ),
+    "repeating": (
+        "The model has said nearly the same in its newest answers.",
+        "Ask differently, /rewind to before it began, or switch with /model.",
+    ),
+    "loop": (
+        "The same call was made again and again: {call}.",
+        "Say what to do instead, /rewind to before it, or switch with /model.",
+    ),
+    "cut": (
+        "{sent:,} tokens were sent and the provider counted {value:,.0f}: it cuts prompts without "
+        "saying so.",
+        "Set context.window to what it serves (about {value:,.0f}), or raise the server's own "
+        "limit.",
+    ),
+    "recall": (
+        "The index could not be searched in this turn.",
+        "mindstone doctor says why; mindstone reindex rebuilds it.",
+    ),
+    "vectors": (
+        "Recall works on words alone: vectors are not available.",
+        "mindstone doctor says why.",
+    ),
+    "index_lag": (
+        "{value:.0f} exchanges are not indexed yet and cannot leave the window.",
+        "mindstone reindex finishes the work.",
+    ),
+    "disk": (
+        "{free} MiB are free where history is written.",
+        "Free some space: MindStone does not go on while it cannot save.",
+    ),
+}
+"""What an alert says, and what to do about it."""
+
+Turns = Sequence[Snapshot]
+Alerts = Iterator[AlertRaised]
+
+
+def active(history: Turns, settings: HealthSettings) -> tuple[AlertRaised, ...]:
+    """What is wrong now, given the newest turns, the last of which just ended."""
+    if not history:
+        return ()
+    return tuple(alert for check in _CHECKS for alert in check(history, settings))
+
+
+def _alert(
+    metric: str,
+    level: AlertLevel = "warning",
+    value: float | None = None,
+    *,
+    said: str = "",
+    **facts: object,
+) -> AlertRaised:
+    message, remedy = (text.format(value=value, **facts) for text in _SAID[said or metric])
+    return AlertRaised(level=level, metric=metric, message=message, value=value, remedy=remedy)
+
+
+def _lasts(history: Turns, metric: str, wrong: Callable[[float], bool], turns: int) -> float | None:
+    """The newest value, when the last so many that were measured are all wrong."""
+    found = (getattr(one.measured, metric) for one in history)
+    values: list[float] = [value for value in found if value is not None]
+    latest = values[-max(turns, 1) :]
+    return latest[-1] if len(latest) >= turns and all(map(wrong, latest)) else None
+
+
+def _lasting(history: Turns, settings: HealthSettings) -> Alerts:
+    """Metrics that are out of bounds for as many turns as settings say."""
+    turns, ceiling = settings.sustained_turns, history[-1].sample.ceiling
+    mark = max(settings.utilization / 100, ceiling + OVER_CEILING)
+    value = _lasts(history, "utilization", lambda one: one > mark, turns)
+    if value is not None:
+        yield _alert("utilization", "critical", value, mark=mark, turns=turns)
+    most = settings.eviction_rate
+    value = _lasts(history, "eviction_rate", lambda one: one > most, turns)
+    if value is not None:
+        yield _alert("eviction_rate", value=value, most=most, turns=turns)
+    least = settings.compression_ratio
+    value = _lasts(history, "compression_ratio", lambda one: one < least, turns)
+    if value is not None:
+        yield _alert("compression_ratio", value=value, least=least, turns=turns)
+
+
+def _burn(history: Turns, settings: HealthSettings) -> Alerts:
+    """The newest turn's growth against the usual one, where it takes much of the room."""
+    now, usable = history[-1].measured.burn_rate, history[-1].sample.usable
+    earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
+    if len(earlier) < BASELINE_LEAST or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
+        return
+    ratio = now / max(median(earlier[-BASELINE:]), 1.0)
+    if ratio >= settings.burn_spike:
+        yield _alert("burn_rate", value=now, share=now / max(usable, 1), ratio=ratio)
+
+
+def _fidelity(history: Turns, settings: HealthSettings) -> Alerts:
+    value = _lasts(history, "fidelity", lambda one: one < settings.fidelity, FIDELITY_TIMES)
+    if value is not None:
+        yield _alert("fidelity", value=value)
+
+
+def _bloat(history: Turns, settings: HealthSettings) -> Alerts:
+    most, turns = settings.tool_bloat / 100, settings.sustained_turns
+    value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
+    # Below the ceiling, planning makes room by itself.
+    mark = max(CROWDED, history[-1].sample.ceiling)
+    crowded = all(one.measured.utilization >= mark for one in history[-turns:])
+    if value is not None and crowded:
+        yield _alert("tool_bloat", value=value, most=most, turns=turns)
+
+
+def _newest(history: Turns, _settings: HealthSettings) -> Alerts:
+    """What is wrong as soon as one turn shows it."""
+    sample, share = history[-1].sample, history[-1].measured.protected
+    if share >= NO_HEADROOM:
+        yield _alert("protected", "critical" if share >= 0.9 else "warning", share)
+    if sample.repeating:
+        yield _alert("repeating")
+    if sample.looping:
+        yield _alert("loop", call=sample.looping)
+    if sample.cut is not None:
+        sent, counted = sample.cut
+        yield _alert("cut", "critical", float(counted), sent=sent)
+
+
+def _recall(history: Turns, settings: HealthSettings) -> Alerts:
+    newest, turns = history[-1], settings.sustained_turns
+    if newest.sample.recall_failed:
+        yield _alert("recall")
+    elif not newest.sample.vectors:
+        yield _alert("recall", "info", said="vectors")
+    lags = [one.measured.index_lag for one in history[-turns:]]
+    if len(lags) >= turns and all(earlier < later for earlier, later in pairwise((0, *lags))):
+        yield _alert("index_lag", value=float(lags[-1]))
+
+
+def _disk(history: Turns, _settings: HealthSettings) -> Alerts:
+    free = history[-1].sample.disk_free
+    if free is not None and free < DISK_LOW:
+        level: AlertLevel = "critical" if free < DISK_FULL else "warning"
+        yield _alert("disk", level, float(free), free=free // (1 << 20))
+
+
+_CHECKS: Final = (_lasting, _burn, _fidelity, _bloat, _newest, _recall, _disk)
+
+
+def news(
+    before: Sequence[AlertRaised],
+    now: Sequence[AlertRaised],
+    raised: Mapping[tuple[str, str], tuple[int, float | None]],
+    turn: int,
+) -> tuple[AlertRaised, ...]:
+    """What was not said yet or became worse, and was not said lately; `raised` says when it was."""
+    said = {(alert.metric, alert.level) for alert in before}
+    return tuple(
+        alert
+        for alert in now
+        if (key := (alert.metric, alert.level)) not in said
+        and (key not in raised or _is_new(alert, *raised[key], turn))
+    )
+
+
+def _is_new(alert: AlertRaised, said: int, value: float | None, turn: int) -> bool:
+    """Whether what was said in a turn, with that value, is worth saying again."""
+    if turn - said >= QUIET:
+        return True
+    return alert.value is not None and value is not None and alert.value >= MUCH_WORSE * value > 0
+
+
+def over(before: Sequence[AlertRaised], now: Sequence[AlertRaised]) -> tuple[AlertRaised, ...]:
+    """Critical alerts that cleared; nobody waits to hear of the others."""
+    still = {alert.metric for alert in now}
+    cleared = [one.metric for one in before if one.level == "critical" and one.metric not in still]
+    names = {metric: metric.replace("_", " ").capitalize() for metric in cleared} | _NAMES
+    return tuple(
+        AlertRaised(level="info", metric=metric, message=f"{names[metric]} is back to normal.")
+        for metric in cleared
+    )
+
+
+# The newest turns
 
 Direction = Literal["rising", "falling", "stable"]
 
@@ -37,11 +275,10 @@ class Checked(Part):
     """What came of one turn."""
 
     snapshot: Snapshot
-    raised: tuple[Alert, ...]
+    raised: tuple[AlertRaised, ...]
     """What was not said before."""
-    over: tuple[Alert, ...]
+    over: tuple[AlertRaised, ...]
     """What is no longer wrong and was bad enough for somebody to wait for it."""
-    active: tuple[Alert, ...]
     cleared: tuple[str, ...] = ()
     """The metrics of all that is no longer wrong."""
 
@@ -78,11 +315,11 @@ class Monitor:
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
         for line in earlier:
             if isinstance(line.entry, HealthMeasured):
-                self._history.append(Snapshot(turn=line.turn, measured=line.entry, at=line.ts))
+                self._history.append(remembered(line, line.entry))
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
         self._active = active(self.history, settings)
-        self._raised: dict[tuple[str, str], Raised] = {}
+        self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
 
     @property
     def history(self) -> tuple[Snapshot, ...]:
@@ -90,24 +327,21 @@ class Monitor:
         return tuple(self._history)
 
     @property
-    def alerts(self) -> tuple[Alert, ...]:
+    def alerts(self) -> tuple[AlertRaised, ...]:
         """What is wrong now."""
         return self._active
 
     def record(self, sample: TurnSample, at: str = "") -> Checked:
         """Take a finished turn in."""
-        snapshot = msgspec.structs.replace(measure(sample), at=at)
+        snapshot = measure(sample, at)
         self._history.append(snapshot)
         before, self._active = self._active, active(self.history, self.settings)
         raised = news(before, self._active, self._raised, snapshot.turn)
-        self._raised |= {
-            (one.metric, one.level): Raised(turn=snapshot.turn, value=one.value) for one in raised
-        }
+        self._raised |= {(one.metric, one.level): (snapshot.turn, one.value) for one in raised}
         return Checked(
             snapshot=snapshot,
             raised=raised,
             over=over(before, self._active),
-            active=self._active,
             cleared=tuple(
                 sorted({one.metric for one in before} - {one.metric for one in self._active})
             ),
@@ -152,52 +386,12 @@ def direction(values: Sequence[float]) -> Direction:
     return "rising" if change > 0 else "falling"
 
 
-def table(snapshot: Snapshot) -> tuple[tuple[MetricName, str, str], ...]:
-    """Each metric with its value in words and the range that is usual, for `/health`."""
-    rows: list[tuple[MetricName, str, str]] = []
-    for name, healthy in RANGES.items():
-        value = snapshot.value(name)
-        if value is None:
-            rows.append((name, "unmeasured", "unmeasured"))
-            continue
-        shown = {
-            "utilization": f"{value:.1%}",
-            "tool_bloat": f"{value:.1%}",
-            "fidelity": f"{value:.1%}",
-            "compression_ratio": f"{value:.1f}×",
-            "eviction_rate": f"{value:g} exchange{'' if value == 1 else 's'}",
-            "burn_rate": _growth(snapshot),
-        }[name]
-        rows.append((name, shown, "healthy" if healthy.holds(value) else _usual(healthy)))
-    return tuple(rows)
-
-
-def _growth(snapshot: Snapshot) -> str:
-    """Tokens a turn, as `/budget` and the panel say them; older turns know only their own."""
-    measured = snapshot.measured
-    if measured.growth is None:
-        return f"{measured.burn_rate:,.0f} tokens"
-    return f"{measured.growth:+,.0f} a turn"
-
-
-def _usual(healthy: Range) -> str:
-    low, high = (
-        ""
-        if end is None
-        else (f"{end:.0%}" if healthy.unit == "ratio" and end <= 1 else f"{end:g}")
-        for end in (healthy.low, healthy.high)
-    )
-    if low and high:
-        return f"usual is {low} to {high}"
-    return f"usual is at least {low}" if low else f"usual is at most {high}"
-
-
 def health_text(monitor: Monitor, now: float | None = None) -> str:
     """What `/health` says; `now` is how full the window is at this moment."""
     if not monitor.history:
         return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
-    rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest)]
+    rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest.measured)]
     extra = [
         f"{'protected':<18} {newest.measured.protected:.1%}",
         f"{'index lag':<18} {newest.measured.index_lag} exchanges",
@@ -223,6 +417,10 @@ def health_data(monitor: Monitor) -> dict[str, object]:
         "turns": [
             {"turn": one.turn, **msgspec.structs.asdict(one.measured)} for one in monitor.history
         ],
-        "alerts": [msgspec.to_builtins(alert) for alert in monitor.alerts],
+        "alerts": [_without_kind(msgspec.to_builtins(alert)) for alert in monitor.alerts],
         "trend": msgspec.to_builtins(monitor.trend()),
     }
+
+
+def _without_kind(entry: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if name != "kind"}

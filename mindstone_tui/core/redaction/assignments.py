@@ -7,19 +7,21 @@ where its value begins and ends, and the value must look the part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction.names import Promise, is_constant, is_firm, promise_of
-from mindstone_tui.core.redaction.scan import Scan
+from mindstone_tui.core.redaction.formats import Matches, Scan
 from mindstone_tui.core.redaction.values import (
     STRANGE,
+    Promise,
+    is_constant,
+    is_firm,
     is_hex,
     is_phrase,
     is_uuid,
     looks_chosen,
     looks_issued,
+    promise_of,
     strangeness,
 )
 
@@ -91,6 +93,7 @@ class _Place(NamedTuple):
     text: str
     word: int
     name: str
+    promise: Promise
     before: str
     """What stands before the name."""
     way: str
@@ -102,7 +105,7 @@ class _Place(NamedTuple):
     start: int
 
 
-def assigned(scan: Scan, word: str) -> Iterator[tuple[str, int, int]]:
+def assigned(scan: Scan, word: str) -> Matches:
     """Every secret assigned to a name in which this word stands."""
     text, size, after = scan.text, len(word), 0
     ends = _NO_NAME if word in ("pass", "pw") else _NO_NAME_OR_LETTER
@@ -124,11 +127,12 @@ def _value_of(text: str, word: int, end_of_word: int) -> tuple[int, int] | None:
     if head is None:
         return None
     name, before = _name(text, word, named.end(1))
-    if promise_of(name) is Promise.NOTHING:
+    promise = promise_of(name)
+    if promise is Promise.NOTHING:
         return None
     gap = bool(named[3] or head["space"])
     quote = (head["open"] or "").lstrip("brfuBRFU@$")
-    place = _Place(text, word, name, before, way, bool(named[2]), gap, quote, head.end())
+    place = _Place(text, word, name, promise, before, way, bool(named[2]), gap, quote, head.end())
     return _quoted(place) if quote else _unquoted(place)
 
 
@@ -188,19 +192,17 @@ def _closes_a_string(place: _Place) -> bool:
 
 def _is_literal(place: _Place, value: str) -> bool:
     """Whether a quoted value is the secret that its name promises."""
-    promise = promise_of(place.name)
     if len(value) < 4 or (place.way == "," and not place.closed):
         return False
     assigned_to = place.way in ("=", ":", "typed")
     if " " in value:
-        return promise >= Promise.SECRET and assigned_to and _is_spaced(value)
+        return place.promise >= Promise.SECRET and assigned_to and _is_spaced(value)
     if assigned_to or place.way in ("pair", ">"):
-        return _fits(promise, place.name, value)
-    if promise is Promise.PASSWORD and not _is_verb(place):
-        if place.way == " " or (place.way == "," and is_constant(place.name)):
-            return _fits(promise, place.name, value)
-        return _is_strong(value)
-    return promise >= Promise.TOKEN and looks_issued(value, 12)
+        return _fits(place, value)
+    if place.promise is Promise.PASSWORD and not _is_verb(place):
+        constant = place.way == "," and is_constant(place.name)
+        return _fits(place, value) if place.way == " " or constant else _is_strong(value)
+    return place.promise >= Promise.TOKEN and looks_issued(value, 12)
 
 
 def _is_verb(place: _Place) -> bool:
@@ -216,17 +218,14 @@ def _is_strong(value: str) -> bool:
 
 def _is_spaced(value: str) -> bool:
     """A passphrase rather than a sentence about one."""
-    if len(value) > 100:
-        return is_phrase(value)
-    return is_phrase(value) or any(
-        looks_chosen(part) and _MIXED.match(part) for part in value.split(" ")
-    )
+    parts = value.split(" ") if len(value) <= 100 else ()
+    return is_phrase(value) or any(looks_chosen(part) and _MIXED.match(part) for part in parts)
 
 
-def _fits(promise: Promise, name: str, value: str) -> bool:
+def _fits(place: _Place, value: str) -> bool:
     """Whether a literal looks like what its name promises."""
     value = value.removeprefix("base64:")
-    match promise:
+    match place.promise:
         case Promise.PASSWORD:
             return (
                 looks_issued(value, 8) or looks_chosen(value) or is_uuid(value) or is_phrase(value)
@@ -235,11 +234,11 @@ def _fits(promise: Promise, name: str, value: str) -> bool:
             chosen = strangeness(value) >= 0.35 and looks_chosen(value, 8)
             return chosen or looks_issued(value, 10) or is_uuid(value)
         case Promise.TOKEN:
-            return looks_issued(value, 12) or (is_uuid(value) and is_firm(name))
+            return looks_issued(value, 12) or (is_uuid(value) and is_firm(place.name))
         case _:
             random = looks_issued(value, 20) and strangeness(value) >= 0.55
             open_to_all = is_hex(value.rpartition("-")[2]) or _PUBLIC.match(value)
-            return random and (is_constant(name) or not open_to_all)
+            return random and (is_constant(place.name) or not open_to_all)
 
 
 def _unquoted(place: _Place) -> tuple[int, int] | None:
@@ -267,22 +266,19 @@ def _is_bare(place: _Place, value: str, follower: str) -> bool:
         return False
     if value[0] in "?-+|&=!*" and strangeness(value) < STRANGE:
         return False
-    if place.way == ":" == place.before:
-        return False  # one of the many parts of a resource's name
-    if place.gap and _is_verb(place):
+    a_part = place.way == ":" == place.before  # one of the many of a resource's name
+    if a_part or (place.gap and _is_verb(place)):
         return False
-    promise = promise_of(place.name)
     option = place.name.rpartition(" ")[2].startswith("-")
     if place.way == "is" or (place.way == " " and not option):
-        strong = promise is Promise.PASSWORD and _is_strong(value.rstrip("!?"))
-        return strong or (promise >= Promise.TOKEN and looks_issued(value, 12))
-    if promise < Promise.PASSWORD:
-        return len(value) >= 12 and _fits(promise, place.name, value)
+        strong = place.promise is Promise.PASSWORD and _is_strong(value.rstrip("!?"))
+        return strong or (place.promise >= Promise.TOKEN and looks_issued(value, 12))
+    if place.promise < Promise.PASSWORD:
+        return len(value) >= 12 and _fits(place, value)
     if not looks_chosen(value):
         return is_uuid(value)
-    if not _IDENTIFIER.match(value) or (len(value) >= 9 and strangeness(value) >= 0.6):
-        return True
-    return option or _is_setting(place, follower[:1])
+    code = _IDENTIFIER.match(value) and not (len(value) >= 9 and strangeness(value) >= 0.6)
+    return not code or option or _is_setting(place, follower[:1])
 
 
 def _is_setting(place: _Place, follower: str) -> bool:

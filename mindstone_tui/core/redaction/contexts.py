@@ -1,13 +1,12 @@
-"""Secrets known by where they stand: in an address, a header, a login, a hash, a webhook."""
+"""Secrets known by where they stand: in an address, a header, a login, a command, a private key."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction.scan import Scan
+from mindstone_tui.core.redaction.formats import Matches, Scan
 from mindstone_tui.core.redaction.values import (
     is_example,
     is_stand_in,
@@ -18,18 +17,19 @@ from mindstone_tui.core.redaction.values import (
 )
 
 __all__ = [
-    "Matches",
+    "LONGEST_BLOCK",
     "addresses",
     "beside_runs",
+    "command_passwords",
     "hashes",
     "headers",
     "logins",
+    "open_block",
+    "private_keys",
+    "putty_keys",
     "sql_logins",
     "webhooks",
 ]
-
-Matches = Iterator[tuple[str, int, int]]
-"""Kind, start and end of each secret."""
 
 
 # Addresses
@@ -38,12 +38,7 @@ _URL = pattern_of(
     r"://(?P<user>[^\s:/@\"'<>`?#]{0,100}):(?P<value>(?:(?!://)[^\s\"'<>`\\]){1,200})@(?=[\w\[.-])"
 )
 _PORT_AND_PATH = pattern_of(r"\d{1,5}[/?#,]")
-_COMMON = words(
-    "password passwd pass pwd pw secret test user username admin root guest postgres mysql foo bar"
-    " baz token key changeit changeme example mypassword mypass mysecretpassword mysecret"
-    " yourpassword apikey auth"
-)
-"""Words that stand in for a password in every manual."""
+_MANUAL = words("manual")
 _TEMPLATE = pattern_of(r"[{}]|\$[\w(]|%[sdr(]|<|\*{2}")
 _WEBHOOK = pattern_of(
     r"hooks\.slack\.com/[a-z]{4,12}/(?P<a>[A-Za-z0-9+/]{30,})"
@@ -72,7 +67,7 @@ def _is_address_password(user: str, password: str) -> bool:
     folded = password.lower()
     return not (
         len(password) < 4
-        or folded in _COMMON
+        or folded in _MANUAL
         or folded == user.lower()
         or (len(password) < 6 and password.isalpha())
         or _PORT_AND_PATH.match(password)
@@ -212,17 +207,12 @@ _TOKEN_SIGNS = _LETTERS + "0123456789_-.~+/%"
 _REST = pattern_of(r"[A-Za-z0-9_.~+/%=-]*+")
 _REACH, _LONGEST_HEAD, _JWK = 70, 16, 600
 _SIGNS = " \t\"'=:>}\\"
-_SCHEMES = words("bearer basic ssws splunk negotiate apikey token")
-_NAMES = words("pat jwt psk hmac sas webhook credential credentials cred creds")
-_PARAMETERS = words("sessionid sessid phpsessid jsessionid sid session sig signature")
+_SCHEMES, _NAMES = words("schemes"), words("value-names")
+_PARAMETERS = words("parameters")
 _VENDOR_SIZES = frozenset((32, 36, 37, 40, 42, 64))
-_HASHERS = words("sha ssha md smd")
+_HASHERS = words("hashers")
 _TELLING = pattern_of(r"key|token|auth|secret|api")
-_VENDOR = pattern_of(
-    r"algolia|asana|assemblyai|cloudflare|codecov|cohere|datadog|deepgram|fastly|heroku|hetzner"
-    r"|linode|mistral|okta|opsgenie|pagerduty|postmark|rollbar|snyk|together|travis|vercel|vultr"
-    r"|wandb|zendesk"
-)
+_VENDOR = pattern_of("|".join(sorted(words("vendors"))))
 
 
 def beside_runs(scan: Scan) -> Matches:
@@ -276,3 +266,222 @@ def _kind_of_sized(before: str, word: str, run: str) -> str:
     if _TELLING.search(line) and _VENDOR.search(line) and (looks_issued(run) or is_uuid(run)):
         return "secret"
     return ""
+
+
+# Commands: which option of which program takes a password
+
+_ARGUMENT = r"(?:\\?[\"'])?(?P<value>[^\s\"'\\]{3,200})"
+_USER = r"[\"']?[^\s:\"'=]{1,60}:"
+
+
+def _option(
+    letters: str, programs: str, option: str
+) -> tuple[str, re.Pattern[str], re.Pattern[str]]:
+    return letters, pattern_of(rf"(?:\b|\\[nt])(?:{programs})\b"), pattern_of(option + _ARGUMENT)
+
+
+_OPTIONS = (
+    _option("p", r"mysql\w*|mariadb\w*|7z|7za|7zz", " -p"),
+    _option("p", r"sshpass", " -p ?"),
+    _option(
+        "p",
+        r"(?:docker|podman|helm|az|oc|cf|crane|skopeo|twine)\b.{0,60}\b(?:login|upload)",
+        " -p ",
+    ),
+    _option(
+        "p", r"mongo\w*|psexec|winexe|evil-winrm|mosquitto_\w+|isql|ipmitool|rdesktop", " -[pP] "
+    ),
+    _option("p", r"sqlcmd|bcp|tsql|osql|zip|unzip", " -P ?"),
+    _option("p", r"plink|pscp|psftp", " -pw "),
+    _option("u", r"curl|wget|ab|svn|restic", rf" -[uU] ?{_USER}"),
+    _option("u", r"smbclient|rpcclient|net|smbmap", r" -U ?[\"']?[^\s%\"']{1,60}%"),
+    _option("-", r"curl|http|https|xh|wget", rf" --(?:user|proxy-user|auth)[ =]{_USER}"),
+    _option("a", r"http|https|xh|ab", rf" -[aA] {_USER}"),
+    _option("a", r"redis-cli", " -a "),
+    _option("a", r"snmp\w+", " -A "),
+    _option("w", r"ldap\w+", " -w "),
+    _option("b", r"htpasswd", r" -[A-Za-z]*b[A-Za-z]* \S+ \S+ "),
+)
+_SECURED = pattern_of(
+    r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
+)
+_CANDIDATE = pattern_of(r" -(?:[puawb]|-(?:user|proxy-user|auth))")
+_BY_LETTER = {
+    letter: [(program, option) for letters, program, option in _OPTIONS if letter in letters]
+    for letter in "puawb-"
+}
+
+
+def command_passwords(scan: Scan) -> Matches:
+    """Every password given to a program by an option that is known to take one."""
+    for found in _CANDIDATE.finditer(scan.low):
+        if span := _after_option(scan, found.start()):
+            yield "command-password", *span
+
+
+def _after_option(scan: Scan, place: int) -> tuple[int, int] | None:
+    text = scan.text
+    for program, option in _BY_LETTER.get(scan.low[place + 2], ()):
+        match = option.match(text, place)
+        if match and program.search(_command(text, place)) and _is_password(match["value"]):
+            return match.span("value")
+    if scan.low.startswith("asplaintext", place + 2):
+        secured = _SECURED.search(text, max(place - 120, 0), place)
+        if secured and looks_chosen(secured["value"], 5):
+            return secured.span("value")
+    return None
+
+
+def _command(text: str, place: int) -> str:
+    """The line up to here, or as much of it as a command needs."""
+    begin = max(place - 240, 0)
+    return text[max(text.rfind("\n", begin, place) + 1, begin) : place]
+
+
+def _is_password(value: str) -> bool:
+    """Whether an argument is neither a word, nor a variable, nor a stand-in."""
+    word = value.islower() and value.isalpha()
+    return not (word or value[0] in "-$<{/%*" or is_stand_in(value))
+
+
+# Private keys that fill many lines: whole, a head without its tail, or a tail without its head
+
+LONGEST_BLOCK = 20_000
+"""No private key has more characters than this."""
+
+_NAMED = r"[A-Za-z0-9 ]{0,40}(?:PRIVATE KEY(?: BLOCK)?|Static key V1)-----"
+_HEAD, _TAIL = pattern_of(rf"-----BEGIN {_NAMED}"), pattern_of(rf"-----END {_NAMED}")
+_BETWEEN = r"(?:\\{1,3}[nrt]|[\s\"'+,>|#*:→-]|\d(?=[\d\s:→|]))"
+"""What may stand around the lines of a key: quotes, escaped line ends, line numbers, a diff."""
+_BODY = pattern_of(
+    rf"(?:{_BETWEEN}{{1,20}}[A-Z][A-Za-z-]{{2,20}}: [^\n\\]{{1,80}}){{0,6}}"
+    rf"(?:{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{24,}}+)+"
+)
+_LAST_LINE = pattern_of(rf"{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}}(?![\w-])")
+_TO_TAIL = pattern_of(rf"(?:{_BETWEEN}{{1,40}}[A-Za-z0-9+/=]{{1,23}})?{_BETWEEN}{{1,40}}-----END ")
+_KEYED = pattern_of(r"[A-Za-z0-9+/]{40,}|(?:[A-Za-z0-9+/]{16,}\s{1,8}){2}")
+
+_BREAK = pattern_of(r"\n|\\{1,3}n")
+_AROUND = " \t\r\"'+,>|#*:→0123456789"
+_MARGIN = r"\s{0,12}\d{0,5}[\s\"'+,>|#*:→]{0,12}"
+_END_OF_LINE = r"[\s\"',+\\r]{0,12}\Z"
+_SHORT_LINE = pattern_of(
+    rf"{_MARGIN}([A-Za-z0-9+/]{{2,80}}={{0,2}}|=[A-Za-z0-9+/]{{4}}){_END_OF_LINE}"
+)
+_LONG_LINE = pattern_of(rf"{_MARGIN}([A-Za-z0-9+/]{{40,}}={{0,2}}){_END_OF_LINE}")
+_LAST_RUN = pattern_of(rf"[A-Za-z0-9+/]{{16,80}}={{0,2}}{_END_OF_LINE}")
+_UNFINISHED = pattern_of(rf"[A-Za-z0-9+/=]{{0,80}}{_END_OF_LINE}")
+_KEY_HEADER = pattern_of(rf"{_MARGIN}[A-Z][A-Za-z-]{{2,20}}: .{{1,80}}\Z")
+_PUTTY = pattern_of(
+    r"private-lines:[ \t]{0,4}\d{1,4}(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){1,16}"
+    r"((?:[A-Za-z0-9+/=]{16,}+(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){0,12})+)",
+    re.IGNORECASE,
+)
+
+
+def private_keys(scan: Scan) -> Matches:
+    """Every private key in a text, from its first line to its last that is there."""
+    after = 0
+    for place in scan.places("key"):
+        if not scan.low.startswith(("private ", " static "), place - 8):
+            continue
+        if span := _around(scan.text, place, after):
+            after = span[1]
+            yield "private-key", *span
+
+
+def putty_keys(scan: Scan) -> Matches:
+    """The private lines of a key in PuTTY's format."""
+    for place in scan.places("private-lines:"):
+        if match := _PUTTY.match(scan.text, place):
+            yield "putty-key", match.start(1), match.start(1) + len(match[1].rstrip())
+
+
+def _around(text: str, place: int, after: int) -> tuple[int, int] | None:
+    """The block to which a marker belongs."""
+    dashes = text.rfind("-----", max(place - 60, after), place)
+    if dashes < 0:
+        return None
+    if head := _HEAD.match(text, dashes):
+        return _from_head(text, head)
+    if tail := _TAIL.match(text, dashes):
+        return _to_tail(text, tail, after)
+    return None
+
+
+def _from_head(text: str, head: re.Match[str]) -> tuple[int, int] | None:
+    """A key from its head on, to its tail or as far as there are lines of it."""
+    limit = head.end() + LONGEST_BLOCK
+    body = _BODY.match(text, head.end(), limit)
+    if body is None:
+        return None
+    if to_tail := _TO_TAIL.match(text, body.end(), limit + 200):
+        tail = _TAIL.match(text, to_tail.end() - 9)
+        return head.start(), tail.end() if tail else to_tail.end()
+    last = _LAST_LINE.match(text, body.end(), limit)
+    is_key = last and any(not sign.isalpha() for sign in last.group().lstrip())
+    return head.start(), last.end() if last and is_key else body.end()
+
+
+def _to_tail(text: str, tail: re.Match[str], after: int) -> tuple[int, int] | None:
+    """The lines of a key whose head is not there."""
+    first = max(tail.start() - LONGEST_BLOCK, text.rfind("-----", after, tail.start()) + 5, after)
+    gaps = [(first, first), *(gap.span() for gap in _BREAK.finditer(text, first, tail.start()))]
+    start, end = None, tail.start()
+    for before, begin in reversed(gaps):
+        line, end = text[begin:end], before
+        if not line.strip(_AROUND):
+            continue
+        match = (_SHORT_LINE if start is None else _LONG_LINE).match(line)
+        if match is None:
+            if run := _LAST_RUN.search(line):
+                start = begin + run.start()
+            break
+        start = begin + match.start(1)
+    if start is None or not _KEYED.search(text, start, tail.start()):
+        return None
+    return start, tail.end()
+
+
+def open_block(text: str) -> int:
+    """Where a key begins that may go on, or the length of the text."""
+    first = max(len(text) - LONGEST_BLOCK, 0)
+    return min(_open_head(text, first), _open_lines(text, first))
+
+
+def _open_head(text: str, first: int) -> int:
+    """Where a key begins whose tail has not come yet."""
+    head = max(text.rfind("-----BEGIN ", first), text.lower().rfind("private-lines:", first))
+    if head < 0 or _TAIL.search(text, head):
+        return len(text)
+    begin = text.find("\n", head) + 1
+    while 0 < begin <= (end := text.rfind("\n")):
+        stop = text.find("\n", begin, end + 1)
+        line = text[begin:stop]
+        if line.strip(_AROUND) and not (_SHORT_LINE.match(line) or _KEY_HEADER.match(line)):
+            return len(text)
+        begin = stop + 1
+    return head
+
+
+def _open_lines(text: str, first: int) -> int:
+    """Where lines begin that could be the end of a key, should its tail follow."""
+    end = text.rfind("\n", first)
+    unfinished = text[end + 1 :].lstrip(_AROUND)
+    if end < 0 or not ("-----END ".startswith(unfinished[:9]) or _UNFINISHED.match(unfinished)):
+        return len(text)
+    start = len(text)
+    pattern = _SHORT_LINE
+    while end > first:
+        begin = text.rfind("\n", first, end) + 1
+        line = text[begin:end]
+        if line.strip(_AROUND):
+            match = pattern.match(line)
+            if match is None:
+                if run := _LAST_RUN.search(line):
+                    start = begin + run.start()
+                break
+            start = begin
+            pattern = _LONG_LINE
+        end = begin - 1
+    return start if _KEYED.search(text, start) or start == len(text) else len(text)

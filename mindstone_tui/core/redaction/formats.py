@@ -1,4 +1,9 @@
-"""How a credential that announces itself is recognised.
+"""How a credential that announces itself is found: one look over a text, then the formats.
+
+Most texts hold no secret, so the look decides the speed. The text becomes bytes, one for each
+character and each in its place, and only what runs at the speed of memory is done to all of them:
+literals are found, and stretches of twenty or more letters and digits. Patterns are tried at these
+places alone.
 
 A format has anchors, the literals it begins with, and a pattern that is tried only where an anchor
 stands at the edge of a word. Open-ended runs are over one class of characters, at the end or up to
@@ -10,14 +15,81 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
+from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction.scan import Scan
 from mindstone_tui.core.redaction.values import STRANGE, is_example, strangeness
 
-__all__ = ["Formats", "SecretFormat", "lettered", "prefixed", "shaped"]
+__all__ = ["LEAST_RUN", "Formats", "Matches", "Scan", "SecretFormat", "vendor_formats"]
+
+Matches = Iterator[tuple[str, int, int]]
+"""Kind, start and end of each secret."""
+
+LEAST_RUN = 20
+"""No format has a shorter unbroken stretch."""
+
+_SMALL, _CAPITAL = b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SNAKE, _CAMEL = _SMALL + b"_-+/", _SMALL + _CAPITAL + b"+/"
+_MANY_CAPITALS = 6
+_RUN_SIGNS = _SNAKE + _CAPITAL + b"0123456789"
+_SHADE = bytes(120 if sign in _RUN_SIGNS else 32 for sign in range(256))
+_LONG, _GAP = b"x" * LEAST_RUN, b" "
+
+
+class Scan:
+    """A text, and what one look over all of it shows."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        octets = text.encode("latin-1", "replace")
+        self.low = octets.lower().decode("latin-1")
+        """The text in lower case, each sign in its place; "?" for those beyond Latin."""
+        self.runs = _runs(octets) if len(octets) >= LEAST_RUN else []
+        self._places: dict[str, list[int]] = {}
+
+    def places(self, literal: str) -> list[int]:
+        """Where a literal, given in lower case, stands in any case."""
+        if literal not in self._places:
+            self._places[literal] = places = []
+            find = self.low.find
+            place = find(literal)
+            while place >= 0:
+                places.append(place)
+                place = find(literal, place + 1)
+        return self._places[literal]
+
+    @property
+    def longest_run(self) -> int:
+        """The length of the longest of the runs; 0 where there is none."""
+        return max((end - start for start, end in self.runs), default=0)
+
+
+def _runs(octets: bytes) -> list[tuple[int, int]]:
+    """Every longest stretch of letters, digits and "_-+/" that could hold a token.
+
+    Names and paths are left out: without a digit, a token has many capitals and a joint.
+    """
+    found = []
+    find = octets.translate(_SHADE).find
+    start = find(_LONG)
+    while start >= 0:
+        end = find(_GAP, start + LEAST_RUN)
+        if end < 0:
+            end = len(octets)
+        run = octets[start:end]
+        telling = run.translate(None, _SNAKE)
+        if telling and (
+            not telling.isalpha()
+            or (len(telling) >= _MANY_CAPITALS and run.translate(None, _CAMEL))
+        ):
+            found.append((start, end))
+        start = find(_LONG, end)
+    return found
+
+
+# Formats
 
 
 class SecretFormat(msgspec.Struct, frozen=True):
@@ -37,26 +109,34 @@ class SecretFormat(msgspec.Struct, frozen=True):
     """Its letters could stand in base64 by chance: no "+" or "/" may touch it."""
 
 
-def prefixed(kind: str, *prefixes: str, body: str, random: bool = False) -> SecretFormat:
-    """A credential that announces itself by its first letters."""
-    start = "|".join(re.escape(prefix) for prefix in prefixes)
-    return SecretFormat(kind, prefixes, f"(?:{start}){body}", random=random)
+@cache
+def vendor_formats() -> tuple[SecretFormat, ...]:
+    """Every format in `vendors.tsv`, the surest first."""
+    text = (Path(__file__).parent / "vendors.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if line and line[0] != "#")
+    return tuple(_format(*row) for row in rows)
 
 
-def lettered(kind: str, *prefixes: str, body: str) -> SecretFormat:
-    """A credential whose first letters could begin a word or stand in base64."""
-    start = "|".join(re.escape(prefix) for prefix in prefixes)
-    pattern = f"(?:{start}){body}(?![A-Za-z0-9+/])"
-    return SecretFormat(kind, prefixes, pattern, strict=True)
+def _format(kind: str, how: str, anchors: str, pattern: str) -> SecretFormat:
+    literals = tuple(anchors.split(" "))
+    pattern = pattern.replace("{uuid}", _UUID)
+    way, _, lead = how.partition(" ")
+    if not lead:
+        pattern = f"(?:{'|'.join(map(re.escape, literals))}){pattern}"
+    if way == "apart":
+        pattern += "(?![A-Za-z0-9+/])"
+    return SecretFormat(
+        kind,
+        literals,
+        pattern,
+        lead=int(lead or 0),
+        loose=way == "loose",
+        random=way == "random",
+        strict=way == "apart",
+    )
 
 
-def shaped(
-    kind: str, *anchors: str, pattern: str, lead: int = 0, loose: bool = False
-) -> SecretFormat:
-    """A credential whose anchor stands somewhere inside it."""
-    return SecretFormat(kind, anchors, pattern, lead=lead, loose=loose)
-
-
+_UUID = "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _Tree = dict[str, "_Tree"]
 _LOOK_BACK = 48
 """How far before a long run of letters and digits the beginning of its token is looked for."""
@@ -87,7 +167,7 @@ class Formats:
     def _inner(self) -> re.Pattern[str]:
         return re.compile(_any_of(anchor for anchor, rule in self._by_anchor if rule.lead))
 
-    def matches(self, scan: Scan) -> Iterator[tuple[str, int, int]]:
+    def matches(self, scan: Scan) -> Matches:
         """Every (kind, start, end) whose anchor stands in a run or shortly before it."""
         text, after = scan.text, 0
         for run, last in scan.runs:

@@ -1,39 +1,49 @@
-"""The redactor: every net over a text, overlaps joined, until nothing is left to take out."""
+"""The redactor: every net over a text, overlaps joined, until nothing is left to take out.
+
+It also takes text that arrives in pieces, and blacks it out as if it had come at once: what could
+still become a secret is held back until the text goes on. And it looks for secrets that are known
+by their value: our own keys, and what the environment calls a secret.
+"""
 
 from __future__ import annotations
 
+import base64
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from urllib.parse import quote, unquote, urlsplit
 
+import msgspec
+
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.redaction import PLACEHOLDER, Finding, Redacted, fingerprint
 from mindstone_tui.core.redaction.assignments import WORDS, assigned
-from mindstone_tui.core.redaction.blocks import private_keys, putty_keys
-from mindstone_tui.core.redaction.commands import command_passwords
 from mindstone_tui.core.redaction.contexts import (
-    Matches,
+    LONGEST_BLOCK,
     addresses,
     beside_runs,
+    command_passwords,
     hashes,
     headers,
     logins,
+    open_block,
+    private_keys,
+    putty_keys,
     sql_logins,
     webhooks,
 )
-from mindstone_tui.core.redaction.findings import PLACEHOLDER, Finding, Redacted, fingerprint
-from mindstone_tui.core.redaction.formats import Formats
-from mindstone_tui.core.redaction.known import KnownValues
-from mindstone_tui.core.redaction.scan import Scan
-from mindstone_tui.core.redaction.vendors import FORMATS
+from mindstone_tui.core.redaction.formats import LEAST_RUN, Formats, Matches, Scan, vendor_formats
 
-__all__ = ["Redactor", "Span", "blacked_out"]
+__all__ = ["RedactedPieces", "Redactor", "password_in", "secrets_of", "without_password"]
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
 
-_VENDORS = Formats(FORMATS)
+_VENDORS = Formats(vendor_formats())
 _OWN_KINDS = frozenset(
     (
-        *(rule.kind for rule in FORMATS),
+        *(rule.kind for rule in vendor_formats()),
         *("authorization", "command-password", "jwk", "netrc-password", "password-hash"),
         *("private-key", "putty-key", "secret", "slack-webhook", "url-password", "webhook"),
     )
@@ -164,3 +174,184 @@ class _Stretches:
         """Whether one of them shares a character with this stretch."""
         at = bisect_left(self._spans, end, key=lambda span: span[0])
         return at > 0 and self._spans[at - 1][1] > start
+
+
+# Values that are known
+
+_SHORTEST = 8
+_SECRET_NAME = pattern_of(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH|DSN|PAT|COOKIE)"
+    r"(?:$|_(?!URL$|URI$|HOST$|PATH$|FILE$|DIR$|SOCK$|NAME$|TYPE$|ENDPOINT$))|APIKEY",
+    re.IGNORECASE,
+)
+_HARMLESS_VALUE = pattern_of(r"(?:true|false|none|null|yes|no|\d{1,12}|/[\w./-]*|~/.*)\Z", re.I)
+_USER_INFO = pattern_of(r"(://[^:/?#]*):[^/]*@")
+_PASSWORD_OPTION = pattern_of(r"((?:password|passfile|sslpassword)=)[^&]*", re.IGNORECASE)
+_RUN = pattern_of(rf"[A-Za-z0-9_-]{{{LEAST_RUN},}}")
+
+
+def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose names say that their values are secret, and passwords in addresses."""
+    named = {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= _SHORTEST
+        and _SECRET_NAME.search(name)
+        and not _HARMLESS_VALUE.match(value)
+    }
+    inside = {name: password_in(value) for name, value in environ.items() if "://" in value}
+    return {**named, **{name: value for name, value in inside.items() if value}}
+
+
+def password_in(url: str) -> str:
+    """The password in an address; empty where there is none, or one too short to look for."""
+    try:
+        password = unquote(urlsplit(url).password or "")
+    except ValueError:
+        return ""
+    return password if len(password) >= _SHORTEST else ""
+
+
+def without_password(url: str) -> str:
+    """An address that can be shown: whatever stands between the user's name and the host is gone.
+
+    An option of the query that is called password is blackened, too.
+    """
+    shown = _USER_INFO.sub(r"\1:***@", url)
+    return _PASSWORD_OPTION.sub(r"\1***", shown)
+
+
+class KnownValues:
+    """Exact values, each as it is and as it commonly travels."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.spellings = tuple(_spellings(known))
+        self.kinds = frozenset(kind for kind, _ in self.spellings)
+        self._sought = [
+            (kind, value, max(map(len, _RUN.findall(value)), default=0))
+            for kind, value in self.spellings
+        ]
+
+    def matches(self, scan: Scan) -> Matches:
+        """Where they stand; a value with a longer run than the text has is not looked for."""
+        text = scan.text
+        for kind, value, run in self._sought:
+            if run > scan.longest_run:
+                continue
+            start = text.find(value)
+            while start >= 0:
+                yield kind, start, start + len(value)
+                start = text.find(value, start + 1)
+
+    def open_from(self, text: str) -> int:
+        """Where one of them begins that the end of the text cuts off, or the text's length."""
+        first = len(text)
+        for _, value in self.spellings:
+            start = text.find(value[:1], max(len(text) - len(value) + 1, 0), first)
+            while start >= 0:
+                if value.startswith(text[start:]):
+                    first = start
+                    break
+                start = text.find(value[:1], start + 1, first)
+        return first
+
+
+def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each value in all its spellings, longest first."""
+    spelled: dict[str, str] = {}
+    for name, value in known.items():
+        if len(value) < _SHORTEST:
+            continue
+        kind = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:64] or "known"
+        octets = value.encode("utf-8", "surrogatepass")
+        coded = base64.b64encode(octets).decode().rstrip("=")
+        escaped = msgspec.json.encode(value.encode("utf-8", "replace").decode()).decode()[1:-1]
+        for spelling in (value, escaped, quote(octets, safe=""), coded, octets.hex()):
+            spelled.setdefault(spelling, kind)
+    for spelling in sorted(spelled, key=lambda each: (-len(each), each)):
+        yield spelled[spelling], spelling
+
+
+# Text that arrives in pieces
+
+_CONTEXT = 512
+"""Characters before a secret that can tell what it is."""
+_LONGEST_HELD = LONGEST_BLOCK + 4096
+"""Characters that are held back at most."""
+_OVERLAP = 4096
+"""Characters that stay when a text without any end of a word grows longer than that."""
+
+_TELLING = pattern_of(
+    r"pass|pw|secret|token|key|auth|mnemonic|login|echo |identified|securestring", re.I
+)
+_UNFINISHED = pattern_of(
+    r"(?:(?:pass|pw|secret|token|key|auth)[A-Za-z0-9_-]{0,40}[\"'`\]]{0,2}[\s,+\d/>\\nrt]{0,60}"
+    r"|login\s{1,8}\S{1,100}\s{1,8})\Z",
+    re.IGNORECASE,
+)
+"""A name at the end of a line whose value may stand on the next one."""
+_TAIL = 180
+
+
+class RedactedPieces:
+    """Takes the pieces of a text and gives out what may be shown of it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._shown = ""
+        """The end of what was given out, as it came."""
+        self._held = ""
+        self._lines = 0
+
+    def feed(self, piece: str) -> Redacted:
+        """What may be shown now that this piece has come."""
+        self._held += piece
+        return self._release(self._safe_until())
+
+    def end(self) -> Redacted:
+        """The rest, once nothing more will come."""
+        return self._release(len(self._held))
+
+    def _safe_until(self) -> int:
+        """Where what must be held back begins: a word that is whole, and all before it, may go."""
+        held = self._held
+        doubtful = min(
+            _unfinished_name(held), open_block(held), self._redactor.known.open_from(held)
+        )
+        until = max(held.rfind(space, 0, doubtful) for space in " \t\r\n") + 1
+        return until if len(held) - until <= _LONGEST_HELD else len(held) - _OVERLAP
+
+    def _release(self, until: int) -> Redacted:
+        """Give out what is held, up to here or to the secret that this place would cut in two."""
+        if until <= 0:
+            return Redacted("")
+        context = len(self._shown)
+        spans: list[Span] = []
+        for start, end, kind in self._redactor.secrets(self._shown + self._held):
+            if end <= context:
+                continue
+            if end - context > until and len(self._held) > _LONGEST_HELD:
+                until = end - context  # longer than any secret we know: black out what there is
+            elif end - context > until:
+                until = min(until, max(start - context, 0))
+                break
+            spans.append((max(start - context, 0), end - context, kind))
+        clean = blacked_out(self._held[:until], spans)
+        found = tuple(
+            msgspec.structs.replace(finding, line=finding.line + self._lines)
+            for finding in clean.found
+        )
+        self._lines += self._held.count("\n", 0, until)
+        self._shown = (self._shown + self._held[:until])[-_CONTEXT:]
+        self._held = self._held[until:]
+        return Redacted(clean.text, found)
+
+
+def _unfinished_name(text: str) -> int:
+    """Where a telling name begins on the last line, or at the end of the one before it."""
+    line = max(text.rfind("\n"), text.rfind("\r")) + 1
+    if found := _TELLING.search(text, line):
+        return found.start()
+    if found := _UNFINISHED.search(text, max(len(text) - _TAIL, 0)):
+        return found.start()
+    return len(text)

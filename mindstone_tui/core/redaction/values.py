@@ -1,26 +1,36 @@
-"""What a value looks like: issued by a machine, chosen by a person, or no secret at all.
+"""What a value looks like, and what the name beside it promises.
 
-Words, identifiers, calls, paths, dates, versions and stand-ins are read as what they are: letters
-follow one another as they do in words, digits stand in groups. In a random value they do not, and
-the share of neighbours that no word has is its strangeness.
+A value is issued by a machine, chosen by a person, or no secret at all. Words, identifiers, calls,
+paths, dates, versions and stand-ins are read as what they are: letters follow one another as they
+do in words, digits stand in groups. In a random value they do not, and the share of neighbours that
+no word has is its strangeness.
+
+Of a name, the last words decide. "authoredDate", "keyboard", "token_count" and "publicKey" name no
+secret although a telling word is in each of them; "DB_PASSWORD_PROD" and "x-api-key" do.
 """
 
 from __future__ import annotations
 
 import re
+from enum import IntEnum
+from functools import cache, lru_cache
+from pathlib import Path
 
 from mindstone_tui.core.patterns import pattern_of
 
 __all__ = [
     "STRANGE",
+    "Promise",
+    "is_constant",
     "is_example",
+    "is_firm",
     "is_hex",
     "is_phrase",
-    "is_reference",
     "is_stand_in",
     "is_uuid",
     "looks_chosen",
     "looks_issued",
+    "promise_of",
     "strangeness",
     "words",
 ]
@@ -29,42 +39,25 @@ STRANGE = 0.42
 """Random values of sixteen characters or more lie above it in 98 of 100 cases; names lie below."""
 
 
-def words(listed: str) -> frozenset[str]:
-    """The words of a list that is written as a text."""
-    return frozenset(listed.split())
+@cache
+def _lists() -> dict[str, list[str]]:
+    """The lists of `words.txt` by their names."""
+    found: dict[str, list[str]] = {}
+    listed: list[str] = []
+    for line in (Path(__file__).parent / "words.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            listed = found.setdefault(line.strip("[]"), [])
+        elif not line.startswith("#"):
+            listed += line.split()
+    return found
 
 
-_FOLLOWERS = {
-    "a": "abcdfgiklmnprstuvwxy",
-    "b": "abceilorsuy",
-    "c": "acdehiklmorstu",
-    "d": "abcdefilorstuy",
-    "e": "abcdefgilmnopqrstvwxy",
-    "f": "aefilorstu",
-    "g": "aeghilnorsu",
-    "h": "aeiortu",
-    "i": "abcdefglmnoprstvxz",
-    "j": "aeosu",
-    "k": "eisu",
-    "l": "acdeilopstuy",
-    "m": "abeilmopstuy",
-    "n": "acdefgiklnopstuv",
-    "o": "abcdfgiklmnoprstuvwx",
-    "p": "aehiloprstuy",
-    "q": "u",
-    "r": "acdefgiklmnoprstuvy",
-    "s": "acefhiklmnoprstuwy",
-    "t": "acdefhilmoprstuwy",
-    "u": "abcdefgilmnprst",
-    "v": "aeio",
-    "w": "aehinors",
-    "x": "ceiptx",
-    "y": "npst",
-    "z": "aei",
-}
-"""The letters that commonly follow a letter in words and names."""
+def words(name: str) -> frozenset[str]:
+    """The words of a list, by its name in `words.txt`."""
+    return frozenset(_lists()[name])
 
-_NATURAL = frozenset(first + second for first, after in _FOLLOWERS.items() for second in after)
+
+_NATURAL = frozenset(row[0] + second for row in words("followers") for second in row[1:])
 _PIECE = pattern_of(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _JUDGED = 64
 """Characters that are looked at: a longer value is no less random for its end."""
@@ -193,14 +186,95 @@ def looks_chosen(value: str, least: int = 6) -> bool:
 
 
 _PHRASE = pattern_of(r"[a-z]{3,12}(?:[ -][a-z]{3,12}){3,23}\Z")
-_GRAMMAR = words(
-    "the and for you your this that with from must not are was has have will can cannot should"
-    " enter please password passphrase token secret key use using used new old value field which"
-    " when where what who how its his her our their there here into than then them they been were"
-    " any all one two per via required invalid missing wrong empty string"
-)
+_GRAMMAR = words("grammar")
 
 
 def is_phrase(value: str) -> bool:
     """Four or more words that make no sentence: a passphrase."""
     return bool(_PHRASE.match(value)) and not _GRAMMAR.intersection(re.split("[ -]", value))
+
+
+# What a name promises
+
+
+class Promise(IntEnum):
+    """How much a name says about its value."""
+
+    NOTHING = 0
+    KEY = 1
+    """Perhaps: object keys, cache keys and cryptographic keys share the word."""
+    TOKEN = 2
+    """Issued by a machine: long and random."""
+    SECRET = 3
+    """Issued or chosen: random, or at least no plain word."""
+    PASSWORD = 4
+    """Chosen by a person: possibly short."""
+
+
+_ENDINGS = (
+    (tuple(words("password-endings")), Promise.PASSWORD),
+    (tuple(words("secret-endings")), Promise.SECRET),
+    (tuple(words("token-endings")), Promise.TOKEN),
+)
+_KEYS = ((words("secret-keys"), Promise.SECRET), (words("token-keys"), Promise.TOKEN))
+_PASSWORDS, _TOKENS, _CREDENTIALS = words("passwords"), words("tokens"), words("credentials")
+_OPEN_KEYS, _OPEN_TOKENS, _OWNERS = words("open-keys"), words("open-tokens"), words("owners")
+_ADDED, _FIRM = words("added"), words("firm")
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name in lower case, however they are joined."""
+    return [word.lower() for word in _PIECE.findall(name)]
+
+
+@lru_cache(maxsize=4096)
+def promise_of(name: str) -> Promise:
+    """What a value of this name is likely to be."""
+    parts = _parts(name)
+    while parts and (parts[-1] in _ADDED or parts[-1].isdigit()):
+        if len(parts) == 1:
+            return Promise.NOTHING
+        parts.pop()
+    if not parts or "public" in parts[-3:]:
+        return Promise.NOTHING
+    last, before = parts[-1], parts[-2] if len(parts) > 1 else ""
+    if last in ("key", "keys"):
+        return _key(before)
+    if last in _PASSWORDS:
+        return _password(last, before, name)
+    if last in _TOKENS:
+        return Promise.NOTHING if before in _OPEN_TOKENS else Promise.TOKEN
+    if last in _CREDENTIALS:
+        return Promise.TOKEN
+    for endings, promise in _ENDINGS:
+        if last.endswith(endings):
+            return promise
+    return Promise.NOTHING
+
+
+def is_firm(name: str) -> bool:
+    """Whether even a value that could be any identifier is a secret under this name."""
+    parts = _parts(name)
+    return is_constant(name) or not _FIRM.isdisjoint(parts[-3:])
+
+
+def is_constant(name: str) -> bool:
+    """Whether a name is written as variables of the environment are."""
+    return name.rpartition(" ")[2].isupper()
+
+
+def _key(before: str) -> Promise:
+    if before in _OPEN_KEYS:
+        return Promise.NOTHING
+    for qualifiers, promise in _KEYS:
+        if before in qualifiers:
+            return promise
+    return Promise.KEY
+
+
+def _password(last: str, before: str, name: str) -> Promise:
+    """A password, unless "pass" is a verb in it."""
+    short = last in ("pw", "pass") and before
+    if short and before not in _OWNERS and not is_constant(name):
+        return Promise.NOTHING
+    return Promise.PASSWORD

@@ -12,9 +12,8 @@ import msgspec
 
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.text import exact, plural
-from mindstone_tui.core.undo.ignore import IgnoreRules, ignored
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.scan import Node, TreeState, ancestors
+from mindstone_tui.core.undo.scan import IgnoreRules, Node, TreeState, ancestors, ignored
 
 _MOST_DIFFED: Final = 1 << 20
 """Bytes up to which a file's lines are compared."""

@@ -1,9 +1,8 @@
 """Putting files back: every path to the state it had, or none where somebody else was at it.
 
 A path is walked folder by folder from the workspace's root, and no link is followed, so nothing
-outside it can change. A file is replaced by a whole new one. Where there are very many, that would
-take a file system seconds, so files that are there are written to, new ones are made in a folder
-of their own before they are moved, and those that go are moved to the store's folder.
+outside it can change. Files are written beside their places, synced together and then renamed, so
+that each is the old one or the new one, whole, whenever the power fails.
 
 Which paths go from what to what is written down first: after a crash, `finish` brings each to its
 end, because each has either state or is on the way between the two.
@@ -14,12 +13,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import secrets
-import shutil
 import stat
-import struct
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,12 +30,10 @@ from mindstone_tui.core.undo.scan import EMPTY, Node, TreeState, node_at, stamp_
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FEW: Final = 16
-"""Files that are synced one by one; more of them with the whole file system."""
-MANY: Final = 256
-"""Files from which on they are written to where they are."""
-_TEMPORARY: Final = pattern_of(r"\.mindstone-[0-9a-f]{16}(-[0-9]+)?")
+"""Files that are synced and freed one by one; more of them all at once."""
 _REMOVED: Final = "removed"
-"""Where in the store's folder many files are moved that go away."""
+"""Where in the store's folder stands what waits to be freed."""
+_TEMPORARY: Final = pattern_of(r"\.mindstone-[0-9a-f]{16}-[0-9]+")
 
 
 class Conflict(NamedTuple):
@@ -95,19 +89,16 @@ def node_in(root: Path, path: str, store: ObjectStore | None, file_bytes: int) -
         return tree.node(path, file_bytes, store)
 
 
-def apply(
-    root: Path, changes: Sequence[PathChange], store: ObjectStore, *, many: int = MANY
-) -> tuple[str, ...]:
+def apply(root: Path, changes: Sequence[PathChange], store: ObjectStore) -> tuple[str, ...]:
     """Bring every path to its `after`; says which could not be, and why.
 
-    What goes away goes first, deepest first; what comes is made outermost first. `many` is how
-    many make a mass: then `clear_removed` frees what was moved away.
+    What goes away goes first, deepest first; what comes is made outermost first. Of many files,
+    `clear_removed` frees the old ones.
     """
     problems: list[str] = []
     ordered = sorted(changes, key=lambda each: each.path)
     going = [each for each in ordered if _must_go_first(each.before, each.after)]
     coming = [(each.path, each.after) for each in ordered if each.after is not None]
-    new = {each.path for each in ordered if each.before is None}
 
     def tried(path: str, step: Callable[..., None], *how: object) -> None:
         try:
@@ -115,7 +106,8 @@ def apply(
         except OSError as error:
             problems.append(f"{path}: {error.strerror or error}")
 
-    with _Tree(root, store.folder / _REMOVED if len(ordered) > many else None) as tree:
+    few = len(ordered) <= _FEW
+    with _Tree(root, None if few else store.folder / _REMOVED) as tree:
         stays: set[str] = set()
         for change in reversed(going):
             try:
@@ -130,12 +122,15 @@ def apply(
         problems += [f"{path}: somebody else's files are in this folder" for path in barred]
         coming = [each for each in coming if each[0] not in stays]
         for path, node in coming:
-            tried(path, tree.put, node, store, path in new)
-        tree.discard()
+            tried(path, tree.prepare, node, store, few)
+        if not few:
+            tree.sync()
+        for path in tree.prepared:
+            tried(path, tree.put_in_place)
         for path, node in reversed(coming):
             if node.kind == "folder":
                 tried(path, tree.permit, node.mode)
-        tree.sync([path for path, node in coming if node.kind == "file"])
+        tree.sync([each.path for each in ordered] if few else None)
     return tuple(problems)
 
 
@@ -154,49 +149,23 @@ def clear_removed(folder: Path) -> None:
             )
 
 
-def finish(
-    root: Path,
-    changes: Sequence[PathChange],
-    store: ObjectStore,
-    file_bytes: int,
-    *,
-    many: int = MANY,
-) -> None:
+def finish(root: Path, changes: Sequence[PathChange], store: ObjectStore, file_bytes: int) -> None:
     """Complete what a crash cut short; paths that somebody else changed since stay as they are."""
     with _Tree(root) as tree:
         for folder in sorted({"", *(each.path.rpartition("/")[0] for each in changes)}):
             tree.sweep(folder)
     found = look(root, changes, file_bytes)
-    torn = [each.wanted for each in found.conflicts if _is_on_the_way(root, each, store)]
-    apply(root, (*found.ready, *torn), store, many=many)
+    halfway = [each.wanted for each in found.conflicts if _is_halfway(each)]
+    apply(root, (*found.ready, *halfway), store)
 
 
-def _is_on_the_way(root: Path, found: Conflict, store: ObjectStore) -> bool:
-    """Whether a path has neither state because the crash came while it went from one to the other.
+def _is_halfway(found: Conflict) -> bool:
+    """Whether nothing stands at a path because the old one went and the new one had not come.
 
     A folder goes before a file can come in its place, and a file before a folder.
     """
-    change, now = found
-    if now is None:
-        return change.after is not None and _must_go_first(change.before, change.after)
-    return _is_torn(root, change, store)
-
-
-def _is_torn(root: Path, change: PathChange, store: ObjectStore) -> bool:
-    """Whether a file is between its two states: it begins as the new one and ends as the old."""
-    before, after = change.before, change.after
-    if before is None or after is None or {before.kind, after.kind} != {"file"}:
-        return False
-    old, new = store.get(before.digest), store.get(after.digest)
-    longest = max(len(old), len(new))
-    try:
-        with _Tree(root) as tree:
-            now = tree.read(change.path, longest + 1)
-    except OSError:
-        return False
-    pairs = enumerate(zip(now, new, strict=False))
-    at = next((at for at, (one, other) in pairs if one != other), min(len(now), len(new)))
-    return len(now) <= longest and now[at:] == old[at:]
+    _, before, after = found.wanted
+    return found.now is None and after is not None and _must_go_first(before, after)
 
 
 def _must_go_first(before: Node | None, after: Node | None) -> bool:
@@ -206,133 +175,45 @@ def _must_go_first(before: Node | None, after: Node | None) -> bool:
     return (before.kind == "folder") != (after.kind == "folder")
 
 
-_ONLY_NEW: Final = 1
-_EXCHANGE: Final = 2
-_GET_FLAGS: Final = 0x80000000 | struct.calcsize("l") << 16 | ord("f") << 8 | 1
-_SET_FLAGS: Final = 0x40000000 | struct.calcsize("l") << 16 | ord("f") << 8 | 2
-_TOP_OF_A_TREE: Final = 0x20000
-_IN_A_STAGE: Final = 250
-"""New files that are made in one folder: few enough that those freed there are passed over soon."""
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def _put_in_place(stage: int, temporary: str, folder: int, name: str) -> bool:
-    """Give a file its name, atomically; True when one that had it has the temporary name now.
-
-    A rename onto an existing name makes ext4 write the new file out at once, and an inode that was
-    freed a moment ago slows down the search for the next one: thousands of files would take many
-    seconds. Exchanging the names does neither, and one sync at the end is enough.
-    """
-    rename = getattr(_LIBC, "renameat2", None)
-    if rename is not None:
-        new, old = os.fsencode(temporary), os.fsencode(name)
-        if rename(stage, new, folder, old, _ONLY_NEW) == 0:
-            return False
-        if ctypes.get_errno() == errno.EEXIST and rename(stage, new, folder, old, _EXCHANGE) == 0:
-            return True
-    os.replace(temporary, name, src_dir_fd=stage, dst_dir_fd=folder)
-    return False
-
-
-def _written_in_place(folder: int, name: str, data: bytes, mode: int) -> bool:
-    """Write to a file that is there; False where it is none, or has another name as well."""
-    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def _write_new(folder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
+    fd = os.open(name, _NEW, 0o600, dir_fd=folder)
     try:
-        fd = os.open(name, flags, dir_fd=folder)
-    except OSError:
-        return False
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            return False
-        _write_all(fd, data)
-        if info.st_size > len(data):
-            os.ftruncate(fd, len(data))
-        if stat.S_IMODE(info.st_mode) != mode:
-            os.fchmod(fd, mode)
-        return True
+        written = os.write(fd, data)
+        while written < len(data):
+            written += os.write(fd, data[written:])
+        os.fchmod(fd, mode)
+        if sync:
+            os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    written = os.write(fd, data)
-    while written < len(data):
-        written += os.write(fd, data[written:])
-
-
-def _opened_new(folder: Path) -> int | None:
-    """A folder of ours, made where it is missing; None where that cannot be."""
-    try:
-        folder.mkdir(0o700, exist_ok=True)
-        return os.open(folder, _FOLDER)
-    except OSError:
-        return None
-
-
-def _opened_apart(root: int, name: str) -> int:
-    """A folder of ours, so marked that each folder in it gets a part of the disk of its own.
-
-    ext4 looks for a free inode near the folder. Without a journal it passes over each one that was
-    freed in the last minutes, so that after thousands were deleted, each new file costs a search
-    among them. Below a folder marked as the top of a tree, new folders begin where much is free.
-    """
-    fd = os.open(name, _FOLDER, dir_fd=root)
-    with contextlib.suppress(OSError):  # other file systems know no such mark
-        flags = bytearray(struct.calcsize("l"))
-        fcntl.ioctl(fd, _GET_FLAGS, flags)
-        marked = struct.unpack("l", flags)[0] | _TOP_OF_A_TREE
-        fcntl.ioctl(fd, _SET_FLAGS, struct.pack("l", marked))
-    return fd
-
-
-def _opened_below(folder: int, name: str) -> int:
-    os.mkdir(name, 0o700, dir_fd=folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
+def _sync_file_system(folder: int) -> None:
+    """Sync the file system that an open folder is on; all of them where only that can be done."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "syncfs") or libc.syncfs(folder) != 0:
+        os.sync()
 
 
 class _Tree:
     """A root and the folders below it that are open, so that no way is walked twice.
 
-    With a folder for what is removed, it does things the way that is quick for thousands of files.
+    With a folder for what is removed, files that go have a second name there, so that they are
+    freed later; on another file system they are freed at once.
     """
 
     def __init__(self, root: Path, removed: Path | None = None) -> None:
         self._root = root
-        self._in_mass = removed is not None
-        self._removed = _opened_new(removed) if removed is not None else None
-        self._stages: int | None = None
-        self._staged: int | None = None
-        self._stageable: dict[int, bool] = {}
-        """Open folders, and whether they are on the root's file system."""
+        self._removed = removed
+        self._aside: int | None = None
+        self._freed_later = 0
         self._open: dict[str, int] = {}
         self._token = secrets.token_hex(8)
-        self._made = 0
-        self._old: list[str] = []
+        self._beside: dict[str, str] = {}
+        """What was made beside its place and is not there yet: the path, and the name till then."""
+        self.prepared: list[str] = []
+        """The paths whose new files are whole."""
         self._writable_ones: set[int] = set()
-
-    def _temporary(self) -> str:
-        self._made += 1
-        return f".mindstone-{self._token}-{self._made}"
-
-    def _stage(self, folder: int) -> int:
-        """Where a new file is made before it is moved to its folder: far from those that went."""
-        if not self._in_mass:
-            return folder
-        if self._stages is None:
-            root, name = self._open[""], f".mindstone-{self._token}"
-            with self._writable(root):
-                os.mkdir(name, 0o700, dir_fd=root)
-            self._stages = _opened_apart(root, name)
-            self._stageable[root] = True
-        if self._staged is None or self._made % _IN_A_STAGE == 0:
-            fresh = _opened_below(self._stages, str(self._made))
-            if self._staged is not None:
-                os.close(self._staged)
-            self._staged = fresh
-        if folder not in self._stageable:
-            self._stageable[folder] = os.fstat(folder).st_dev == os.fstat(self._staged).st_dev
-        return self._staged if self._stageable[folder] else folder
 
     def __enter__(self) -> _Tree:
         try:
@@ -341,16 +222,20 @@ class _Tree:
             raise UndoError(
                 f"{self._root} cannot be opened: {error.strerror}.", "Is the folder still there?"
             ) from error
+        if self._removed is not None:
+            with contextlib.suppress(OSError):
+                self._removed.mkdir(0o700, exist_ok=True)
+                self._aside = os.open(self._removed, _FOLDER)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._staged is not None:
-            os.close(self._staged)
-        if self._stages is not None:
-            os.close(self._stages)
-            self.sweep("")
-        if self._removed is not None:
-            os.close(self._removed)
+        for path, temporary in self._beside.items():
+            with contextlib.suppress(OSError):
+                folder = self._place(path)[0]
+                with self._writable(folder):
+                    os.unlink(temporary, dir_fd=folder)
+        if self._aside is not None:
+            os.close(self._aside)
         self._close()
 
     def _close(self) -> None:
@@ -358,7 +243,6 @@ class _Tree:
             os.close(fd)
         self._open.clear()
         self._writable_ones.clear()
-        self._stageable.clear()
 
     def _folder(self, path: str, *, make: bool = False) -> int:
         """A folder below the root, opened without following links."""
@@ -411,26 +295,24 @@ class _Tree:
             if stat.S_ISDIR(info.st_mode):
                 self._forget(path)
                 os.rmdir(name, dir_fd=folder)
-            elif not self._moved_away(folder, name):
+            else:
+                self._free_later(folder, name)
                 os.unlink(name, dir_fd=folder)
 
-    def _moved_away(self, folder: int, name: str) -> bool:
-        """Whether what is removed could be moved out of the way instead."""
-        if self._removed is None:
-            return False
-        try:
-            os.rename(name, self._temporary(), src_dir_fd=folder, dst_dir_fd=self._removed)
-        except OSError:  # on another file system
-            os.close(self._removed)
-            self._removed = None
-        return self._removed is not None
+    def _free_later(self, folder: int, name: str) -> None:
+        """Give a file that goes a second name, if that can be."""
+        if self._aside is None:
+            return
+        self._freed_later += 1
+        second = f"{self._token}-{self._freed_later}"
+        with contextlib.suppress(OSError):
+            os.link(name, second, src_dir_fd=folder, dst_dir_fd=self._aside, follow_symlinks=False)
 
     def _forget(self, path: str) -> None:
         """Close a folder that goes away, and those in it."""
         for known in [each for each in self._open if f"{each}/".startswith(f"{path}/")]:
             fd = self._open.pop(known)
             self._writable_ones.discard(fd)
-            self._stageable.pop(fd, None)
             os.close(fd)
 
     def make_folder(self, path: str, mode: int) -> None:
@@ -447,95 +329,46 @@ class _Tree:
         finally:
             os.close(fd)
 
-    def put(self, path: str, node: Node, store: ObjectStore, is_new: bool) -> None:
-        """One thing that comes."""
+    def prepare(self, path: str, node: Node, store: ObjectStore, sync: bool) -> None:
+        """Make a folder, or a file or a link beside its place."""
         if node.kind == "folder":
             self.make_folder(path, node.mode)
-        elif node.kind == "link":
-            self.link(path, store.get(node.digest))
-        else:
-            self.write(path, store.get(node.digest), node.mode, is_new)
-
-    def write(self, path: str, data: bytes, mode: int, is_new: bool) -> None:
-        folder, name = self._place(path, make=True)
-        if self._in_mass and not is_new and _written_in_place(folder, name, data, mode):
             return
-        temporary = self._temporary()
+        data = store.get(node.digest)
+        folder, _ = self._place(path, make=True)
+        temporary = self._beside[path] = f".mindstone-{self._token}-{len(self._beside)}"
         with self._writable(folder):
-            stage = self._stage(folder)
-            fd = os.open(temporary, _NEW, 0o600, dir_fd=stage)
-            try:
-                try:
-                    _write_all(fd, data)
-                    os.fchmod(fd, mode)
-                finally:
-                    os.close(fd)
-                self._replace(path, stage, temporary, folder, name)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=stage)
-                raise
+            if node.kind == "link":
+                os.symlink(data, temporary.encode(), dir_fd=folder)
+            else:
+                _write_new(folder, temporary, data, node.mode, sync=sync)
+        self.prepared.append(path)
 
-    def read(self, path: str, most: int) -> bytes:
+    def put_in_place(self, path: str) -> None:
+        """Give what stands ready its name, in place of what had it."""
         folder, name = self._place(path)
-        fd = os.open(
-            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-        )
-        with os.fdopen(fd, "rb") as file:
-            return file.read(most)
-
-    def link(self, path: str, target: bytes) -> None:
-        folder, name = self._place(path, make=True)
-        temporary = self._temporary()
         with self._writable(folder):
-            os.symlink(target, temporary.encode(), dir_fd=folder)
-            self._replace(path, folder, temporary, folder, name)
-
-    def _replace(self, path: str, stage: int, temporary: str, folder: int, name: str) -> None:
-        if _put_in_place(stage, temporary, folder, name) and stage == folder:
-            above = path.rpartition("/")[0]
-            self._old.append(f"{above}/{temporary}" if above else temporary)
-
-    def discard(self) -> None:
-        """Remove what was exchanged for something else."""
-        for path in self._old:
-            with contextlib.suppress(OSError):
-                folder, name = self._place(path)
-                with self._writable(folder):
-                    os.unlink(name, dir_fd=folder)
-        self._old.clear()
+            self._free_later(folder, name)
+            os.replace(self._beside[path], name, src_dir_fd=folder, dst_dir_fd=folder)
+        del self._beside[path]
 
     def sweep(self, path: str) -> None:
         """Remove what a crash left half written."""
         with contextlib.suppress(OSError):
             folder = self._folder(path)
             with os.scandir(folder) as entries:
-                left = [
-                    (each.name, each.is_dir(follow_symlinks=False))
-                    for each in entries
-                    if _TEMPORARY.fullmatch(each.name)
-                ]
-            for name, is_folder in left:
-                if is_folder:
-                    shutil.rmtree(name, dir_fd=folder)
-                else:
-                    os.unlink(name, dir_fd=folder)
+                left = [each.name for each in entries if _TEMPORARY.fullmatch(each.name)]
+            for name in left:
+                os.unlink(name, dir_fd=folder)
 
-    def sync(self, paths: Sequence[str]) -> None:
-        """Make what was put back survive a power cut, before anything says that it is done."""
-        if len(paths) > _FEW:
-            if not hasattr(_LIBC, "syncfs") or _LIBC.syncfs(self._open[""]) != 0:
-                os.sync()
+    def sync(self, paths: Sequence[str] | None = None) -> None:
+        """Make the names of these paths survive a power cut; without paths, all of the system."""
+        if paths is None:
+            _sync_file_system(self._open[""])
             return
-        for path in paths:
+        for above in {path.rpartition("/")[0] for path in paths}:
             with contextlib.suppress(OSError):
-                folder, name = self._place(path)
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-                try:
-                    os.fsync(fd)
-                    os.fsync(folder)
-                finally:
-                    os.close(fd)
+                os.fsync(self._folder(above))
 
     def _writable(self, folder: int) -> contextlib.AbstractContextManager[None]:
         """Let the owner change a folder that is read-only, for as long as that takes."""

@@ -1,6 +1,8 @@
 """A folder as it is: every file, link and folder in it by kind, permissions and content.
 
-What the project ignores, repositories' insides and our own files are left out. A file whose stamp
+What the project ignores, repositories' insides and our own files are left out. What it ignores
+stands in its own files, each `.gitignore` for its folder and below and the repository's
+`info/exclude`, which are read as git reads them: nothing is run to find out. A file whose stamp
 (size, times, inode) is known is not read again, unless it was so young when it was read that a
 later write may have left the same stamp.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.undo.ignore import IgnoreRules, ignored
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.undo.objects import ObjectStore
 
 SKIPPED: Final = frozenset({".git", ".hg", ".svn", ".mindstone", ".ssh", ".gnupg"})
@@ -26,6 +29,8 @@ _YOUNG: Final = 100_000_000
 _MOST_RULES: Final = 1 << 20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CLASS: Final = pattern_of(r"\[(!|\^)?(\]?[^\]\\]*(?:\\.[^\]\\]*)*)\]")
+"""A class of characters in a rule about what to ignore."""
 
 
 class Node(NamedTuple):
@@ -251,3 +256,104 @@ def ancestors(path: str) -> Iterator[str]:
     for at, sign in enumerate(path):
         if sign == "/":
             yield path[:at]
+
+
+# What a project ignores
+
+
+class IgnoreRules:
+    """The rules of one file, for paths relative to its folder; a later line wins."""
+
+    def __init__(self, text: str) -> None:
+        self._rules = [rule for line in text.splitlines() if (rule := _rule(line)) is not None]
+        parts = [rule.source for rule in self._rules]
+        self._any = re.compile("|".join(f"(?:{part})" for part in parts), re.DOTALL)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def verdict(self, path: str, *, folder: bool) -> bool | None:
+        """Whether this file ignores the path; None when it says nothing about it."""
+        if not self._any.fullmatch(path):
+            return None
+        for rule in reversed(self._rules):
+            if (folder or not rule.folders_only) and rule.pattern.fullmatch(path):
+                return not rule.negated
+        return None
+
+
+class _Rule:
+    """One line of a file."""
+
+    def __init__(self, source: str, *, negated: bool, folders_only: bool) -> None:
+        self.source = source
+        self.pattern = re.compile(source, re.DOTALL)
+        self.negated = negated
+        self.folders_only = folders_only
+
+
+def ignored(stack: Iterable[tuple[int, IgnoreRules]], path: str, *, folder: bool) -> bool:
+    """What the innermost file says that says anything; `stack` has the outermost first.
+
+    The number beside the rules is the length of their folder's path with its slash.
+    """
+    found: bool | None = None
+    for length, rules in stack:
+        said = rules.verdict(path[length:], folder=folder)
+        found = said if said is not None else found
+    return bool(found)
+
+
+def _rule(line: str) -> _Rule | None:
+    line = re.sub(r"(?<!\\)[ \t]+\Z", "", line.rstrip("\r"))
+    if not line or line.startswith("#"):
+        return None
+    negated = line.startswith("!")
+    pattern = line[negated:]
+    folders_only = pattern.endswith("/") and not pattern.endswith("\\/")
+    pattern = pattern[:-1] if folders_only else pattern
+    anchored = "/" in pattern
+    pattern = pattern.removeprefix("/")
+    if not pattern:
+        return None
+    try:
+        source = _translated(pattern)
+        return _Rule(
+            source if anchored else f"(?:.*/)?{source}", negated=negated, folders_only=folders_only
+        )
+    except re.error:
+        return None
+
+
+def _translated(pattern: str) -> str:
+    """A pattern as a regular expression for a whole path."""
+    out: list[str] = []
+    at = 0
+    while at < len(pattern):
+        sign = pattern[at]
+        if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
+            out.append("(?:.*/)?")
+            at += 3
+            continue
+        if pattern[at:] == "**" and at and pattern[at - 1] == "/":
+            out.append(".+")
+            break
+        if sign == "*":
+            while at + 1 < len(pattern) and pattern[at + 1] == "*":
+                at += 1
+            out.append("[^/]*")
+        elif sign == "?":
+            out.append("[^/]")
+        elif sign == "[" and (found := _CLASS.match(pattern, at)):
+            body = re.sub(r"([\[&~|])", r"\\\1", found[2])
+            body = f"\\{body}" if body.startswith("]") else body
+            out.append(f"(?!/)[{'^' if found[1] else ''}{body}]")
+            at = found.end()
+            continue
+        elif sign == "\\" and at + 1 < len(pattern):
+            at += 1
+            out.append(re.escape(pattern[at]))
+        else:
+            out.append(re.escape(sign))
+        at += 1
+    return "".join(out)

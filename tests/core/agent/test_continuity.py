@@ -24,7 +24,6 @@ from mindstone_tui.core.entries.window import ContextWindowPruned, Receipt
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.features.handoffs import Handoffs
 from mindstone_tui.core.features.tasks import Tasks
-from mindstone_tui.core.health.fidelity import ProbeResult
 from mindstone_tui.core.health.monitor import health_text
 from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.paths import Places
@@ -74,11 +73,11 @@ class Session:
         self.modes = Modes(Means(summarizer=summarizer, steps=self.handoffs.room_steps(_none)))
         self.window.room_maker = self.modes.make_room
 
-    async def _recall(self, query: str, k: int) -> Sequence[ProbeResult]:
+    async def _recall(self, query: str, k: int) -> Sequence[str]:
         asked = set(re.findall(r"\w+", query.lower()))
         texts = [str(getattr(line.entry, "text", "")) for line in self.lines()]
         ranked = sorted(texts, key=lambda text: -len(asked & set(re.findall(r"\w+", text.lower()))))
-        return [ProbeResult(text=text) for text in ranked[:k]]
+        return ranked[:k]
 
     async def ask(self, text: str = "And now?") -> Prepared:
         turn = self.transcript.last_turn + 1

@@ -9,7 +9,7 @@ import pytest
 
 from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
-from mindstone_tui.core.health.fidelity import ProbeResult, draw, measure
+from mindstone_tui.core.health.fidelity import draw, measure
 from mindstone_tui.core.health.judge import judge
 from mindstone_tui.core.statements import Speaker
 from tests.core.context.fake_models import Saying, passage, words
@@ -28,10 +28,10 @@ class Index:
     def __init__(self, *texts: str) -> None:
         self.texts = texts
 
-    async def __call__(self, query: str, k: int) -> Sequence[ProbeResult]:
+    async def __call__(self, query: str, k: int) -> Sequence[str]:
         asked = set(query.lower().replace("?", "").split())
         ranked = sorted(self.texts, key=lambda text: -len(asked & set(text.lower().split())))
-        return [ProbeResult(text=text) for text in ranked[:k]]
+        return ranked[:k]
 
 
 def test_probes_come_from_what_people_said_and_rules_come_first() -> None:
@@ -54,7 +54,6 @@ def test_probes_come_from_what_people_said_and_rules_come_first() -> None:
 async def test_everything_that_recall_finds_counts() -> None:
     whole = await measure(draw(LEFT), Index(*(one.text for one in LEFT)), words)
     assert whole.score == 1.0
-    assert whole.passes()
     assert whole.missed == ()
 
 
@@ -77,11 +76,11 @@ async def test_a_fact_beyond_the_budget_or_the_top_does_not_count() -> None:
 
 
 async def test_nothing_to_measure_is_no_measure() -> None:
-    async def broken(_query: str, _k: int) -> Sequence[ProbeResult]:
+    async def broken(_query: str, _k: int) -> Sequence[str]:
         raise IndexUnavailable("The index is locked.")
 
     nothing = await measure((), Index(), words)
-    assert (nothing.score, nothing.passes()) == (None, False)
+    assert nothing.score is None
     failed = await measure(draw(LEFT), broken, words)
     assert (failed.score, failed.why) == (None, "The index is locked.")
 

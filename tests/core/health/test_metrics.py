@@ -25,6 +25,7 @@ from mindstone_tui.core.entries import Line, Span, Usage
 from mindstone_tui.core.entries.conversation import ToolCalled, UsageReported
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
+    AlertRaised,
     Component,
     ContextWindowPruned,
     Left,
@@ -34,30 +35,34 @@ from mindstone_tui.core.entries.window import (
     Trimmed,
     WindowState,
 )
-from mindstone_tui.core.health.alerts import Alert, active
-from mindstone_tui.core.health.export import otlp, prometheus, write_textfile
 from mindstone_tui.core.health.metrics import (
-    RANGES,
     Snapshot,
     TurnSample,
     cut_by_provider,
     looping_in,
     measure,
+    otlp,
+    prometheus,
     sample_of,
     saying_the_same,
+    table,
 )
 from mindstone_tui.core.health.monitor import (
     Monitor,
+    active,
     direction,
     health_data,
     health_text,
-    table,
     trend,
 )
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import line_of, places_in, transcript_in
 
 USABLE = 10_000
+SIX = (
+    *("utilization", "eviction_rate", "compression_ratio"),
+    *("burn_rate", "fidelity", "tool_bloat"),
+)
 
 
 def sample(turn: int) -> TurnSample:
@@ -228,7 +233,7 @@ def test_a_monitor_goes_on_from_what_history_remembers(home: Path) -> None:
     second = Monitor(HealthSettings(), lines)
     assert [one.measured for one in second.history] == [one.measured for one in first.history]
     raised = second.record(turn(3, prompt_tokens=950)).raised
-    assert [(one.metric, one.entry().level) for one in raised] == [("utilization", "critical")]
+    assert [(one.metric, one.level) for one in raised] == [("utilization", "critical")]
     second.reset()
     assert second.history == ()
     assert second.alerts == ()
@@ -256,11 +261,14 @@ def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
 
 
 def test_health_is_shown_with_its_ranges() -> None:
-    rows = {name: (value, word) for name, value, word in table(measure(turn(1, tool_tokens=200)))}
+    rows = {
+        name: (value, word)
+        for name, value, word in table(measure(turn(1, tool_tokens=200)).measured)
+    }
     assert rows["utilization"] == ("50.0%", "healthy")
     assert rows["tool_bloat"] == ("40.0%", "usual is at most 15%")
     assert rows["fidelity"] == ("unmeasured", "unmeasured")
-    assert set(rows) == set(RANGES)
+    assert tuple(rows) == SIX
 
 
 def test_an_agent_that_repeats_itself_over_turns_is_noticed() -> None:
@@ -284,31 +292,26 @@ def test_prometheus_text_has_every_measured_metric_and_no_other() -> None:
 
 
 def test_active_alerts_are_exported_with_their_level() -> None:
-    alert = Alert(level="critical", metric="utilization", message="full", value=0.95)
+    alert = AlertRaised(level="critical", metric="utilization", message="full", value=0.95)
     text = prometheus([("s", measure(turn(1)))], [("s", alert)])
     sample = 'mindstone_alert_active{session="s",metric="utilization",level="critical"} 1'
     assert text.splitlines()[-1] == sample
     assert "# TYPE mindstone_alert_active gauge" in text
 
 
-def test_a_textfile_is_replaced_whole(home: Path) -> None:
-    path = home / "metrics" / "mindstone.prom"
-    write_textfile(path, prometheus([("s", measure(turn(1)))]))
-    assert path.read_text().startswith("# HELP")
-    assert list(path.parent.iterdir()) == [path]
-
-
 def test_otlp_json_has_the_shape_that_collectors_read() -> None:
-    snapshots = [measure(turn(1)), measure(turn(2, fidelity=0.9))]
-    body = otlp("agent:default:main", snapshots, times=[1_000, 2_000], version="1.0")
+    snapshots = [measure(turn(1)), measure(turn(2, fidelity=0.9), "1970-01-01T00:00:02+00:00")]
+    body = otlp("agent:default:main", snapshots, version="1.0")
     text = json.dumps(body)
     scope = json.loads(text)["resourceMetrics"][0]["scopeMetrics"][0]
     by_name = {metric["name"]: metric["gauge"]["dataPoints"] for metric in scope["metrics"]}
     assert by_name["mindstone_context_utilization_ratio"] == [
-        {"timeUnixNano": "1000", "asDouble": 0.5},
-        {"timeUnixNano": "2000", "asDouble": 0.5},
+        {"timeUnixNano": "0", "asDouble": 0.5},
+        {"timeUnixNano": "2000000000", "asDouble": 0.5},
     ]
-    assert by_name["mindstone_recall_fidelity_ratio"] == [{"timeUnixNano": "2000", "asDouble": 0.9}]
+    assert by_name["mindstone_recall_fidelity_ratio"] == [
+        {"timeUnixNano": "2000000000", "asDouble": 0.9}
+    ]
     assert "mindstone_compression_ratio" not in by_name
 
 
@@ -329,7 +332,7 @@ def test_otlp_json_has_the_shape_that_collectors_read() -> None:
 def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
     snapshot = measure(made)
     assert prometheus([("s", snapshot)])
-    assert table(snapshot)
+    assert table(snapshot.measured)
     assert (snapshot.measured.compression_ratio is None) == (made.shortened_before == 0)
 
 
@@ -360,7 +363,7 @@ def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
     for number in range(6):
         monitor.record(turn(number, prompt_tokens=950))
     text = health_text(monitor)
-    for name in RANGES:
+    for name in SIX:
         assert name in text
     assert "critical: The window has been over 90% for 3 turns: nothing in it may leave" in text
     assert health_text(monitor, 0.17).startswith(
@@ -395,10 +398,10 @@ def test_a_turns_numbers_come_from_the_report_and_its_lines(home: Path) -> None:
     )
     lines = [transcript.append(entry, turn=1) for entry in entries]
     transcript.close()
-    made = sample_of(_report(), lines, fidelity=0.9)
+    made = sample_of(_report(), lines)
     assert (made.evicted, made.shortened_before, made.shortened_after) == (2, 1_900, 200)
     assert (made.prompt_tokens, made.usable, made.tool_tokens) == (500, 1_000, 70)
-    assert (made.added_tokens, made.protected_tokens, made.fidelity) == (40, 300, 0.9)
+    assert (made.added_tokens, made.protected_tokens, made.growth) == (40, 300, 40.0)
 
 
 def _summary(strategy: str, before: int, after: int) -> SummaryDerived:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.redaction.names import Promise, promise_of
-from mindstone_tui.core.redaction.values import STRANGE, strangeness
+from mindstone_tui.core.redaction.values import STRANGE, Promise, promise_of, strangeness
 from tests.core.redaction.specimens import INNOCENT, PLACES, made
 from tests.corpora import FULL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.redaction.vendors import FORMATS
+from mindstone_tui.core.redaction.formats import vendor_formats
 from tests.core.redaction.specimens import SAMPLES, made, specimens, survives
 from tests.corpora import FULL
 
@@ -39,4 +39,4 @@ def test_every_format_of_a_vendor_has_a_sample() -> None:
     found = set()
     for number, (_, template) in enumerate(SAMPLES):
         found |= {each.kind for each in Redactor().redact(made(template, number)[0]).found}
-    assert {rule.kind for rule in FORMATS} - found == set()
+    assert {rule.kind for rule in vendor_formats()} - found == set()

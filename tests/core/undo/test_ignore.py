@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.undo.ignore import IgnoreRules
 from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.scan import EMPTY, Limits, scan
+from mindstone_tui.core.undo.scan import EMPTY, IgnoreRules, Limits, scan
 
 FILES = (
     "a.log",
