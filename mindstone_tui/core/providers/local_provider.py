@@ -34,12 +34,12 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.errors import Failure, translate
-from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
     SMALLEST_WINDOW,
     LocalModel,
+    free_memory,
     path_of,
     present,
     window_for,

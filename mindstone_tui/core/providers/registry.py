@@ -40,9 +40,8 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
-from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
-from mindstone_tui.core.providers.local_models import CATALOGUE, window_for
+from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.free_memory import free_memory
-from mindstone_tui.core.providers.local_models import SMOLLM2, path_of
+from mindstone_tui.core.providers.local_models import find, free_memory, path_of
 from mindstone_tui.core.session.downloads import (
     Download,
     catalogue,
@@ -21,6 +20,8 @@ from mindstone_tui.core.session.downloads import (
     refuse_offer,
     remove_model,
 )
+
+SMOLLM2 = find("smollm2")
 
 
 @pytest.fixture
