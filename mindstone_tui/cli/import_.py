@@ -29,8 +29,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
 from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
 from mindstone_tui.core.interchange.formats import formats
-from mindstone_tui.core.interchange.import_many import sources
-from mindstone_tui.core.interchange.import_session import ImportReport
+from mindstone_tui.core.interchange.import_session import ImportReport, sources
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.session.find import Progress, index_session

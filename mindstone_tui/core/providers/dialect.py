@@ -16,8 +16,7 @@ from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure, Words
-from mindstone_tui.core.providers.event_stream import EventStream, Reader
-from mindstone_tui.core.providers.http import HttpAnswer, HttpCall
+from mindstone_tui.core.providers.http import EventStream, HttpAnswer, HttpCall, Reader
 
 Event = Mapping[str, Any]
 Chunk = dict[str, Any]

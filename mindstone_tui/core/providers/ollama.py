@@ -29,8 +29,7 @@ from mindstone_tui.core.providers.dialect import (
     wishes,
     words_of,
 )
-from mindstone_tui.core.providers.event_stream import JsonLines
-from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.http import HttpCall, JsonLines
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import bearer
 from mindstone_tui.core.providers.tool_names import with_valid_calls

@@ -22,15 +22,17 @@ from markdown_it.token import Token
 
 from mindstone_tui.core.entries import ZONES
 from mindstone_tui.core.entries.derived import RecalledPassage
-from mindstone_tui.core.interchange.export.overview import Overview, Point, overview
 from mindstone_tui.core.interchange.export.story import (
     Marker,
+    Overview,
+    Point,
     Recalled,
     Scene,
     Spoken,
     StorySource,
     ToolUse,
     Turn,
+    overview,
     turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line, plural

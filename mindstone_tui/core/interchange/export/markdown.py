@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mindstone_tui.core.interchange.export.overview import Overview, overview
 from mindstone_tui.core.interchange.export.story import (
     Marker,
+    Overview,
     Recalled,
     Scene,
     Spoken,
     StorySource,
     ToolUse,
     Turn,
+    overview,
     turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line
