@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -91,7 +90,7 @@ class LocalModel(Part):
 
 
 CATALOGUE: Final = msgspec.json.decode(
-    files(__package__).joinpath("local_models.json").read_bytes(), type=tuple[LocalModel, ...]
+    Path(__file__).with_suffix(".json").read_bytes(), type=tuple[LocalModel, ...]
 )
 """The best first."""
 
