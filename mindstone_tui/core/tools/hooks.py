@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -37,17 +37,7 @@ HookEvent = Literal[
     "AfterRecall",
     "Alert",
 ]
-EVENTS: Final[tuple[HookEvent, ...]] = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "Stop",
-    "SessionEnd",
-    "AfterRecall",
-    "Alert",
-)
+EVENTS: Final[tuple[HookEvent, ...]] = get_args(HookEvent)
 _SPEAKING: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hooks add what they print, without any JSON around it."""
 OTHER_NAMES: Final = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -117,7 +117,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @cache
 def known_programs() -> dict[str, Program]:
     """The whole table by name."""
-    table = files(__package__).joinpath("programs.json").read_bytes()
+    table = Path(__file__).with_suffix(".json").read_bytes()
     return msgspec.json.decode(table, type=dict[str, Program])
 
 
