@@ -21,23 +21,6 @@ import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
 
-__all__ = [
-    "HARMLESS_PLACES",
-    "LOADED_VARIABLES",
-    "RECORDS",
-    "SEVERITY",
-    "Effect",
-    "Program",
-    "has_risky_option",
-    "inline_script",
-    "known_programs",
-    "looks_like_a_path",
-    "names_a_file",
-    "of_program",
-    "row_of",
-    "unwrapped",
-]
-
 Effect = Literal[
     "reads",
     "writes",

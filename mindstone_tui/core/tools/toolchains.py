@@ -18,17 +18,6 @@ import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
 
-__all__ = [
-    "OFFLINE",
-    "SYSTEM",
-    "SYSTEM_SECRETS",
-    "clean_git_settings",
-    "npm_registry",
-    "shown_at_home",
-    "shown_elsewhere",
-    "without_secrets",
-]
-
 
 class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tables in `toolchains.json`."""

@@ -35,9 +35,8 @@ from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.local_models import find
-from mindstone_tui.core.providers.local_process import CHILD
 from mindstone_tui.core.providers.local_prompt import TOOLS
-from mindstone_tui.core.providers.local_provider import LocalProvider
+from mindstone_tui.core.providers.local_provider import CHILD, LocalProvider
 from mindstone_tui.core.session.try_model import hear
 
 HERE = Path(__file__).parent

@@ -24,12 +24,16 @@ from mindstone_tui.core.providers.local_models import (
     find,
     path_of,
 )
-from mindstone_tui.core.providers.local_prompt import body_of, reply_schema, tool_text
-from mindstone_tui.core.providers.local_provider import (
+from mindstone_tui.core.providers.local_prompt import (
     AnswerReader,
-    LocalProvider,
     RepetitionWatch,
+    body_of,
     is_loop,
+    reply_schema,
+    tool_text,
+)
+from mindstone_tui.core.providers.local_provider import (
+    LocalProvider,
     why_not,
 )
 from tests.core.providers.requests import Broken, hear, request, tool

@@ -46,39 +46,15 @@ from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, 
 from mindstone_tui.core.patterns import pattern_of
 
 _NAMES: Final = frozenset(
-    [
-        "access_mcp_resource",
-        "apply_diff",
-        "ask_followup_question",
-        "attempt_completion",
-        "browser_action",
-        "codebase_search",
-        "condense",
-        "delete_file",
-        "edit_file",
-        "execute_command",
-        "fetch_instructions",
-        "generate_explanation",
-        "insert_content",
-        "list_code_definition_names",
-        "list_files",
-        "load_mcp_documentation",
-        "new_rule",
-        "new_task",
-        "plan_mode_respond",
-        "read_file",
-        "replace_in_file",
-        "report_bug",
-        "run_slash_command",
-        "search_and_replace",
-        "search_files",
-        "switch_mode",
-        "update_todo_list",
-        "use_mcp_tool",
-        "use_skill",
-        "web_fetch",
-        "write_to_file",
-    ]
+    {
+        *("access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion"),
+        *("browser_action", "codebase_search", "condense", "delete_file", "edit_file"),
+        *("execute_command", "fetch_instructions", "generate_explanation", "insert_content"),
+        *("list_code_definition_names", "list_files", "load_mcp_documentation", "new_rule"),
+        *("new_task", "plan_mode_respond", "read_file", "replace_in_file", "report_bug"),
+        *("run_slash_command", "search_and_replace", "search_files", "switch_mode"),
+        *("update_todo_list", "use_mcp_tool", "use_skill", "web_fetch", "write_to_file"),
+    }
 )
 CLINE_TOOLS: Final = {
     "appliedDiff": "apply_diff",
