@@ -21,13 +21,7 @@ from mindstone_tui.core.errors import NotAllowed, ToolError, UnknownName
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.session.features import (
-    Command,
-    Feature,
-    Say,
-    command,
-    known_commands,
-)
+from mindstone_tui.core.session.features import Command, Feature, Say, command, known_commands
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.tools import Project
 from mindstone_tui.core.text import as_data, exact, for_terminal, fresh_nonce, one_line

@@ -26,14 +26,7 @@ from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
 from mindstone_tui.core.interchange.formats import Format, format_of
-from mindstone_tui.core.interchange.formats.base import (
-    Aside,
-    Began,
-    Broken,
-    Gave,
-    Record,
-    Said,
-)
+from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Gave, Record, Said
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.steps import Assembler
@@ -318,6 +311,8 @@ def file_digest(path: Path) -> str:
             digest.update(chunk)
     return digest.hexdigest()
 
+
+# -- folders, and files that hold many ------------------------------------------------------------
 
 SUFFIXES: Final = (".jsonl", ".json", ".db", ".vscdb", ".zip", ".zst")
 _MARKDOWN: Final = pattern_of(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")

@@ -48,12 +48,7 @@ from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.find import Progress, bring_up_to_date
 from mindstone_tui.core.session.lease import Lease, SharedLease
-from mindstone_tui.core.session.profile import (
-    keep_profile,
-    read_profile,
-    stored_profile,
-    take_next,
-)
+from mindstone_tui.core.session.profile import keep_profile, read_profile, stored_profile, take_next
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
 from mindstone_tui.core.transcript import History, Transcript

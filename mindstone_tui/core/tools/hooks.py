@@ -18,13 +18,7 @@ import msgspec
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import ToolContext, decoded
 from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import (
-    Bounds,
-    CommandFinished,
-    clean_environment,
-    run,
-    told_of,
-)
+from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run, told_of
 
 HookEvent = Literal[
     "SessionStart",

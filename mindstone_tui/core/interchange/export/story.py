@@ -269,6 +269,9 @@ def _mapped(value: Any, clean: Clean) -> Any:
     return value
 
 
+# -- a session in numbers -------------------------------------------------------------------------
+
+
 class Point(Part):
     """How full the window was when a request was sent."""
 

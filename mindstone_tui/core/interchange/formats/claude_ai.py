@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
+from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Format, Record, Sample
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,

@@ -45,14 +45,7 @@ from mindstone_tui.core.interchange.formats.sources import (
     rows,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    mapping,
-    moment,
-    sequence,
-    text,
-)
+from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
 
 Message = tuple[int, dict[str, Any], list[Any]]

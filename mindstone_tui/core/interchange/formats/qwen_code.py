@@ -24,11 +24,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Titled,
 )
-from mindstone_tui.core.interchange.formats.gemini_cli import (
-    GEMINI_CLI,
-    not_said,
-    pieces_of,
-)
+from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI, not_said, pieces_of
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
