@@ -38,8 +38,7 @@ from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, U
 from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
-from mindstone_tui.core.interchange.import_many import sources
-from mindstone_tui.core.interchange.import_session import ImportReport
+from mindstone_tui.core.interchange.import_session import ImportReport, sources
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
 from mindstone_tui.core.library.find import Progress, index_session
 from mindstone_tui.core.library.stats import session_numbers

@@ -223,7 +223,7 @@ def stages(source: Path, home: Path) -> dict[str, float]:
     """Which share of an import each stage has, seen a thousand times a second."""
     os.environ["MINDSTONE_HOME"] = str(home)
     from mindstone_tui.core.config import load
-    from mindstone_tui.core.interchange.import_many import sources
+    from mindstone_tui.core.interchange.import_session import sources
     from mindstone_tui.core.library.take_over import Importer
     from mindstone_tui.core.paths import Places
 

@@ -54,7 +54,7 @@ NEAREST: Final = {
     "core.undo.restore": "core/undo core/features/test_undo.py",
     "core.providers.direct": "core/providers/test_direct.py core/providers/test_wire_parts.py",
     "core.tools.shell_rules": "core/tools/test_approvals.py core/tools/test_verdicts.py "
-    "core/tools/test_command_options.py core/tools/test_remembered.py",
+    "core/tools/test_programs.py core/tools/test_remembered.py",
     "servers.gateway": "servers/test_gateway.py servers/test_gateway_wishes.py",
 }
 """Each module that carries a law, and the tests that stand nearest to it."""

@@ -13,7 +13,7 @@ from mindstone_tui.core.config.load import load
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.handoff import checkpoint_store, handoff
-from mindstone_tui.core.interchange.import_many import import_each
+from mindstone_tui.core.interchange.import_session import import_each
 from mindstone_tui.core.language.words import query_terms, quoted
 from mindstone_tui.core.memory import files as memory_files
 from mindstone_tui.core.memory import notes

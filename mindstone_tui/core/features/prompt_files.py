@@ -21,21 +21,14 @@ from mindstone_tui.core.errors import NotAllowed, ToolError, UnknownName
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.session.features import (
-    Command,
-    Feature,
-    Say,
-    command,
-    known_commands,
-)
+from mindstone_tui.core.session.features import Command, Feature, Say, command, known_commands
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.tools import Project
 from mindstone_tui.core.text import as_data, exact, for_terminal, fresh_nonce, one_line
 from mindstone_tui.core.tools.approvals import carry_out, prepare
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
-from mindstone_tui.core.tools.remembered import Looking, Remembered
 from mindstone_tui.core.tools.shell import SHELL
-from mindstone_tui.core.tools.trust import DEEPEST, TrustFile
+from mindstone_tui.core.tools.trust import DEEPEST, Looking, Remembered, TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 
 NAME: Final = pattern_of(r"[a-z0-9][a-z0-9_-]{0,63}")

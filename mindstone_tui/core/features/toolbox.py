@@ -11,8 +11,7 @@ from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.fetch import Fetcher
-from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS
-from mindstone_tui.core.tools.search import GREP
+from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, GREP
 from mindstone_tui.core.tools.shell import SHELL
 
 APPROVALS: tuple[str, ...] = get_args(ApprovalMode)

@@ -58,6 +58,9 @@ Whatever shell the program calls its hooks with, these words mean the same in it
 """
 
 
+_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PreCompact", "Stop")
+
+
 class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A program that can be attached."""
 
@@ -78,29 +81,14 @@ TARGETS: Final[Mapping[str, AttachTarget]] = {
             name="claude-code",
             title="Claude Code",
             binary="claude",
-            events=(
-                "SessionStart",
-                "UserPromptSubmit",
-                "PostToolUse",
-                "PreCompact",
-                "Stop",
-                "SubagentStop",
-                "SessionEnd",
-            ),
+            events=(*_EVENTS, "SubagentStop", "SessionEnd"),
             timeout=5,
         ),
         AttachTarget(
             name="codex",
             title="Codex",
             binary="codex",
-            events=(
-                "SessionStart",
-                "UserPromptSubmit",
-                "PostToolUse",
-                "PreCompact",
-                "Stop",
-                "SessionEnd",
-            ),
+            events=(*_EVENTS, "SessionEnd"),
             timeout=5,
             note="Codex asks once whether it may run these hooks: say yes when it next starts.",
         ),

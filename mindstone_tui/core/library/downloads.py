@@ -15,13 +15,13 @@ from mindstone_tui.core.disk import ensure_folder, replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, weights
-from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.local_models import (
     CATALOGUE,
     SMALLEST_WINDOW,
     LocalModel,
     best_for,
     find,
+    free_memory,
     installed,
     path_of,
     present,

@@ -38,8 +38,7 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.interchange.describe import Trust
 from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
-from mindstone_tui.core.interchange.import_many import import_each
-from mindstone_tui.core.interchange.import_session import ImportReport, import_file
+from mindstone_tui.core.interchange.import_session import ImportReport, import_each, import_file
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease

@@ -37,8 +37,12 @@ from mindstone_tui.core.interchange.discover import (
     session_folders,
 )
 from mindstone_tui.core.interchange.formats import Format, format_of, formats
-from mindstone_tui.core.interchange.import_many import key_for, only_conversation
-from mindstone_tui.core.interchange.import_session import described_by, import_so_far
+from mindstone_tui.core.interchange.import_session import (
+    described_by,
+    import_so_far,
+    key_for,
+    only_conversation,
+)
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.library.find import bring_up_to_date

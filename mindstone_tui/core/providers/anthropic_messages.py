@@ -13,13 +13,16 @@ from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,
     Event,
+    Interpreter,
     call_fragment,
     chunk_of,
     encoded,
+    fields_of,
     image_of,
     inline_image,
     json_text,
     parts_of,
+    place_of,
     schema_of,
     system_and_rest,
     text_of,
@@ -162,12 +165,10 @@ def _said(message: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "image", "source": source, **mark}
 
 
-class MessagesInterpreter:
+class MessagesInterpreter(Interpreter):
     """Blocks open, grow and close; usage comes in two halves."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.over = False
         self._usage: dict[str, int] = {}
         self._inputs: dict[object, Mapping[str, Any]] = {}
         """Arguments that came whole when a call was opened, and not in pieces."""
@@ -176,18 +177,18 @@ class MessagesInterpreter:
         """What an event adds."""
         match event.get("type"):
             case "message_start":
-                message = _mapping(event.get("message"))
+                message = fields_of(event.get("message"))
                 self._count(message.get("usage"))
                 yield chunk_of(model=message.get("model"))
             case "content_block_start":
-                yield from self._opened(event.get("index"), _mapping(event.get("content_block")))
+                yield from self._opened(event.get("index"), fields_of(event.get("content_block")))
             case "content_block_delta":
-                yield from self._grown(event.get("index"), _mapping(event.get("delta")))
+                yield from self._grown(event.get("index"), fields_of(event.get("delta")))
             case "content_block_stop":
                 yield from self._closed(event.get("index"))
             case "message_delta":
                 self._count(event.get("usage"))
-                reason = words_of(_mapping(event.get("delta")).get("stop_reason"))
+                reason = words_of(fields_of(event.get("delta")).get("stop_reason"))
                 self.complete = self.complete or bool(reason)
                 yield chunk_of(finish=_finish(reason), usage=self._counted())
             case "message_stop":
@@ -202,9 +203,9 @@ class MessagesInterpreter:
             case "redacted_thinking":
                 yield chunk_of({"thinking_blocks": [dict(block)]})
             case "tool_use":
-                self._inputs[index] = _mapping(block.get("input"))
+                self._inputs[index] = fields_of(block.get("input"))
                 yield call_fragment(
-                    _index(index),
+                    place_of(index),
                     call_id=words_of(block.get("id")),
                     name=words_of(block.get("name")),
                 )
@@ -217,14 +218,14 @@ class MessagesInterpreter:
                 yield _thought(delta)
             case "input_json_delta":
                 self._inputs.pop(index, None)
-                yield call_fragment(_index(index), arguments=words_of(delta.get("partial_json")))
+                yield call_fragment(place_of(index), arguments=words_of(delta.get("partial_json")))
 
     def _closed(self, index: object) -> Iterator[Chunk]:
         if whole := self._inputs.pop(index, None):
-            yield call_fragment(_index(index), arguments=json_text(whole))
+            yield call_fragment(place_of(index), arguments=json_text(whole))
 
     def _count(self, usage: object) -> None:
-        counted = {name: count for name, count in _mapping(usage).items() if _is_count(count)}
+        counted = {name: count for name, count in fields_of(usage).items() if _is_count(count)}
         self._usage.update(counted)
 
     def _counted(self) -> dict[str, int]:
@@ -245,14 +246,6 @@ def _finish(reason: str) -> str:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _index(index: object) -> int:
-    return index if isinstance(index, int) else 0
 
 
 DIALECT: Final = Dialect(call=call, interpreter=MessagesInterpreter)

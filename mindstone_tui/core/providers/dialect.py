@@ -6,8 +6,9 @@ which one translator reads for all of them.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -16,24 +17,23 @@ from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure, Words
-from mindstone_tui.core.providers.event_stream import EventStream, Reader
-from mindstone_tui.core.providers.http import HttpAnswer, HttpCall
+from mindstone_tui.core.providers.http import EventStream, HttpAnswer, HttpCall, Reader
 
 Event = Mapping[str, Any]
 Chunk = dict[str, Any]
 
 
-class Interpreter(Protocol):
+class Interpreter(abc.ABC):
     """Understands one answer, event by event."""
 
-    complete: bool
+    complete = False
     """The server said that the answer is over; usage may still follow."""
-    over: bool
+    over = False
     """Nothing that matters follows."""
 
-    def chunks(self, event: Event) -> Iterable[Chunk]:
+    @abc.abstractmethod
+    def chunks(self, event: Event) -> Iterator[Chunk]:
         """What an event says, in chunks of the OpenAI form."""
-        ...
 
 
 class Dialect(Part):
@@ -74,6 +74,12 @@ def wishes(options: Options) -> dict[str, Any]:
     }
 
 
+def function_tools(request: Request) -> list[dict[str, Any]] | None:
+    """The tools as chat completions have them; None where there are none."""
+    tools = [{"type": "function", "function": msgspec.to_builtins(each)} for each in request.tools]
+    return tools or None
+
+
 def tool_wishes(request: Request, options: Options) -> dict[str, Any]:
     """The same for the choice of tools, where there are any to choose from."""
     asked = options.sampling
@@ -86,8 +92,7 @@ def tool_wishes(request: Request, options: Options) -> dict[str, Any]:
 
 def schema_of(output_format: Mapping[str, Any]) -> dict[str, Any]:
     """The schema that an answer must have; empty when any JSON will do, or any text."""
-    inner = output_format.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    schema = fields_of(output_format.get("json_schema")).get("schema")
     return schema if isinstance(schema, dict) else {}
 
 
@@ -161,8 +166,7 @@ def failure_in(event: Event) -> Failure | None:
     if not told and event.get("type") == "error":
         told = event
     if not told and event.get("type") == "response.failed":
-        response = event.get("response")
-        told = (response.get("error") if isinstance(response, Mapping) else None) or "it failed"
+        told = fields_of(event.get("response")).get("error") or "it failed"
     if not told:
         return None
     words = Words(told)
@@ -181,6 +185,16 @@ def items_of(value: object) -> Iterator[Mapping[str, Any]]:
             yield item
 
 
+def fields_of(value: object) -> Mapping[str, Any]:
+    """An object; empty when it is none."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def words_of(value: object) -> str:
     """A text; empty when it is none."""
     return value if isinstance(value, str) else ""
+
+
+def place_of(value: object) -> int:
+    """A place in a list; the first when it is no number."""
+    return value if isinstance(value, int) else 0

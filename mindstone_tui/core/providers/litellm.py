@@ -21,7 +21,7 @@ from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
-from mindstone_tui.core.providers.dialect import tool_wishes, wishes
+from mindstone_tui.core.providers.dialect import function_tools, tool_wishes, wishes
 from mindstone_tui.core.providers.errors import failure_of
 from mindstone_tui.core.providers.model_server import (
     LAST_WORDS,
@@ -54,7 +54,7 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
         "api_base": address.base_url or None,
         "temperature": options.temperature,
         "reasoning_effort": options.effort,
-        "tools": [_tool(tool) for tool in request.tools] or None,
+        "tools": function_tools(request),
         **wishes(options),
         **tool_wishes(request, options),
     }
@@ -79,10 +79,6 @@ def messages_for(request: Request, options: Options, model: str) -> list[Message
 def understands_marks(model: str) -> bool:
     """Whether a model wants to be told where to cache, and takes its own reasoning back."""
     return "claude" in model.lower() or model.startswith("anthropic/")
-
-
-def _tool(tool: Any) -> dict[str, Any]:
-    return {"type": "function", "function": msgspec.to_builtins(tool)}
 
 
 def _fit(message: Message, keeps_thinking: bool) -> Message:

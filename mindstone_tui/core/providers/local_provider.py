@@ -4,25 +4,31 @@ With tools, its reply is held to a schema, so that a call cannot be malformed. T
 it comes; an answer that begins to turn in a circle is stopped. A process that dies is started
 again and the answer goes on where it was, once. What concerns MindStone itself is answered by the
 guide at once.
+
+A stop is asked for first, because a process that stays keeps its model loaded and its prompt
+cached; one that does not hear it soon is killed. When the process dies, `ChildDied` says so and the
+next request starts another.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.config.settings import ModelSettings, Settings
-from mindstone_tui.core.entries import Request
+from mindstone_tui.core.disk import REAL, ensure_folder
+from mindstone_tui.core.entries import Part, Request
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import (
     CallDelta,
     Delta,
@@ -34,139 +40,210 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.errors import Failure, translate
-from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
     SMALLEST_WINDOW,
     LocalModel,
+    free_memory,
     path_of,
     present,
     window_for,
 )
-from mindstone_tui.core.providers.local_process import CHILD, ChildDied, ModelProcess, Start
 from mindstone_tui.core.providers.local_prompt import (
     TOOLS,
+    AnswerReader,
     NoteCheck,
+    RepetitionWatch,
     body_of,
     check_of,
     doubt_body,
     is_yes,
 )
 from mindstone_tui.core.providers.stream import Translator
+from mindstone_tui.core.signals import let_go
 
-_ANSWER: Final = pattern_of(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_LONGEST_LOOP: Final = 400
-_ENOUGH_LOOPED: Final = 96
-"""Characters that a loop must fill before it counts: a short one has to turn often."""
-_FEWEST_TURNS: Final = 3
-_DRAWN: Final = 600
-"""Characters that a loop without letters or digits must fill: rules and tables are drawn so."""
+CHILD: Final = (sys.executable, "-P", str(Path(__file__).with_name("local_child.py")))
+_LOADING: Final = 180.0
+_LONGEST_LINE: Final = 1 << 20
+_STOP_PATIENCE: Final = 15.0
+"""Seconds in which a child must have heard that nobody listens any more.
 
-
-class AnswerReader:
-    """Turns the JSON of an answer into its text; what is no answer is kept for its end."""
-
-    def __init__(self) -> None:
-        self.raw = ""
-        """Everything the model said, as it said it."""
-        self._at = 0
-        """How much of it was turned into text."""
-        self._inside = False
-        self._ended = False
-
-    def feed(self, piece: str) -> str:
-        """More of the answer's text; empty while it is not clear that it is one."""
-        self.raw += piece
-        if self._ended:
-            return ""
-        if not self._inside:
-            begun = _ANSWER.match(self.raw)
-            if begun is None:
-                return ""
-            self._inside, self._at = True, begun.end()
-        return self._decode()
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether the model answers, instead of asking for a tool."""
-        return self._inside
-
-    def call(self) -> tuple[str, str] | None:
-        """The tool it asks for and its arguments as JSON; None when it does not."""
-        if self._inside:
-            return None
-        asked = read_arguments(self.raw)
-        if not asked or not isinstance(name := asked.pop("tool", None), str):
-            return None
-        return name, msgspec.json.encode(asked).decode()
-
-    def _decode(self) -> str:
-        """Unescape what can be; an escape that is cut waits for its rest."""
-        text: list[str] = []
-        raw, at = self.raw, self._at
-        while at < len(raw):
-            sign = raw[at]
-            if sign == '"':
-                self._ended = True
-                break
-            if sign != "\\":
-                text.append(sign)
-                at += 1
-                continue
-            length = _escape_length(raw, at)
-            if at + length > len(raw):
-                break
-            text.append(_unescaped(raw[at : at + length]))
-            at += length
-        self._at = at
-        return "".join(text)
+A slow processor needs ten for a batch of a prompt; after a kill all of it would be read again.
+"""
+_KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
-def _escape_length(raw: str, at: int) -> int:
-    """How many characters an escape takes: a pair of surrogates is one character."""
-    if raw[at + 1 : at + 2] != "u":
-        return 2
-    code = raw[at + 2 : at + 6].lower()
-    is_first_half = len(code) == 4 and "d800" <= code <= "dbff"
-    return 12 if is_first_half else 6
+class ChildDied(ProviderUnreachable):
+    """The process ended before the answer did."""
 
 
-def _unescaped(escape: str) -> str:
-    if escape[1] != "u":
-        return _ESCAPES.get(escape[1], escape[1])
-    try:
-        return msgspec.json.decode(f'"{escape}"'.encode(), type=str)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "\N{REPLACEMENT CHARACTER}"
+class Start(Part):
+    """How a child is started."""
+
+    weights: Path
+    window: int
+    threads: int
+    log: Path
+    command: tuple[str, ...] = CHILD
 
 
-class RepetitionWatch:
-    """Notices when a text has begun to turn in a circle."""
+class ModelProcess:
+    """One child at a time, which answers one request at a time."""
 
-    def __init__(self) -> None:
-        self._tail = ""
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self.window = 0
+        """Tokens of context that the running child has; 0 while none runs."""
+        self.memory = 0
+        """The most bytes that the child has taken so far."""
+        self._environ = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
+        self._child: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._number = 0
+        self._idle = asyncio.Event()
+        self._log: Path | None = None
 
-    def feed(self, piece: str) -> bool:
-        """Whether the text, with this at its end, repeats itself."""
-        self._tail = (self._tail + piece)[-_LONGEST_LOOP * (_FEWEST_TURNS + 1) :]
-        return is_loop(self._tail)
+    async def ask(
+        self, start: Start, body: Mapping[str, Any], patience: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The chunks of an answer; leaving early stops the child's work, not the child."""
+        await self._started(start)
+        self._number += 1
+        self._heard = asyncio.Queue()
+        self._idle.clear()
+        complete = False
+        try:
+            await self._send({"id": self._number, "body": body}, patience)
+            while "done" not in (message := await self._next(patience)):
+                if "error" in message:
+                    raise self.failed(str(message["error"]))
+                yield message.get("chunk") or {}
+            complete = True
+        finally:
+            if not complete:
+                self._stop_answer()
 
+    async def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        reader, self._reader = self._reader, None
+        watcher, self._watcher = self._watcher, None
+        self.window = 0
+        for task in (watcher, reader):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        if child is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        if child.stdin is not None:
+            child.stdin.close()
+        # Pipes first: waiting for the child also waits for whoever else holds an end of them.
+        let_go(child)
+        await asyncio.shield(child.wait())
 
-def is_loop(text: str) -> bool:
-    """Whether a text ends with the same words again and again."""
-    if not text:
-        return False
-    last_word = next((at for at in range(len(text) - 1, -1, -1) if text[at].isalnum()), -1)
-    at = len(text) - 1
-    while (at := text.rfind(text[-1], max(0, len(text) - _LONGEST_LOOP - 1), at)) >= 0:
-        unit = text[at + 1 :]
-        needed = _ENOUGH_LOOPED if last_word > at else _DRAWN
-        turns = max(_FEWEST_TURNS, -(-needed // len(unit)))
-        if len(unit) * turns <= len(text) and text.endswith(unit * turns):
-            return True
-    return False
+    def failed(self, why: str, kind: type[ProviderUnreachable] = ProviderUnreachable) -> Exception:
+        """What went wrong, with where more is told."""
+        return kind(f"The local model failed: {why}.", f"Its log is {self._log}; ask again.")
+
+    async def _started(self, start: Start) -> None:
+        """A child with its model loaded, which is not busy with an answer nobody wants."""
+        if self._watcher is not None:
+            await asyncio.wait((self._watcher,))
+            self._watcher = None
+        if self._child is not None and self._child.returncode is None:
+            return
+        await self.close()
+        self._log = start.log
+        ensure_folder(start.log.parent)
+        log = REAL.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            self._child = await asyncio.create_subprocess_exec(
+                *start.command,
+                str(start.weights),
+                str(start.window),
+                str(start.threads),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=self._environ,
+                start_new_session=True,
+                limit=_LONGEST_LINE,
+            )
+        except OSError as error:
+            raise self.failed(f"it cannot be started: {error}") from error
+        finally:
+            os.close(log)
+        self._heard = asyncio.Queue()
+        self._reader = asyncio.ensure_future(self._read(self._child))
+        try:
+            first = await self._next(_LOADING)
+            if "ready" not in first:
+                raise self.failed(str(first.get("error", "it did not start")))
+        except BaseException:
+            await self.close()
+            raise
+        self.window = int(first.get("window") or start.window)
+
+    async def _read(self, child: asyncio.subprocess.Process) -> None:
+        """Sort what the child says: what belongs to an answer nobody waits for is dropped."""
+        assert child.stdout is not None
+        try:
+            while line := await child.stdout.readline():
+                message = msgspec.json.decode(line, type=dict[str, Any])
+                number = message.get("id", self._number)
+                self.memory = int(message.get("memory") or self.memory)
+                if "done" in message and number == self._number:
+                    self._idle.set()
+                if number == self._number:
+                    self._heard.put_nowait(message)
+        except (msgspec.MsgspecError, ValueError, OSError):
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()  # what it says makes no sense any more
+        await child.wait()
+        self._idle.set()
+        self._heard.put_nowait(None)
+
+    async def _next(self, patience: float) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(patience):
+                message = await self._heard.get()
+        except TimeoutError as error:
+            raise self.failed("no answer in time") from error
+        if message is None:
+            raise self.failed("its process ended", ChildDied)
+        return message
+
+    async def _send(self, message: dict[str, Any], patience: float) -> None:
+        child = self._child
+        assert child is not None
+        assert child.stdin is not None
+        try:
+            async with asyncio.timeout(patience):
+                child.stdin.write(msgspec.json.encode(message) + b"\n")
+                await child.stdin.drain()
+        except (OSError, TimeoutError) as error:
+            raise self.failed("its process does not listen", ChildDied) from error
+
+    def _stop_answer(self) -> None:
+        """Tell the child that nobody listens any more; kill it if it does not hear."""
+        child = self._child
+        if child is None or child.returncode is not None or child.stdin is None:
+            return
+        with contextlib.suppress(OSError, RuntimeError):
+            child.stdin.write(msgspec.json.encode({"stop": self._number}) + b"\n")
+        self._watcher = asyncio.ensure_future(self._watch(child))
+
+    async def _watch(self, child: asyncio.subprocess.Process) -> None:
+        try:
+            async with asyncio.timeout(_STOP_PATIENCE):
+                await self._idle.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
 
 
 Missing = Callable[[Places, LocalModel, ModelSettings], str]

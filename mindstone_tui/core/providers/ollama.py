@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.providers.address import Address
@@ -15,9 +13,12 @@ from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,
     Event,
+    Interpreter,
     call_fragment,
     chunk_of,
     encoded,
+    fields_of,
+    function_tools,
     image_of,
     inline_image,
     items_of,
@@ -29,8 +30,7 @@ from mindstone_tui.core.providers.dialect import (
     wishes,
     words_of,
 )
-from mindstone_tui.core.providers.event_stream import JsonLines
-from mindstone_tui.core.providers.http import HttpCall
+from mindstone_tui.core.providers.http import HttpCall, JsonLines
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import bearer
 from mindstone_tui.core.providers.tool_names import with_valid_calls
@@ -63,10 +63,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "format": schema_of(form) or ("json" if form else None),
         "stream": True,
         "think": "low" if options.effort == "minimal" else options.effort,
-        "tools": [
-            {"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools
-        ]
-        or None,
+        "tools": function_tools(request),
     }
     base_url = address.base_url.rstrip("/").removesuffix("/api/chat").removesuffix("/v1")
     return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=encoded(body))
@@ -93,12 +90,10 @@ def _fit(message: Message, names: Mapping[str, str]) -> Message:
     return fit
 
 
-class OllamaInterpreter:
+class OllamaInterpreter(Interpreter):
     """Every line is a piece; the last one says so and has the usage."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.over = False
         self._calls = 0
         self._thoughts = Thoughts()
 
@@ -123,8 +118,7 @@ class OllamaInterpreter:
 
     def _asked(self, asked: Mapping[str, Any]) -> Chunk:
         """A call comes whole; each has a number of its own, whatever the server counts."""
-        function = asked.get("function")
-        given = function if isinstance(function, Mapping) else {}
+        given = fields_of(asked.get("function"))
         arguments = given.get("arguments")
         self._calls += 1
         return call_fragment(

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.address import Address
@@ -17,7 +15,10 @@ from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,
     Event,
+    Interpreter,
     encoded,
+    fields_of,
+    function_tools,
     items_of,
     text_of,
     tool_wishes,
@@ -83,10 +84,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "reasoning_effort": options.effort,
         "stream": True,
         "stream_options": None if host.tells_usage else {"include_usage": True},
-        "tools": [
-            {"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools
-        ]
-        or None,
+        "tools": function_tools(request),
         **host.extra,
     }
     base_url = (address.base_url or host.base_url).rstrip("/")
@@ -151,12 +149,8 @@ def _name_at(address: Address) -> str:
     return f"accounts/fireworks/{'routers' if routed else 'models'}/{name}"
 
 
-class ChatInterpreter:
+class ChatInterpreter(Interpreter):
     """Chunks are what we want already, save for a few habits."""
-
-    def __init__(self) -> None:
-        self.complete = False
-        self.over = False
 
     def chunks(self, event: Event) -> Iterator[Chunk]:
         """The chunk, with its content as text and its usage where usage belongs."""
@@ -189,10 +183,8 @@ def _usage(event: Event) -> object:
     """What was counted; where thoughts are counted apart from the answer, they are added to it."""
     usage = event.get("usage")
     if not isinstance(usage, Mapping):
-        groq = event.get("x_groq")
-        return groq.get("usage") if isinstance(groq, Mapping) else None
-    details = usage.get("completion_tokens_details")
-    thought = details.get("reasoning_tokens") if isinstance(details, Mapping) else None
+        return fields_of(event.get("x_groq")).get("usage")
+    thought = fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")
     completion, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
     if not (isinstance(thought, int) and isinstance(completion, int) and isinstance(prompt, int)):
         return usage

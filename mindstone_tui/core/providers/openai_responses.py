@@ -16,12 +16,15 @@ from mindstone_tui.core.providers.dialect import (
     Chunk,
     Dialect,
     Event,
+    Interpreter,
     call_fragment,
     chunk_of,
     encoded,
+    fields_of,
     image_of,
     items_of,
     parts_of,
+    place_of,
     system_and_rest,
     text_of,
     tool_wishes,
@@ -78,8 +81,7 @@ def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
     """The form of the answer: what chat completions nest stands flat here."""
     if not output_format:
         return None
-    inner = output_format.get("json_schema")
-    flat = {**inner} if isinstance(inner, Mapping) else {}
+    flat = fields_of(output_format.get("json_schema"))
     return {"format": {"type": output_format.get("type"), **flat}}
 
 
@@ -122,12 +124,10 @@ def _part(part: Mapping[str, Any], role: str) -> dict[str, Any]:
     return {"type": kind, "text": part.get("text", "")}
 
 
-class ResponsesInterpreter:
+class ResponsesInterpreter(Interpreter):
     """Items open, grow and close; the last event has the usage."""
 
     def __init__(self) -> None:
-        self.complete = False
-        self.over = False
         self._spoken: set[object] = set()
         """Items of which something was heard: their end says nothing new."""
 
@@ -141,7 +141,7 @@ class ResponsesInterpreter:
             yield self._heard(place, chunk_of({"reasoning_content": delta}))
         elif kind == "response.function_call_arguments.delta":
             self._spoken.add((place, "arguments"))
-            yield call_fragment(_index(place), arguments=delta)
+            yield call_fragment(place_of(place), arguments=delta)
         elif kind == "response.output_item.added":
             yield from self._opened(place, event.get("item"))
         elif kind == "response.output_item.done":
@@ -160,7 +160,7 @@ class ResponsesInterpreter:
             yield self._heard(
                 place,
                 call_fragment(
-                    _index(place),
+                    place_of(place),
                     call_id=words_of(item.get("call_id")),
                     name=words_of(item.get("name")),
                 ),
@@ -175,7 +175,7 @@ class ResponsesInterpreter:
                 yield from self._opened(place, item)
             if (place, "arguments") not in self._spoken:
                 self._spoken.add((place, "arguments"))
-                yield call_fragment(_index(place), arguments=words_of(item.get("arguments")))
+                yield call_fragment(place_of(place), arguments=words_of(item.get("arguments")))
             return
         if place in self._spoken:
             return
@@ -188,18 +188,13 @@ class ResponsesInterpreter:
             yield self._heard(place, chunk_of({name: text}))
 
     def _ended(self, response: object) -> Iterator[Chunk]:
-        said = response if isinstance(response, Mapping) else {}
+        said = fields_of(response)
         for place, item in enumerate(items_of(said.get("output"))):
             yield from self._closed(place, item)
-        why = said.get("incomplete_details")
-        reason = words_of(why.get("reason")) if isinstance(why, Mapping) else ""
+        reason = words_of(fields_of(said.get("incomplete_details")).get("reason"))
         self.complete = self.over = True
         finish = {"": "stop", "max_output_tokens": "length"}.get(reason, reason)
         yield chunk_of(finish=finish, usage=said.get("usage"), model=said.get("model"))
-
-
-def _index(place: object) -> int:
-    return place if isinstance(place, int) else 0
 
 
 DIALECT: Final = Dialect(call=call, interpreter=ResponsesInterpreter)

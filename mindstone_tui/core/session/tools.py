@@ -19,8 +19,13 @@ from mindstone_tui.core.errors import MindstoneError, NotAllowed
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.hooks import FoundHooks, Hook, read_hooks
 from mindstone_tui.core.tools.mcp import Change, McpServer, ServerSettings
-from mindstone_tui.core.tools.remembered import Remembered
-from mindstone_tui.core.tools.trust import ProjectInstructions, TrustFile, judged, read_told
+from mindstone_tui.core.tools.trust import (
+    ProjectInstructions,
+    Remembered,
+    TrustFile,
+    judged,
+    read_told,
+)
 from mindstone_tui.core.tools.workspace import Workspace
 
 Pins = dict[str, dict[str, str]]

@@ -28,67 +28,11 @@ PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnu
 """Folders that no tool writes to."""
 
 _NAMES: Final = frozenset(
-    {
-        # shells, and what they load when a folder is entered
-        *(".envrc", ".env", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
-        *(".bash_aliases", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".inputrc"),
-        *(".cshrc", ".tcshrc", ".kshrc", ".login", ".xprofile", ".xinitrc", ".tmux.conf"),
-        *(".mise.toml", "mise.toml", ".tool-versions", ".autoenv", ".autoenv.zsh", "devbox.json"),
-        # other agents
-        *("agents.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md"),
-        *(".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules"),
-        *(
-            ".mcp.json",
-            "mcp.json",
-            ".aider.conf.yml",
-            ".aiderignore",
-            "opencode.json",
-            "crush.json",
-        ),
-        *(".claude", ".codex", ".gemini", ".cursor", ".windsurf", ".kiro", ".roo", ".opencode"),
-        *(".continue", ".junie", ".amp", ".goose", ".cline", ".aider", ".agents"),
-        # version control
-        *(".gitmodules", ".gitattributes", ".gitconfig", ".husky", ".githooks", ".lefthook"),
-        *("lefthook.yml", "lefthook.yaml", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
-        *(".lintstagedrc", ".simple-git-hooks.json", ".overcommit.yml", ".hgrc"),
-        # build servers
-        *(".github", ".gitlab-ci.yml", ".gitlab", ".circleci", ".travis.yml", ".drone.yml"),
-        *("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml"),
-        *(
-            ".appveyor.yml",
-            ".cirrus.yml",
-            ".woodpecker",
-            ".woodpecker.yml",
-            ".buildkite",
-            ".forgejo",
-        ),
-        *(
-            ".gitea",
-            "buildspec.yml",
-            "cloudbuild.yaml",
-            ".semaphore",
-            "netlify.toml",
-            "vercel.json",
-        ),
-        # editors
-        *(".vscode", ".idea", ".devcontainer", ".devcontainer.json", ".zed", ".fleet", ".vim"),
-        *(".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".emacs"),
-        *(".editorconfig-checker.json", ".gitpod.yml", ".replit", ".idx"),
-        # package managers and interpreters
-        *(
-            ".npmrc",
-            ".yarnrc",
-            ".yarnrc.yml",
-            ".pnpmfile.cjs",
-            ".pnpmfile.mjs",
-            ".pypirc",
-            ".netrc",
-        ),
-        *(".cargo", ".bundle", ".gemrc", ".irbrc", ".pryrc", ".pythonrc", ".pythonstartup"),
-        *("sitecustomize.py", "usercustomize.py", ".condarc", ".pip", "pip.conf", ".gdbinit"),
-        *(".lldbinit", ".perldb", ".curlrc", ".wgetrc", ".screenrc", ".config", ".aws", ".docker"),
-        *(".kube", ".ssh", ".gnupg", ".mvn"),
-    }
+    name
+    for names in msgspec.json.decode(
+        Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, list[str]]
+    ).values()
+    for name in names
 )
 _ENDINGS: Final = (".pth", ".code-workspace", ".sublime-project")
 _PATTERNS: Final = pattern_of(r"\.env\.\w+\Z|\.lintstagedrc\..+\Z|\.gitlab-ci.*\.ya?ml\Z")

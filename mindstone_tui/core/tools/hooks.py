@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import ToolContext, decoded
 from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import (
-    Bounds,
-    CommandFinished,
-    clean_environment,
-    run,
-    told_of,
-)
+from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run, told_of
 
 HookEvent = Literal[
     "SessionStart",
@@ -37,17 +31,7 @@ HookEvent = Literal[
     "AfterRecall",
     "Alert",
 ]
-EVENTS: Final[tuple[HookEvent, ...]] = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "Stop",
-    "SessionEnd",
-    "AfterRecall",
-    "Alert",
-)
+EVENTS: Final[tuple[HookEvent, ...]] = get_args(HookEvent)
 _SPEAKING: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hooks add what they print, without any JSON around it."""
 OTHER_NAMES: Final = {

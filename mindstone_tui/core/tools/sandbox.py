@@ -75,7 +75,7 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
     filter_at: int | None = None
     """The number under which the command finds the filter of `seccomp.py`."""
     roots: tuple[Path, ...] = ()
-    """Folders in which it leaves nothing that lends rights (`lent_rights.py`)."""
+    """Folders in which it leaves nothing that lends rights (`take_off` in `shell.py`)."""
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:

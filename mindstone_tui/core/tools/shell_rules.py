@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core.errors import ConfigError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.tools.base import Preview
-from mindstone_tui.core.tools.command_options import has_risky_option
+from mindstone_tui.core.tools.programs import has_risky_option, row_of
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EDITS",
-    "WRAPPERS",
     "NotPlain",
     "Rule",
     "Verdict",
@@ -32,24 +31,6 @@ __all__ = [
     "offered",
     "simple_commands",
 ]
-
-WRAPPERS: Final = frozenset(
-    {
-        *(".", "source", "eval", "exec", "command", "builtin", "coproc", "time", "trap", "alias"),
-        *("sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "rbash", "pwsh"),
-        *("env", "sudo", "su", "doas", "run0", "pkexec", "runuser", "setpriv", "chroot"),
-        *("unshare", "nsenter", "bwrap", "firejail", "flatpak", "systemd-run", "at", "batch"),
-        *("crontab", "xargs", "parallel", "nohup", "nice", "ionice", "timeout", "stdbuf"),
-        *("setsid", "script", "watch", "strace", "ltrace", "gdb", "perf", "flock", "entr"),
-        *("expect", "unbuffer", "chrt", "python", "python2", "python3", "pypy", "perl", "ruby"),
-        *("node", "deno", "bun", "php", "lua", "tclsh", "awk", "gawk", "mawk", "nawk", "sed"),
-        *("ed", "ex", "vi", "vim", "nvim", "emacs", "less", "more", "man", "ssh", "scp", "rsync"),
-        *("socat", "nc", "ncat", "telnet", "osascript", "gcc", "cc", "make", "tee", "dd"),
-        *("install", "ln", "export", "set", "declare", "enable", "hash", "bind", "complete"),
-        *("mapfile", "readarray", "printf", "shopt", "ulimit"),
-    }
-)
-"""Programs that run others or change the shell: their first word says nothing about the rest."""
 
 _UNDERSTOOD: Final = pattern_of(r"[ -~]+\Z")
 _LOUD: Final = pattern_of(r"[`$\\]")
@@ -181,51 +162,7 @@ EDITS: Final = "edits"
 """The tool of a rule about every tool that changes files."""
 _VERBATIM: Final = "--"
 """Before a whole command line that must be exactly this one."""
-_RUN_MORE: Final = {
-    "uv": "run tool pip add sync x",
-    "uvx": "",
-    "npm": "exec x install i ci add update init create pkg config publish",
-    "npx": "",
-    "pnpm": "dlx exec install i add update create config publish",
-    "yarn": "dlx exec install add upgrade create config node",
-    "bunx": "",
-    "pip": "install download wheel config",
-    "pip3": "install download wheel config",
-    "pipx": "",
-    "poetry": "run install add update shell config",
-    "pdm": "run install add update",
-    "hatch": "run shell env",
-    "docker": "run exec build buildx compose create start plugin context cp",
-    "podman": "run exec build compose create start cp",
-    "kubectl": "exec run apply create debug cp attach port-forward proxy plugin edit patch",
-    "helm": "",
-    "go": "run generate install get tool env",
-    "cargo": "run r install add xtask",
-    "git": "config submodule bisect push pull fetch clone remote rebase filter-branch hook difftool"
-    " mergetool worktree archive send-email maintenance credential daemon instaweb",
-    "gh": "api alias extension codespace workflow run auth config secret",
-    "bundle": "exec install update config",
-    "composer": "exec run install update require",
-    "dotnet": "run exec tool build test",
-}
-"""Programs that run or set up others, by the words that make them do so; empty for every word."""
-_ALWAYS_THE_SAME: Final = """
-    ls cat head tail wc grep egrep fgrep rg tree du df stat diff cmp comm sort cut tr nl tac
-    rev fold column od hexdump basename dirname realpath readlink pwd echo which test true
-    false seq uname whoami id nproc md5sum sha1sum sha256sum sha512sum cksum jq find fd file
-    ps date pytest mypy
-"""
-_SAME_WORK: Final = {
-    **dict.fromkeys(_ALWAYS_THE_SAME.split(), ""),
-    "ruff": "check",
-    "git": "status diff log show blame grep ls-files ls-tree rev-parse rev-list describe shortlog"
-    " cat-file merge-base name-rev show-ref for-each-ref check-ignore",
-    "cargo": "test check build clippy tree",
-    "go": "test vet build list version",
-    "npm": "test ls",
-    "pip": "list show freeze check",
-}
-"""Programs that do the same kind of work whatever follows, if no option is risky."""
+_EVERY: Final = ("*",)
 _NEVER_OFFERED: Final[frozenset[Effect]] = frozenset({"pipe to shell", "privilege", "force-push"})
 """What does something else each time it runs: a yes to one says nothing about the next."""
 _NEVER_BY_PREFIX: Final = _NEVER_OFFERED | {"outside the workspace"}
@@ -343,12 +280,10 @@ def offered(tool: str, preview: Preview) -> tuple[Rule, ...]:
 
 def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """The words that say what kind of work a command is."""
-    actions = _SAME_WORK.get(command[0])
-    if actions is None:
-        return None
-    if not actions:
+    actions = row_of(command[0]).offer
+    if actions == _EVERY:
         return command[:1]
-    return command[:2] if len(command) > 1 and command[1] in actions.split() else None
+    return command[:2] if len(command) > 1 and command[1] in actions else None
 
 
 def _first(
@@ -378,18 +313,14 @@ def _beyond(part: CommandPart | None) -> bool:
 
 def _may_run_more(command: tuple[str, ...]) -> bool:
     """Whether the words after the first few could be another program, or set one up."""
-    name = command[0]
-    if name in WRAPPERS or "/" in name or has_risky_option(command):
+    row = row_of(command[0])
+    if row.opaque or "/" in command[0] or has_risky_option(command):
         return True
-    actions = _RUN_MORE.get(name)
-    if actions is None:
+    if not row.sets_up:
         return False
-    return not actions or len(command) < 2 or not _known_action(command, actions)
-
-
-def _known_action(command: tuple[str, ...], actions: str) -> bool:
-    """Whether the first word after the program is an action, and not one that runs more."""
-    return not command[1].startswith(("-", "+")) and command[1] not in actions.split()
+    if row.sets_up == _EVERY or len(command) < 2:
+        return True
+    return command[1].startswith(("-", "+")) or command[1] in row.sets_up
 
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:
@@ -397,7 +328,7 @@ def _check_shell(text: str, words: list[str], open_ended: bool) -> None:
         raise ConfigError(
             f"The rule {text!r} would allow every command.", "Name the command, or use full-auto."
         )
-    if open_ended and (words[0] in WRAPPERS or "/" in words[0]):
+    if open_ended and (row_of(words[0]).opaque or "/" in words[0]):
         raise ConfigError(
             f"The rule {text!r} would allow anything: {words[0]} runs other programs.",
             "Allow the exact command, without the star.",

@@ -1,8 +1,8 @@
 """What a confined command may see of the home folder: toolchains, by name, and nothing else.
 
 Compilers, interpreters and package caches live at home, next to keys, tokens, wallets, histories
-and other agents' credentials. So the home is empty inside, and only what stands here is shown,
-read-only. Where a toolchain keeps credentials beside its programs, each folder is named.
+and other agents' credentials. So the home is empty inside, and only what `toolchains.json` names is
+shown, read-only. Where a toolchain keeps credentials beside its programs, each folder is named.
 """
 
 from __future__ import annotations
@@ -14,114 +14,47 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.patterns import pattern_of
 
-__all__ = [
-    "OFFLINE",
-    "SYSTEM",
-    "SYSTEM_SECRETS",
-    "clean_git_settings",
-    "npm_registry",
-    "shown_at_home",
-    "shown_elsewhere",
-    "without_secrets",
-]
 
-_AT_HOME: Final = (
-    # python
-    *(".pyenv", ".local/share/uv/python", ".local/share/uv/tools", ".local/lib", ".local/bin"),
-    *(".local/share/pipx/venvs", ".local/share/virtualenvs", ".rye/py", ".rye/shims", ".pixi/bin"),
-    # rust
-    *(".rustup/toolchains", ".rustup/settings.toml", ".cargo/bin", ".cargo/registry", ".cargo/git"),
-    *(".cargo/env",),
-    # go
-    *("go/bin", "go/pkg/mod", "sdk", ".local/go", ".goenv/versions", ".goenv/shims"),
-    # javascript
-    *(".nvm/versions", ".nvm/alias", ".volta/bin", ".volta/tools", ".local/share/fnm", ".fnm"),
-    *(".npm/_cacache", ".npm-global/bin", ".npm-global/lib", ".bun/bin", ".bun/install/cache"),
-    *(".deno/bin", ".cache/deno", ".local/share/pnpm", ".yarn/berry/cache", ".cache/yarn"),
-    *(".cache/node/corepack",),
-    # jvm
-    *(".sdkman/candidates", ".m2/repository", ".m2/wrapper", ".gradle/caches", ".gradle/wrapper"),
-    *(".jenv/versions", ".ivy2/cache", ".cache/coursier", ".jdks"),
-    # others
-    *(".rbenv/versions", ".rbenv/shims", ".rbenv/bin", ".rbenv/libexec", ".gem/ruby"),
-    *(".asdf/installs", ".asdf/shims", ".asdf/bin", ".asdf/lib", ".asdf/libexec", ".asdf/plugins"),
-    *(".local/share/mise/installs", ".local/share/mise/shims", ".ghcup/bin", ".ghcup/ghc"),
-    *(
-        ".cabal/bin",
-        ".cabal/packages",
-        ".stack/programs",
-        ".opam",
-        ".juliaup/bin",
-        ".julia/juliaup",
-    ),
-    *(".julia/packages", ".julia/artifacts", ".julia/registries", ".elan/toolchains", ".elan/bin"),
-    *(".dotnet/sdk", ".dotnet/shared", ".dotnet/host", ".dotnet/packs", ".dotnet/tools"),
-    *(".dotnet/dotnet", ".nuget/packages", ".pub-cache/hosted", ".nix-profile", ".swiftly/bin"),
-    *(".zvm/bin", ".zigup", "zig", ".foundry/bin", ".cache/ms-playwright", ".cache/Cypress"),
-)
-_CONDA: Final = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda")
-_PARTS_OF_CONDA: Final = ("bin", "condabin", "envs", "include", "lib", "pkgs", "share")
-_PARTS_OF_A_PREFIX: Final = (
-    *("bin", "sbin", "lib", "lib64", "libexec", "include", "share", "tools", "conf", "jmods"),
-    *("modules", "pkg", "src", "api", "misc", "VERSION", "go.env", "release"),
-)
-_PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin", "shims", "scripts", "condabin"})
-SYSTEM: Final = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"),
-    *("/gnu", "/snap", "/sys", "/var/lib/ghc", "/home/linuxbrew/.linuxbrew"),
-)
-"""Where an operating system keeps its programs."""
-SYSTEM_SECRETS: Final = (
-    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),
-    *("/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/wireguard"),
-    *("/etc/NetworkManager", "/etc/kubernetes", "/etc/rancher", "/etc/docker", "/etc/pip.conf"),
-    *("/etc/npmrc", "/etc/netrc", "/etc/ppp", "/etc/openvpn", "/etc/letsencrypt", "/etc/vault.d"),
-    *("/etc/environment", "/etc/machine-id", "/etc/fstab", "/etc/crypttab", "/etc/cifs-utils"),
-)
-OFFLINE: Final = {
-    "CARGO_NET_OFFLINE": "true",
-    "GOPROXY": "off",
-    "GOFLAGS": "-mod=readonly",
-    "GOTOOLCHAIN": "local",
-    "UV_OFFLINE": "1",
-    "npm_config_offline": "true",
-    "npm_config_update_notifier": "false",
-    "npm_config_audit": "false",
-    "npm_config_fund": "false",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "PIP_RETRIES": "0",
-}
-"""Tells package managers that there is no network: use what is there, or fail at once."""
+class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables in `toolchains.json`."""
 
-_HARMLESS_IN_GIT: Final = frozenset(
-    {"user", "init", "core", "color", "diff", "merge", "pull", "push", "branch", "rebase", "advice"}
+    at_home: dict[str, tuple[str, ...]]
+    """Below the home, by language."""
+    conda: tuple[str, ...]
+    parts_of_conda: tuple[str, ...]
+    parts_of_a_prefix: tuple[str, ...]
+    """What belongs to programs in the folder beside it."""
+    program_folders: tuple[str, ...]
+    """What folders with programs are called."""
+    system: tuple[str, ...]
+    """Where an operating system keeps its programs."""
+    system_secrets: tuple[str, ...]
+    offline: dict[str, str]
+    """Tells package managers that there is no network: use what is there, or fail at once."""
+    git_sections: tuple[str, ...]
+    git_keys: tuple[str, ...]
+    """Git's settings that hold no credential and run nothing."""
+
+
+_KNOWN: Final = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=_Toolchains
 )
-_HARMLESS_KEYS: Final = frozenset(
-    {
-        *("name", "email", "defaultbranch", "autocrlf", "eol", "safecrlf", "filemode", "quotepath"),
-        *(
-            "ignorecase",
-            "precomposeunicode",
-            "abbrev",
-            "ui",
-            "algorithm",
-            "renames",
-            "mnemonicprefix",
-        ),
-        *("colormoved", "conflictstyle", "ff", "rebase", "default", "autosetupremote", "autostash"),
-        *("autosquash", "autosetupmerge", "autosetuprebase", "sort", "symlinks", "longpaths"),
-    }
-)
+SYSTEM: Final = _KNOWN.system
+SYSTEM_SECRETS: Final = _KNOWN.system_secrets
+OFFLINE: Final = _KNOWN.offline
+
 _HEADING: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
 _SETTING: Final = pattern_of(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
 
 
 def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
     """The places below the home that a confined command may read, as far as they exist."""
-    named = [home / name for name in _AT_HOME]
-    named += [home / root / part for root in _CONDA for part in _PARTS_OF_CONDA]
+    named = [home / name for names in _KNOWN.at_home.values() for name in names]
+    named += [home / root / part for root in _KNOWN.conda for part in _KNOWN.parts_of_conda]
     named += [folder for folder in _programs(path) if home in folder.parents]
     named += [each for each in _environments(path, venv) if home in each.parents]
     return tuple(
@@ -136,7 +69,8 @@ def shown_elsewhere(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
         if home in folder.parents:
             continue
         found.append(folder)
-        found += [folder.parent / part for part in _PARTS_OF_A_PREFIX if len(folder.parts) > 2]
+        if len(folder.parts) > 2:
+            found += [folder.parent / part for part in _KNOWN.parts_of_a_prefix]
     return tuple(
         place
         for place in dict.fromkeys(found)
@@ -156,7 +90,7 @@ def _in_system(place: Path) -> bool:
 def _programs(path: str) -> Iterator[Path]:
     """The folders of `PATH` that are called what such folders are called."""
     for part in path.split(":"):
-        if part.startswith("/") and Path(part).name.casefold() in _PROGRAM_FOLDERS:
+        if part.startswith("/") and Path(part).name.casefold() in _KNOWN.program_folders:
             yield Path(part)
 
 
@@ -205,7 +139,7 @@ def clean_git_settings(home: Path) -> bytes:
             if heading := _HEADING.match(line):
                 section = "" if heading.group(2) else heading.group(1).casefold()
                 continue
-            setting = _SETTING.match(line) if section in _HARMLESS_IN_GIT else None
-            if setting and setting.group(1).casefold() in _HARMLESS_KEYS:
+            setting = _SETTING.match(line) if section in _KNOWN.git_sections else None
+            if setting and setting.group(1).casefold() in _KNOWN.git_keys:
                 kept.append(f"[{section}]\n\t{setting.group(1)} = {setting.group(2).strip()}\n")
     return "".join(kept).encode()

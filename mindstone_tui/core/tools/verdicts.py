@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mindstone_tui.core.tools import program_effects as effects
-from mindstone_tui.core.tools.command_options import has_risky_option
+from mindstone_tui.core.tools import programs
 from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
-from mindstone_tui.core.tools.program_effects import Effect
+from mindstone_tui.core.tools.programs import Effect, has_risky_option, row_of
 from mindstone_tui.core.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class CommandPart(msgspec.Struct, frozen=True, kw_only=True):
 
 def worst_of(parts: tuple[CommandPart, ...]) -> Effect:
     """What decides how a command is shown."""
-    return max((part.verdict for part in parts), key=effects.SEVERITY.index, default="unknown")
+    return max((part.verdict for part in parts), key=programs.SEVERITY.index, default="unknown")
 
 
 def judge(command: str, workspace: Workspace) -> tuple[CommandPart, ...]:
@@ -85,7 +84,7 @@ class _Said(msgspec.Struct):
         self.found.setdefault(effect, reason)
 
     def part(self, text: str, words: tuple[str, ...]) -> CommandPart:
-        ranked = sorted(self.found, key=effects.SEVERITY.index, reverse=True)
+        ranked = sorted(self.found, key=programs.SEVERITY.index, reverse=True)
         if len(ranked) > 1 and ranked[-1] == "reads":
             ranked.pop()
         more = ["other programs obey what is in that file"] if self.steers else []
@@ -167,7 +166,7 @@ class _Judgement:
 
     def _assignment(self, node: Node, depth: int) -> None:
         text = self._text(node)
-        loads = effects.LOADED_VARIABLES.search(text)
+        loads = programs.LOADED_VARIABLES.search(text)
         said = _Said(found={})
         if loads:
             said.add("unknown", f"sets {loads.group(1)}, which makes programs load or run more")
@@ -182,7 +181,7 @@ class _Judgement:
         nested: list[Node] = []
         for child in node.children:
             if child.type == "variable_assignment":
-                if loads := effects.LOADED_VARIABLES.search(self._text(child)):
+                if loads := programs.LOADED_VARIABLES.search(self._text(child)):
                     said.add("unknown", f"sets {loads.group(1)}, which makes programs load more")
                 nested.append(child)
             elif child.type.endswith("_redirect"):
@@ -214,18 +213,19 @@ class _Judgement:
             said.add("unknown", "which program runs is only known when it runs")
             return None
         name = words[0].rpartition("/")[2]
+        row = row_of(name)
         if "/" in words[0]:
             self._paths([words[0]], said, "runs")
         if name in ("cd", "pushd"):
             self._go(words[1] if len(words) > 1 else "~")
-        if name in effects.PRIVILEGE:
+        if row.does == "privilege":
             said.add("privilege", f"{name} gives it more rights")
-        if name in effects.INTERPRETERS:
+        if row.code:
             return self._interpreter(name, words, said, fed=fed, substituted=substituted)
         if name == "env" and any(word and word.startswith(("-S", "--s")) for word in words[1:]):
             said.add("unknown", "env splits a text into a command")
             return None
-        if name in effects.WRAPPERS and (inner := effects.unwrapped(name, words)):
+        if row.wraps and (inner := programs.unwrapped(name, words)):
             line = self._words(inner, said, fed=fed, substituted=substituted)
             if name in ("xargs", "parallel") and "deletes" in said.found:
                 said.found["deletes"] += ", whatever it is fed"
@@ -236,9 +236,9 @@ class _Judgement:
     def _interpreter(
         self, name: str, words: list[str | None], said: _Said, *, fed: bool, substituted: bool
     ) -> str | None:
-        flag, script = effects.inline_script(name, words)
-        shell = name in effects.SHELLS
-        if fed and not flag and not effects.names_a_file(words):
+        flag, script = programs.inline_script(name, words)
+        shell = row_of(name).code == "shell"
+        if fed and not flag and not programs.names_a_file(words):
             said.add("pipe to shell", f"{name} runs whatever comes through the pipe")
         elif substituted and (flag or name in ("eval", "source", ".") or shell):
             said.add("pipe to shell", f"{name} runs whatever another command prints")
@@ -250,7 +250,7 @@ class _Judgement:
         elif name == "eval":
             said.add("unknown", "eval runs its words as a command")
             return " ".join(word for word in words[1:] if word)
-        elif effects.names_a_file(words):
+        elif programs.names_a_file(words):
             said.add("unknown", f"{name} runs a script")
             self._paths(words[1:], said, "runs")
         else:
@@ -258,7 +258,7 @@ class _Judgement:
         return None
 
     def _program(self, name: str, words: list[str | None], said: _Said) -> None:
-        for effect, reason in effects.of_program(name, words):
+        for effect, reason in programs.of_program(name, words):
             said.add(effect, reason)
         plain = tuple(word for word in words if word is not None)
         if said.found.keys() <= {"reads"} and has_risky_option((name, *plain[1:])):
@@ -266,8 +266,8 @@ class _Judgement:
             said.add("unknown", f"an option makes {name} do more than look")
         operands = [word for word in words[1:] if word is None or not word.startswith("-")]
         values = [_value(word) for word in plain[1:] if word.startswith("-")]
-        if name not in effects.TAKE_NO_PATHS:
-            verb = "records" if plain[:2] in effects.RECORDS else _verb(said)
+        if not row_of(name).pathless:
+            verb = "records" if plain[:2] in programs.RECORDS else _verb(said)
             self._paths([*operands, *values], said, verb)
 
     def _literal(self, node: Node) -> str | None:
@@ -313,14 +313,14 @@ class _Judgement:
                 continue
             if verb in ("writes", "deletes") and _obeyed(path):
                 said.steers = True
-            if not effects.looks_like_a_path(path):
+            if not programs.looks_like_a_path(path):
                 continue
             places = [_absolute(path, here) for here in self._here]
             if any(place is None or not self._inside(place) for place in places):
                 said.add("outside the workspace", f"{verb} {path}, outside the workspace")
 
     def _inside(self, place: Path) -> bool:
-        return str(place) in effects.HARMLESS_PLACES or any(
+        return str(place) in programs.HARMLESS_PLACES or any(
             place == root or root in place.parents for root in self._roots
         )
 

@@ -36,9 +36,8 @@ from mindstone_tui.core.library.model_list import hear
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.local_models import find
-from mindstone_tui.core.providers.local_process import CHILD
 from mindstone_tui.core.providers.local_prompt import TOOLS
-from mindstone_tui.core.providers.local_provider import LocalProvider
+from mindstone_tui.core.providers.local_provider import CHILD, LocalProvider
 
 HERE = Path(__file__).parent
 HEAD = f"{SMALL_IDENTITY}\n\n{SMALL_RULES}\n\nYou work in /home/ada/tern on Linux."

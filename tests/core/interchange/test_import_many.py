@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.errors import InterchangeError
-from mindstone_tui.core.interchange.import_many import import_each, sources
+from mindstone_tui.core.interchange.import_session import import_each, sources
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import transcript_in

@@ -19,8 +19,9 @@ from mindstone_tui.core.library.downloads import (
     remove_model,
 )
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.free_memory import free_memory
-from mindstone_tui.core.providers.local_models import SMOLLM2, path_of
+from mindstone_tui.core.providers.local_models import find, free_memory, path_of
+
+SMOLLM2 = find("smollm2")
 
 
 @pytest.fixture

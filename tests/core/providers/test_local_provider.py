@@ -20,21 +20,26 @@ from mindstone_tui.core.providers import weights
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.local_models import (
-    QWEN_CODER_15,
-    SMOLLM2,
     LocalModel,
+    find,
     path_of,
 )
-from mindstone_tui.core.providers.local_prompt import body_of, reply_schema, tool_text
-from mindstone_tui.core.providers.local_provider import (
+from mindstone_tui.core.providers.local_prompt import (
     AnswerReader,
-    LocalProvider,
     RepetitionWatch,
+    body_of,
     is_loop,
+    reply_schema,
+    tool_text,
+)
+from mindstone_tui.core.providers.local_provider import (
+    LocalProvider,
     why_not,
 )
 from tests.core.providers.requests import Broken, hear, request, tool
 
+QWEN_CODER_15 = find("qwen-coder-1.5b")
+SMOLLM2 = find("smollm2")
 CHILD = """
 import json, os, sys, time
 number = 0

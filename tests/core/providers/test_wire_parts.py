@@ -19,7 +19,7 @@ from mindstone_tui.core.providers.anthropic_messages import MessagesInterpreter,
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.dialect import Interpreter, failure_in
 from mindstone_tui.core.providers.errors import plain_words, translate
-from mindstone_tui.core.providers.event_stream import (
+from mindstone_tui.core.providers.http import (
     EventStream,
     JsonLines,
     Lines,

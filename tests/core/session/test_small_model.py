@@ -15,7 +15,7 @@ from mindstone_tui.core.providers import local_models
 from mindstone_tui.core.providers.local_provider import why_not
 from tests.core.session.stage import on_stage, script
 
-SMOLLM2 = local_models.SMOLLM2.full_name
+SMOLLM2 = local_models.find("smollm2").full_name
 TALK = (
     "Never touch legacy/billing.py. The retry limit is 17 and lives in src/net/retry_policy.py.",
     "We decided to use mmap for parse_block because copies cost 240 ms.",
@@ -30,8 +30,8 @@ async def test_where_the_small_model_forgets_sentences_of_the_originals_take_ove
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
     if found := os.environ.get("MINDSTONE_WEIGHTS"):
         places.models.mkdir(parents=True)
-        local_models.path_of(places, local_models.SMOLLM2).symlink_to(found)
-    if missing := why_not(places, local_models.SMOLLM2, ModelSettings()):
+        local_models.path_of(places, local_models.find("smollm2")).symlink_to(found)
+    if missing := why_not(places, local_models.find("smollm2"), ModelSettings()):
         pytest.skip(f"the small model is not here ({missing}); MINDSTONE_WEIGHTS may name its file")
     (home / "config.toml").write_text(
         f'[models]\nsummary = "{SMOLLM2}"\n[recall]\nauto = false\n[context]\nmin_recent = 2\n'

@@ -10,8 +10,7 @@ import pytest
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, subject_of
-from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS
-from mindstone_tui.core.tools.search import GREP
+from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, GREP
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
-from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, _matches, _step
-from mindstone_tui.core.tools.search import GREP
+from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, GREP, _matches, _step
 from mindstone_tui.core.tools.workspace import Workspace
 
 TOOLS = {tool.name: tool for tool in (*FILE_TOOLS, *FOLDER_TOOLS, GREP)}

@@ -14,8 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.session.tools import Project
-from mindstone_tui.core.tools.remembered import Looking, Remembered
-from mindstone_tui.core.tools.trust import TrustFile, project_instructions
+from mindstone_tui.core.tools.trust import Looking, Remembered, TrustFile, project_instructions
 from mindstone_tui.core.tools.workspace import Workspace
 
 

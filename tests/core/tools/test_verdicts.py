@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.tools.base import ToolContext
-from mindstone_tui.core.tools.program_effects import SEVERITY
+from mindstone_tui.core.tools.programs import SEVERITY
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.verdicts import judge, worst_of
 from mindstone_tui.core.tools.workspace import Workspace

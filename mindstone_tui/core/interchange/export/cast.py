@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.interchange.export.html import overview
 from mindstone_tui.core.interchange.export.story import (
     Marker,
     Recalled,
@@ -20,6 +19,7 @@ from mindstone_tui.core.interchange.export.story import (
     Spoken,
     StorySource,
     ToolUse,
+    overview,
     turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line

@@ -11,15 +11,16 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.line import FORMAT
-from mindstone_tui.core.interchange.export.html import Overview, overview
 from mindstone_tui.core.interchange.export.story import (
     Marker,
+    Overview,
     Recalled,
     Scene,
     Spoken,
     StorySource,
     ToolUse,
     Turn,
+    overview,
     turns_in,
 )
 from mindstone_tui.core.text import for_terminal, one_line

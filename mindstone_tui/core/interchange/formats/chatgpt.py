@@ -20,16 +20,15 @@ from mindstone_tui.core.interchange.formats.base import (
     Record,
     Said,
     Sample,
-    Titled,
 )
-from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
-    each_with,
     joined,
     plain,
+    titled,
     tool_call,
 )
+from mindstone_tui.core.interchange.formats.sources import each_with, exported, start_of_export
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _LEFT_OUT: Final = {
@@ -54,8 +53,7 @@ def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         id=text(fields.get("conversation_id")) or text(fields.get("id")),
         ts=moment(fields.get("create_time")),
     )
-    if title := text(fields.get("title")):
-        yield Titled(title=title)
+    yield from titled(fields.get("title"))
     nodes = mapping(fields.get("mapping"))
     path, circle = _branch(nodes, fields.get("current_node"))
     if circle:

@@ -11,18 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-    Titled,
+from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Format, Record, Sample
+from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
+    Branches,
+    MessageParts,
+    add_block,
+    joined,
+    titled,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block
-from mindstone_tui.core.interchange.formats.exports import exported, start_of_export
-from mindstone_tui.core.interchange.formats.parts import ANOTHER_BRANCH, Branches, each_with, joined
+from mindstone_tui.core.interchange.formats.sources import each_with, exported, start_of_export
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _NOTHING: Final = ("token_budget",)
@@ -40,8 +38,7 @@ def _read(path: Path) -> Iterator[Record]:
 
 def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     yield Began(id=text(fields.get("uuid")), ts=moment(fields.get("created_at")))
-    if title := text(fields.get("name")):
-        yield Titled(title=title)
+    yield from titled(fields.get("name"))
     messages = [mapping(each) for each in sequence(fields.get("chat_messages"))]
     branches = Branches()
     for each in messages:

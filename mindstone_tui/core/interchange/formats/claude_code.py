@@ -29,15 +29,16 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
+    MessageParts,
     joined,
+    pieces_of_blocks,
     plain,
-    records_of,
     unknown,
 )
+from mindstone_tui.core.interchange.formats.sources import records_of
 from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     count,

@@ -31,52 +31,30 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
 from mindstone_tui.core.interchange.formats.parts import (
-    array_of,
+    MessageParts,
     cut_tags,
-    document,
-    document_of,
+    model_of,
+    pieces_of_blocks,
     plain,
+    tokens,
     unknown,
+    used,
 )
+from mindstone_tui.core.interchange.formats.sources import array_of, document, document_of, sound
 from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
 
 _NAMES: Final = frozenset(
-    [
-        "access_mcp_resource",
-        "apply_diff",
-        "ask_followup_question",
-        "attempt_completion",
-        "browser_action",
-        "codebase_search",
-        "condense",
-        "delete_file",
-        "edit_file",
-        "execute_command",
-        "fetch_instructions",
-        "generate_explanation",
-        "insert_content",
-        "list_code_definition_names",
-        "list_files",
-        "load_mcp_documentation",
-        "new_rule",
-        "new_task",
-        "plan_mode_respond",
-        "read_file",
-        "replace_in_file",
-        "report_bug",
-        "run_slash_command",
-        "search_and_replace",
-        "search_files",
-        "switch_mode",
-        "update_todo_list",
-        "use_mcp_tool",
-        "use_skill",
-        "web_fetch",
-        "write_to_file",
-    ]
+    {
+        *("access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion"),
+        *("browser_action", "codebase_search", "condense", "delete_file", "edit_file"),
+        *("execute_command", "fetch_instructions", "generate_explanation", "insert_content"),
+        *("list_code_definition_names", "list_files", "load_mcp_documentation", "new_rule"),
+        *("new_task", "plan_mode_respond", "read_file", "replace_in_file", "report_bug"),
+        *("run_slash_command", "search_and_replace", "search_files", "switch_mode"),
+        *("update_todo_list", "use_mcp_tool", "use_skill", "web_fetch", "write_to_file"),
+    }
 )
 CLINE_TOOLS: Final = {
     "appliedDiff": "apply_diff",
@@ -256,10 +234,7 @@ class _Watched:
         self.dates: dict[int, str] = {}
         self.used: dict[int, Used] = {}
         asked = 0
-        for found in array_of(path) if path else ():
-            if isinstance(found, Broken):
-                continue
-            fields = found[1]
+        for _, fields in sound(array_of(path)) if path else ():
             at = fields.get("conversationHistoryIndex")
             ts = moment(fields.get("ts"))
             if isinstance(at, int):
@@ -288,9 +263,7 @@ def _request(fields: dict[str, Any]) -> Used | None:
 
 
 def _model(fields: dict[str, Any]) -> str:
-    about = mapping(fields.get("modelInfo"))
-    model, provider = text(about.get("modelId")), text(about.get("providerId"))
-    return f"{provider}/{model}" if provider and model else model
+    return model_of(mapping(fields.get("modelInfo")), "modelId", "providerId")
 
 
 def _history(path: Path, watched: _Watched) -> Iterator[Record]:
@@ -337,14 +310,13 @@ def _place(content: object) -> str:
 
 def _used(number: int, fields: dict[str, Any], watched: _Watched) -> Iterator[Record]:
     """What an answer took: from the shown messages, which know the price, else its own count."""
-    if used := watched.used.get(number - 1):
-        yield used
+    if known := watched.used.get(number - 1):
+        yield known
         return
     told = mapping(mapping(fields.get("metrics")).get("tokens"))
     cost = mapping(fields.get("metrics")).get("cost")
     usage = tokens(told.get("prompt"), told.get("completion"), told.get("cached"), cost=cost)
-    if usage != Usage():
-        yield Used(usage=usage, model=_model(fields))
+    yield from used(usage, _model(fields))
 
 
 def _answer(pieces: MessageParts, spoken_calls: set[str]) -> None:

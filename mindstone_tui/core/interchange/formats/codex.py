@@ -31,12 +31,11 @@ from mindstone_tui.core.interchange.formats.base import (
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     joined,
-    mentions,
     plain,
-    records_of,
     tool_call,
     unknown,
 )
+from mindstone_tui.core.interchange.formats.sources import mentions, records_of, sound
 from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
@@ -215,10 +214,7 @@ def _rolled_back(path: Path) -> list[range]:
         return []
     prompts: list[int] = []
     gone: list[range] = []
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            continue
-        number, fields = found
+    for number, fields in sound(records_of(path)):
         event = mapping(fields.get("payload"))
         if _is_prompt(_item_in(fields)):
             prompts.append(number)

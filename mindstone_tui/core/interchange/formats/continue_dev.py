@@ -22,17 +22,17 @@ from mindstone_tui.core.interchange.formats.base import (
     Gave,
     Record,
     Sample,
-    Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, money
 from mindstone_tui.core.interchange.formats.parts import (
-    array_of,
-    document,
+    MessageParts,
     joined,
+    money,
     plain,
+    titled,
     unknown,
+    used,
 )
+from mindstone_tui.core.interchange.formats.sources import array_of, document
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
 
@@ -60,8 +60,7 @@ def read_session(path: Path) -> Iterator[Record]:
     name = text(found.get(_ID)) or path.stem
     ts = moment(found.get("dateCreated")) or _listed(path.with_name(_LIST), name)
     yield Began(id=name, ts=ts)
-    if title := text(found.get("title")):
-        yield Titled(title=title)
+    yield from titled(found.get("title"))
     folder = text(found.get("workspaceDirectory")) or text(found.get("workspacePath"))
     yield About(folder=_folder(folder))
     answered: set[str] = set()
@@ -92,8 +91,7 @@ def _used_by(message: dict[str, Any]) -> Iterator[Record]:
         completion=count(told.get("completion_tokens")),
         cost=cents / 100 if cents else None,
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=text(told.get("model")))
+    return used(usage, text(told.get("model")))
 
 
 def _used_in_all(total: dict[str, Any], model: str) -> Iterator[Record]:
@@ -106,8 +104,7 @@ def _used_in_all(total: dict[str, Any], model: str) -> Iterator[Record]:
         cache_written=count(cached.get("cacheWriteTokens")),
         cost=money(total.get("totalCost")),
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=model, so_far=True)
+    return used(usage, model, so_far=True)
 
 
 def _listed(path: Path, name: str) -> str:

@@ -16,23 +16,21 @@ from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
     Began,
-    Broken,
     Format,
     Gave,
     Record,
     Said,
     Sample,
     Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
-    mentions,
+    MessageParts,
     plain,
-    records_of,
     unknown,
+    used,
 )
+from mindstone_tui.core.interchange.formats.sources import each_with, mentions, records_of, sound
 from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 
@@ -47,12 +45,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    events = _Events(_rewound(path))
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-        else:
-            yield from events.take(*found)
+    return each_with(records_of(path), _Events(_rewound(path)).take)
 
 
 def _rewound(path: Path) -> set[str]:
@@ -61,10 +54,7 @@ def _rewound(path: Path) -> set[str]:
     if not mentions(path, b'"session.snapshot_rewind"'):
         return gone
     names: list[str] = []
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            continue
-        fields = found[1]
+    for _, fields in sound(records_of(path)):
         data = mapping(fields.get("data"))
         if fields.get("type") != "session.snapshot_rewind":
             names.append(text(fields.get("id")))
@@ -189,8 +179,7 @@ def _used(data: dict[str, Any]) -> Iterator[Record]:
             cached=count(told.get("cacheReadTokens")),
             cache_written=count(told.get("cacheWriteTokens")),
         )
-        if usage != Usage():
-            yield Used(usage=usage, model=model)
+        yield from used(usage, model)
 
 
 COPILOT_CLI = Format(name="copilot-cli", title="Copilot CLI", recognises=_recognises, read=_read)

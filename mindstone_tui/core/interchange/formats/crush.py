@@ -24,12 +24,24 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Record,
     Sample,
-    Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, money
-from mindstone_tui.core.interchange.formats.databases import connected, has_tables, json_in, rows
-from mindstone_tui.core.interchange.formats.parts import joined, unknown
+from mindstone_tui.core.interchange.formats.parts import (
+    BlockResult,
+    MessageParts,
+    joined,
+    model_of,
+    money,
+    titled,
+    unknown,
+    used,
+)
+from mindstone_tui.core.interchange.formats.sources import (
+    connected,
+    guarded,
+    has_tables,
+    json_in,
+    rows,
+)
 from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
 
@@ -46,16 +58,14 @@ def _has_parts(path: Path) -> bool:
         return "parts" in {name for (name,) in found}
 
 
+@guarded
 def _read(path: Path) -> Iterator[Record]:
     folder = path.absolute().parent
     project = str(folder.parent) if folder.name == _FOLDER else ""
-    try:
-        with connected(path) as connection:
-            found = rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
-            for session in found:
-                yield from _session(connection, session, project)
-    except sqlite3.Error as error:
-        yield Broken(line=1, why=f"the database cannot be read: {error}")
+    with connected(path) as connection:
+        found = rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
+        for session in found:
+            yield from _session(connection, session, project)
 
 
 def _session(
@@ -63,8 +73,7 @@ def _session(
 ) -> Iterator[Record]:
     name = text(session.get("id"))
     yield Began(id=name, ts=moment(session.get("created_at")))
-    if title := text(session.get("title")):
-        yield Titled(title=title)
+    yield from titled(session.get("title"))
     yield About(folder=project, parent=text(session.get("parent_session_id")))
     summary = text(session.get("summary_message_id"))
     query = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
@@ -73,8 +82,7 @@ def _session(
             yield Aside(what="summary of the program")
         else:
             yield from _message(number, row)
-    if cost := money(session.get("cost")):
-        yield Used(usage=Usage(cost=cost))
+    yield from used(Usage(cost=money(session.get("cost"))))
 
 
 def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
@@ -107,7 +115,7 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
         case "tool":
             yield from pieces.given(ts, source)
         case "user" | "assistant" as role:
-            yield pieces.record(role, id=source, ts=ts, model=_model(row), finish=finish)
+            yield pieces.record(role, id=source, ts=ts, model=model_of(row), finish=finish)
         case role:
             yield unknown(f"{text(role) or 'nameless'} message")
 
@@ -138,11 +146,6 @@ def _pictures(data: dict[str, Any], kind: str, inside: str) -> tuple[Picture, ..
     if text(data.get(kind)).startswith("image/"):
         return (Picture(data=text(data.get(inside))),)
     return pictures_in(data)
-
-
-def _model(row: dict[str, Any]) -> str:
-    model, provider = text(row.get("model")), text(row.get("provider"))
-    return f"{provider}/{model}" if provider and model else model
 
 
 CRUSH = Format(name="crush", title="Crush", recognises=_recognises, read=_read, many=True)

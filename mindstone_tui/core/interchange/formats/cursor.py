@@ -23,22 +23,26 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Record,
     Sample,
-    Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import (
+from mindstone_tui.core.interchange.formats.parts import (
     BlockResult,
     MessageParts,
     add_block,
+    cut_tags,
     pieces_of_blocks,
+    plain,
+    titled,
+    unknown,
+    used,
 )
-from mindstone_tui.core.interchange.formats.databases import (
+from mindstone_tui.core.interchange.formats.sources import (
     connected,
+    guarded,
     has_tables,
     is_database,
     json_in,
+    records_of,
 )
-from mindstone_tui.core.interchange.formats.parts import cut_tags, plain, records_of, unknown
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
@@ -65,8 +69,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Iterator[Record]:
     ts = moment(about.get("createdAt"))
     # The transcript of the same chat tells less, and is a session of its own.
     yield Began(id=f"chat-{text(about.get('agentId')) or path.parent.name}", ts=ts)
-    if title := text(about.get("name")):
-        yield Titled(title=title)
+    yield from titled(about.get("name"))
     root = text(about.get("latestRootBlobId"))
     data = _blob(connection, root)
     if data is None:
@@ -240,20 +243,18 @@ def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -
     return found if isinstance(found, dict | list) else None
 
 
+@guarded
 def _read(path: Path) -> Iterator[Record]:
     if not is_database(path):
         yield from _transcript(path)
         return
-    try:
-        with connected(path) as connection:
-            if _has_table(connection, "blobs"):
-                yield from read_store(connection, path)
-                return
-            if _has_table(connection, "cursorDiskKV"):
-                yield from _composers(connection)
-            yield from _of_project(connection)
-    except sqlite3.Error as error:
-        yield Broken(line=1, why=f"the database cannot be read: {error}")
+    with connected(path) as connection:
+        if _has_table(connection, "blobs"):
+            yield from read_store(connection, path)
+            return
+        if _has_table(connection, "cursorDiskKV"):
+            yield from _composers(connection)
+        yield from _of_project(connection)
 
 
 def _composers(connection: sqlite3.Connection) -> Iterator[Record]:
@@ -294,8 +295,7 @@ def _of_project(connection: sqlite3.Connection) -> Iterator[Record]:
 def _composer(composer: dict[str, Any], bubbles: Iterator[dict[str, Any]]) -> Iterator[Record]:
     ts = moment(composer.get("createdAt"))
     yield Began(id=text(composer.get("composerId")), ts=ts)
-    if title := text(composer.get("name")):
-        yield Titled(title=title)
+    yield from titled(composer.get("name"))
     model = text(mapping(composer.get("modelConfig")).get("modelName"))
     model = "" if model == "default" else model
     for number, bubble in enumerate(bubbles, 1):
@@ -335,8 +335,7 @@ def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterato
         prompt=count(told.get("inputTokens")) or None,
         completion=count(told.get("outputTokens")) or None,
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=own or model, answer=source)
+    yield from used(usage, own or model, answer=source)
 
 
 def _named(image: object) -> str:

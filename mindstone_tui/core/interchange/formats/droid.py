@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -20,11 +19,17 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Record,
     Sample,
-    Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, pieces_of_blocks, tokens
-from mindstone_tui.core.interchange.formats.parts import beside, cut_tags, records_of, unknown
+from mindstone_tui.core.interchange.formats.parts import (
+    MessageParts,
+    cut_tags,
+    pieces_of_blocks,
+    titled,
+    tokens,
+    unknown,
+    used,
+)
+from mindstone_tui.core.interchange.formats.sources import beside, records_of
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
 
 _REMINDERS: Final = ("system-reminder", "system-notification")
@@ -62,8 +67,7 @@ def _read(path: Path) -> Iterator[Record]:
         told.get("cacheCreationTokens"),
         reasoning=told.get("thinkingTokens"),
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=model, so_far=True)
+    yield from used(usage, model, so_far=True)
 
 
 def _start(fields: dict[str, Any]) -> Iterator[Record]:
@@ -71,8 +75,7 @@ def _start(fields: dict[str, Any]) -> Iterator[Record]:
     inner = {**mapping(fields.get("session")), **fields}
     ts = moment(inner.get("created_at")) or moment(inner.get("timestamp"))
     yield Began(id=text(inner.get("id")), ts=ts)
-    if title := text(inner.get("sessionTitle")) or text(inner.get("title")):
-        yield Titled(title=title)
+    yield from titled(text(inner.get("sessionTitle")) or inner.get("title"))
     yield About(
         folder=text(inner.get("cwd")) or text(inner.get("workspace_root")),
         parent=text(inner.get("callingSessionId")) or text(inner.get("parent")),

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import ToolCall, Usage
+from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 from mindstone_tui.core.interchange.formats.base import (
     About,
@@ -24,29 +24,32 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Gave,
     Record,
-    Said,
     Sample,
     Titled,
     Used,
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
-    Numbered,
-    document,
-    is_lines,
+    BlockResult,
+    MessageParts,
     joined,
-    mentions,
-    records_of,
     tool_call,
     unknown,
 )
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
+from mindstone_tui.core.interchange.formats.sources import (
+    Numbered,
+    document,
+    each_with,
+    first_array_of,
+    is_lines,
+    mentions,
+    records_of,
+    sound,
+)
+from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
     as_json,
     count,
-    decode_object,
-    elements,
     mapping,
     moment,
     open_file,
@@ -65,81 +68,48 @@ _SUMMARY = ("<state_snapshot>", "<scratchpad>")
 _THANKS = ("Got it. Thanks for the additional context!", "Got it. Thanks for the context!")
 
 
-class GeminiResult(msgspec.Struct, frozen=True):
-    """What a function gave back."""
-
-    call: str
-    name: str
-    text: str
-    failed: bool
-    images: tuple[Picture, ...] = ()
-
-    def record(self, number: int, ts: str = "") -> Gave:
-        """The same, as a record of the session."""
-        return Gave(
-            line=number,
-            call=self.call,
-            text=self.text,
-            name=self.name,
-            status="error" if self.failed else "ok",
-            ts=ts,
-            images=self.images,
-        )
-
-
-class Pieces(msgspec.Struct, frozen=True):
-    """A list of parts, sorted by what they are."""
-
-    said: str
-    thinking: tuple[Thinking, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    results: tuple[GeminiResult, ...] = ()
-    images: tuple[Picture, ...] = ()
-
-
-def pieces_of(content: object, number: int) -> Pieces | None:
+def pieces_of(content: object, number: int) -> MessageParts | None:
     """The parts of a text, a part or a list of both; None when it is none of them."""
     if content is not None and not isinstance(content, str | dict | list):
         return None
-    said: list[str] = []
-    thinking: list[Thinking] = []
-    calls: list[ToolCall] = []
-    results: list[GeminiResult] = []
-    images: list[Picture] = []
+    pieces = MessageParts(number)
+    said = ""
     listed = content if isinstance(content, list) else [content]
     for at, each in enumerate(listed):
         part = {"text": each} if isinstance(each, str) else mapping(each)
         if call := mapping(part.get("functionCall")):
-            spare = f"call-{number}-{at}"
-            calls.append(tool_call(call.get("id"), call.get("name"), call.get("args"), spare))
+            own = text(call.get("id")) or f"call-{number}-{at}"
+            pieces.call(call.get("name"), call.get("args"), own)
         elif response := mapping(part.get("functionResponse")):
-            results.append(_result(response))
+            pieces.results.append(_result(response))
         elif part.get("thought") is True:
-            thinking.append(Thinking(text=text(part.get("text"))))
-        elif results and (media := _media(part)):
+            pieces.thinking.append(Thinking(text=text(part.get("text"))))
+        elif pieces.results and (media := _media(part)):
             # What a tool read stands behind its result.
-            results[-1] = msgspec.structs.replace(
-                results[-1],
-                text=joined((results[-1].text, media)),
-                images=(*results[-1].images, *pictures_in(part)),
+            last = pieces.results[-1]
+            pieces.results[-1] = msgspec.structs.replace(
+                last,
+                text=joined((last.text, media)),
+                images=(*last.images, *pictures_in(part)),
             )
         else:
-            said.append(_words(part))
-            images += pictures_in(part)
-    return Pieces("".join(said), tuple(thinking), tuple(calls), tuple(results), tuple(images))
+            said += _words(part)
+            pieces.images += pictures_in(part)
+    pieces.texts.append(said)
+    return pieces
 
 
-def _result(response: dict[str, Any]) -> GeminiResult:
+def _result(response: dict[str, Any]) -> BlockResult:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
     said = inner if isinstance(inner, str) else "" if inner is None else as_json(inner)
     beside = sequence(response.get("parts"))
-    return GeminiResult(
+    return BlockResult(
         call=text(response.get("id")),
-        name=text(response.get("name")),
         text=joined((said, *(_media(mapping(each)) for each in beside))),
-        failed="error" in fields and "output" not in fields,
+        name=text(response.get("name")),
+        status="error" if "error" in fields and "output" not in fields else "ok",
         images=pictures_in(beside),
     )
 
@@ -257,10 +227,7 @@ def _rewound(path: Path) -> set[str]:
         return set()
     said: dict[str, None] = {}
     gone: set[str] = set()
-    for found in _found(path):
-        if isinstance(found, Broken):
-            continue
-        _, fields = found
+    for _, fields in sound(_found(path)):
         back = fields.get("$rewindTo")
         if isinstance(back, str) and back in said:
             names = list(said)
@@ -293,7 +260,7 @@ class _Recording:
         ts = moment(fields.get("timestamp"))
         match fields.get("type"):
             case "user":
-                yield from self._user(number, fields, pieces, ts)
+                yield from self._user(fields, pieces, ts)
             case "gemini":
                 yield from self._answer(number, fields, pieces, ts)
             case kind:
@@ -307,28 +274,17 @@ class _Recording:
                 yield from self.take(number, fields)
         yield Aside(what="history written again")
 
-    def _user(
-        self, number: int, fields: dict[str, Any], pieces: Pieces, ts: str
-    ) -> Iterator[Record]:
-        for result in pieces.results:
+    def _user(self, fields: dict[str, Any], pieces: MessageParts, ts: str) -> Iterator[Record]:
+        for result in pieces.given(ts):
             if self._is_first(result.call):
-                yield result.record(number, ts)
+                yield result
         if what := not_said(pieces.said, "user"):
             yield Aside(what=what)
-        elif pieces.said:
-            yield Said(
-                line=number,
-                role="user",
-                text=pieces.said,
-                id=text(fields.get("id")),
-                ts=ts,
-                images=pieces.images,
-            )
-        elif not pieces.results:
-            yield Aside(what="empty message")
+        elif pieces.said or not pieces.results:
+            yield pieces.record("user", id=text(fields.get("id")), ts=ts)
 
     def _answer(
-        self, number: int, fields: dict[str, Any], pieces: Pieces, ts: str
+        self, number: int, fields: dict[str, Any], pieces: MessageParts, ts: str
     ) -> Iterator[Record]:
         used = [mapping(each) for each in sequence(fields.get("toolCalls"))]
         calls = tuple(
@@ -336,32 +292,23 @@ class _Recording:
             for at, each in enumerate(used)
         )
         named = {call.id for call in calls}
-        more = tuple(
+        more = [
             call
             for call in pieces.calls
             if call.id not in named and hash(call.id) not in self._answered
-        )
-        thoughts = tuple(
+        ]
+        pieces.calls = [*calls, *more]
+        pieces.thinking = [
             Thinking(text=joined((text(each.get("subject")), text(each.get("description")))))
             for each in map(mapping, sequence(fields.get("thoughts")))
-        )
-        thoughts = thoughts or pieces.thinking
+        ] or pieces.thinking
         if what := not_said(pieces.said, "gemini"):
             yield Aside(what=what)
             return
-        if not (pieces.said or calls or more or thoughts):
-            yield Aside(what="empty answer")
+        model, source = text(fields.get("model")), text(fields.get("id"))
+        yield pieces.record("assistant", id=source, ts=ts, model=model)
+        if not pieces.has_any:
             return
-        yield Said(
-            line=number,
-            role="assistant",
-            text=pieces.said,
-            id=text(fields.get("id")),
-            ts=ts,
-            model=text(fields.get("model")),
-            calls=(*calls, *more),
-            thinking=thoughts,
-        )
         if tokens := mapping(fields.get("tokens")):
             yield Used(
                 usage=Usage(
@@ -370,8 +317,8 @@ class _Recording:
                     cached=count(tokens.get("cached")),
                     reasoning=count(tokens.get("thoughts")),
                 ),
-                model=text(fields.get("model")),
-                answer=text(fields.get("id")),
+                model=model,
+                answer=source,
             )
         for call, each in zip(calls, used, strict=True):
             if (given := _given(each, call.id, number)) is not None:
@@ -396,9 +343,9 @@ class _Recording:
         return True
 
 
-def _given(used: dict[str, Any], call: str, number: int) -> GeminiResult | None:
+def _given(used: dict[str, Any], call: str, number: int) -> BlockResult | None:
     """The result of one call; a list may hold the results of its siblings as well."""
-    nothing = GeminiResult(call, "", "", failed=False)
+    nothing = BlockResult(call, "")
     if used.get("result") is None:
         shown = used.get("resultDisplay")
         known = isinstance(shown, str) and used.get("status") in _STATUS
@@ -406,7 +353,7 @@ def _given(used: dict[str, Any], call: str, number: int) -> GeminiResult | None:
     pieces = pieces_of(used["result"], number)
     if pieces is None:
         return nothing
-    own = [each for each in pieces.results if each.call == call] or list(pieces.results)
+    own = [each for each in pieces.results if each.call == call] or pieces.results
     return msgspec.structs.replace(
         nothing,
         text=joined((*(each.text for each in own), pieces.said)),
@@ -417,13 +364,7 @@ def _given(used: dict[str, Any], call: str, number: int) -> GeminiResult | None:
 def _read_checkpoint(path: Path) -> Iterator[Record]:
     project = path.parent.name if path.parent.parent.name == "tmp" else ""
     yield Began(id=f"{project}-{path.stem}" if project else path.stem)
-    with open_file(path) as stream:
-        for number, raw in elements(stream):
-            found = decode_object(raw)
-            if isinstance(found, Flaw):
-                yield Broken(line=number, why=found.why)
-            else:
-                yield from _content(number, found)
+    yield from each_with(first_array_of(path), _content)
 
 
 def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -432,20 +373,13 @@ def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     if pieces is None or role not in ("user", "model"):
         yield Broken(line=number, why="a content without a role or without parts")
         return
-    for result in pieces.results:
-        yield result.record(number)
+    yield from pieces.given("")
     if what := not_said(pieces.said, role):
         yield Aside(what=what)
     elif role == "user" and pieces.said:
-        yield Said(line=number, role="user", text=pieces.said, images=pieces.images)
-    elif role == "model" and (pieces.said or pieces.calls or pieces.thinking):
-        yield Said(
-            line=number,
-            role="assistant",
-            text=pieces.said,
-            calls=pieces.calls,
-            thinking=pieces.thinking,
-        )
+        yield pieces.record("user")
+    elif role == "model" and pieces.has_any:
+        yield pieces.record("assistant")
 
 
 GEMINI_CLI = Format(name="gemini-cli", title="Gemini CLI", recognises=_recognises, read=_read)

@@ -7,7 +7,6 @@ the program wrote for the model alone (summaries of its own history) is counted 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -22,25 +21,28 @@ from mindstone_tui.core.interchange.formats.base import (
     Gave,
     Record,
     Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block
-from mindstone_tui.core.interchange.formats.databases import (
-    connected,
-    has_tables,
-    is_database,
-    json_in,
-    rows,
 )
 from mindstone_tui.core.interchange.formats.parts import (
-    Numbered,
-    document,
-    is_lines,
+    MessageParts,
+    add_block,
     joined,
     plain,
-    records_of,
+    titled,
     unknown,
+    used,
+)
+from mindstone_tui.core.interchange.formats.sources import (
+    Numbered,
+    connected,
+    document,
+    each_with,
+    guarded,
+    has_tables,
+    is_database,
+    is_lines,
+    json_in,
+    records_of,
+    rows,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
@@ -69,12 +71,9 @@ def _is_message(fields: dict[str, Any]) -> bool:
     )
 
 
+@guarded
 def _read(path: Path) -> Iterator[Record]:
-    try:
-        for found in _found(path):
-            yield from (found,) if isinstance(found, Broken) else _records(*found)
-    except sqlite3.Error as error:
-        yield Broken(line=1, why=f"the database cannot be read: {error}")
+    return each_with(_found(path), _records)
 
 
 def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -85,15 +84,13 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield from _message(number, fields)
     elif fields.keys() & _ABOUT:
         yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
-        if title := text(fields.get("name")) or text(fields.get("description")):
-            yield Titled(title=title)
+        yield from titled(text(fields.get("name")) or fields.get("description"))
         yield About(folder=text(fields.get("working_dir")))
         usage = Usage(
             prompt=count(fields.get("accumulated_input_tokens")),
             completion=count(fields.get("accumulated_output_tokens")),
         )
-        if usage != Usage():
-            yield Used(usage=usage, so_far=True)
+        yield from used(usage, so_far=True)
     else:
         yield unknown(fields.get("type"))
 

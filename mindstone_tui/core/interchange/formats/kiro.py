@@ -18,18 +18,18 @@ from mindstone_tui.core.interchange.formats.base import (
     Format,
     Record,
     Sample,
-    Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts, tokens
 from mindstone_tui.core.interchange.formats.continue_dev import is_session, read_session
 from mindstone_tui.core.interchange.formats.parts import (
-    beside,
-    is_lines,
+    BlockResult,
+    MessageParts,
     joined,
-    records_of,
+    titled,
+    tokens,
     unknown,
 )
+from mindstone_tui.core.interchange.formats.sources import beside, is_lines, records_of
 from mindstone_tui.core.interchange.pictures import Picture
 from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
 
@@ -52,8 +52,7 @@ def _read(path: Path) -> Iterator[Record]:
         return
     about = beside(path.with_suffix(".json"))
     yield Began(id=text(about.get("session_id")) or path.stem, ts=moment(about.get("created_at")))
-    if title := text(about.get("title")):
-        yield Titled(title=title)
+    yield from titled(about.get("title"))
     yield About(folder=text(about.get("cwd")))
     state = mapping(about.get("session_state"))
     model = text(mapping(mapping(state.get("rts_model_state")).get("model_info")).get("model_id"))

@@ -16,13 +16,8 @@ from typing import Any, Literal, cast, get_args
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.interchange.formats.base import Broken, Format, Gave, Record, Said, Sample
-from mindstone_tui.core.interchange.formats.parts import (
-    array_of,
-    is_array,
-    plain,
-    records_of,
-    tool_call,
-)
+from mindstone_tui.core.interchange.formats.parts import plain, tool_call
+from mindstone_tui.core.interchange.formats.sources import array_of, is_array, records_of
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _TIMES = ("ts", "timestamp", "created_at", "time")

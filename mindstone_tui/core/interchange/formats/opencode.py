@@ -23,34 +23,29 @@ from mindstone_tui.core.interchange.formats.base import (
     Record,
     Said,
     Sample,
-    Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import tokens
-from mindstone_tui.core.interchange.formats.databases import (
+from mindstone_tui.core.interchange.formats.parts import (
+    ANOTHER_BRANCH,
+    joined,
+    model_of,
+    plain,
+    titled,
+    tokens,
+    tool_call,
+    unknown,
+)
+from mindstone_tui.core.interchange.formats.sources import (
     connected,
+    document,
+    guarded,
     has_tables,
     is_database,
     json_in,
     rows,
 )
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    document,
-    joined,
-    plain,
-    tool_call,
-    unknown,
-)
 from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    mapping,
-    moment,
-    sequence,
-    text,
-)
+from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
 
 Message = tuple[int, dict[str, Any], list[Any]]
@@ -144,15 +139,10 @@ def _is_stored(path: Path, fields: dict[str, Any]) -> bool:
     return in_place and text(fields.get("id")).startswith("ses_") and "time" in fields
 
 
+@guarded
 def _read(path: Path) -> Iterator[Record]:
-    try:
-        for session in _sessions(path):
-            if isinstance(session, Broken):
-                yield session
-            else:
-                yield from _session(session)
-    except sqlite3.Error as error:
-        yield Broken(line=1, why=f"the database cannot be read: {error}")
+    for session in _sessions(path):
+        yield from (session,) if isinstance(session, Broken) else _session(session)
 
 
 def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
@@ -175,8 +165,7 @@ def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
 def _session(session: OpencodeSession) -> Iterator[Record]:
     info = session.info
     yield Began(id=text(info.get("id")), ts=moment(mapping(info.get("time")).get("created")))
-    if title := text(info.get("title")):
-        yield Titled(title=title)
+    yield from titled(info.get("title"))
     yield About(folder=text(info.get("directory")), parent=text(info.get("parentID")))
     revert = mapping(info.get("revert"))
     back, part = text(revert.get("messageID")), text(revert.get("partID"))
@@ -256,9 +245,7 @@ def _answer(
     number: int, info: dict[str, Any], parts: list[dict[str, Any]], ts: str
 ) -> Iterator[Record]:
     """An answer is written in steps; a tool part belongs to the step it stands in."""
-    model = text(info.get("modelID"))
-    provider = text(info.get("providerID"))
-    model = f"{provider}/{model}" if provider and model else model
+    model = model_of(info, "modelID", "providerID")
     if counts := mapping(info.get("tokens")):
         yield _used(counts, info, model)
     steps = list(_steps(parts))

@@ -19,17 +19,21 @@ from mindstone_tui.core.interchange.formats.base import (
     Gave,
     Record,
     Sample,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, money
 from mindstone_tui.core.interchange.formats.parts import (
+    MessageParts,
+    joined,
+    money,
+    plain,
+    unknown,
+    used,
+)
+from mindstone_tui.core.interchange.formats.sources import (
     Numbered,
     array_of,
     beside,
     document,
-    joined,
-    plain,
-    unknown,
+    each_with,
 )
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
@@ -57,11 +61,7 @@ def _read(path: Path) -> Iterator[Record]:
     about = beside(events.parent / _STATE) if events else {}
     yield About(folder=text(mapping(about.get("workspace")).get("working_dir")))
     talk = _Talk(text(mapping(mapping(about.get("agent")).get("llm")).get("model")))
-    for found in _in_folder(events) if events else array_of(path):
-        if isinstance(found, Broken):
-            yield found
-        else:
-            yield from talk.take(*found)
+    yield from each_with(_in_folder(events) if events else array_of(path), talk.take)
     for each in mapping(mapping(about.get("stats")).get("usage_to_metrics")).values():
         yield from _used(mapping(each), so_far=False)
 
@@ -158,8 +158,7 @@ def _used(metrics: dict[str, Any], *, so_far: bool = True) -> Iterator[Record]:
         cache_written=count(told.get("cache_write_tokens")),
         cost=money(metrics.get("accumulated_cost")),
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=text(told.get("model")), so_far=so_far)
+    return used(usage, text(told.get("model")), so_far=so_far)
 
 
 def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:

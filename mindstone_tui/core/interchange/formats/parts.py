@@ -1,113 +1,36 @@
-"""What the formats share: content that is a text or a list of typed parts."""
+"""What a message is made of: words, thoughts, calls and results, in the order of its file.
+
+Many programs keep what a model's API speaks: a text, or a list of typed blocks under `content`.
+Their readers share this one reading of it, and the one way in which a message is put together from
+its pieces.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
-from pathlib import Path
-from typing import IO, Any, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final, Literal
 
-from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.formats.base import Aside, Broken, Record
+import msgspec
+
+from mindstone_tui.core.entries import ToolCall, Usage
+from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+from mindstone_tui.core.interchange.formats.base import Aside, Gave, Record, Said, Titled, Used
+from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     LONGEST_RECORD,
-    Flaw,
     as_json,
-    decode,
-    decode_object,
-    elements,
+    count,
     mapping,
-    objects,
-    open_file,
+    sequence,
     text,
-    whole,
 )
 from mindstone_tui.core.patterns import pattern_of
 
-_CHUNK: Final = 1 << 20
-_LOOK: Final = 4_096
 _OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
-_ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
-Numbered = tuple[int, dict[str, Any]]
 
 ANOTHER_BRANCH: Final = "message on another branch"
 """How messages are counted that were left behind by going back."""
-
-
-def records_of(path: Path) -> Iterator[Numbered | Broken]:
-    """The objects of a JSONL file; damaged lines as records that say so."""
-    with open_file(path) as stream:
-        for number, found in objects(stream):
-            yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
-
-
-def array_of(path: Path) -> Iterator[Numbered | Broken]:
-    """The objects of a file that is one JSON array; damaged ones as records that say so."""
-    if not is_array(path):
-        yield Broken(line=1, why="not a JSON array")
-        return
-    with open_file(path) as stream:
-        for number, raw in elements(stream):
-            found = decode_object(raw) if isinstance(raw, bytes) else raw
-            yield Broken(line=number, why=found.why) if isinstance(found, Flaw) else (number, found)
-
-
-def each_with(
-    found: Iterable[Numbered | Broken], read: Callable[[int, dict[str, Any]], Iterator[Record]]
-) -> Iterator[Record]:
-    """What a reader makes of every object; damaged ones as they are."""
-    for each in found:
-        if isinstance(each, Broken):
-            yield each
-        else:
-            yield from read(*each)
-
-
-def is_array(path: Path) -> bool:
-    """Whether a file is one JSON array."""
-    with open_file(path) as stream:
-        return _ARRAY.match(stream.read(_LOOK)) is not None
-
-
-def mentions(path: Path, what: bytes) -> bool:
-    """Whether these bytes stand anywhere in a file."""
-    with open_file(path) as stream:
-        before = b""
-        while chunk := stream.read(_CHUNK):
-            if what in before + chunk:
-                return True
-            before = chunk[-len(what) :]
-    return False
-
-
-def is_lines(path: Path, body: str) -> bool:
-    """Whether a file is JSONL, not one object that has its messages under `body`."""
-    with open_file(path) as stream:
-        _, first = next(objects(stream), (0, Flaw("empty")))
-    return isinstance(first, dict) and body not in first
-
-
-def document(path: Path) -> dict[str, Any] | Broken:
-    """A file that is one JSON object."""
-    with open_file(path) as stream:
-        return _document(stream)
-
-
-def beside(path: Path) -> dict[str, Any]:
-    """The object in a file that stands beside a session; empty where it is missing or damaged."""
-    found = document(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _document(stream: IO[bytes]) -> dict[str, Any] | Broken:
-    raw = whole(stream)
-    found = decode_object(raw)
-    return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
-
-
-def document_of(raw: str) -> Any:
-    """A text that is one JSON value, or a `Flaw`."""
-    return decode(raw.encode("utf-8", "surrogatepass"))
 
 
 def plain(content: object) -> str | None:
@@ -259,3 +182,183 @@ class Branches:
             kept[limb] = 1
             limb = self._parents[limb]
         return kept
+
+
+class BlockResult(msgspec.Struct, frozen=True):
+    """What a tool gave, as a block of a message."""
+
+    call: str
+    text: str
+    name: str = ""
+    status: ToolStatus = "ok"
+    images: tuple[Picture, ...] = ()
+
+
+class MessageParts:
+    """Gathers what one message is made of, in its order."""
+
+    def __init__(self, number: int, name: str = "") -> None:
+        """`name` tells it from other messages that stand on the same line."""
+        self.number = number
+        self._spare = f"call-{name or number}"
+        self.texts: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.thinking: list[Thinking] = []
+        self.results: list[BlockResult] = []
+        self.images: list[Picture] = []
+
+    @property
+    def said(self) -> str:
+        """The words."""
+        return joined(self.texts)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything but results."""
+        return bool(self.said or self.calls or self.thinking)
+
+    def think(self, thought: object, signature: object = "", redacted: object = "") -> None:
+        """Add a thought; one that nobody can read is kept only if it can be sent back."""
+        found = Thinking(text=text(thought), signature=text(signature), redacted=text(redacted))
+        if found != Thinking(text=""):
+            self.thinking.append(found)
+
+    def call(self, name: object, arguments: object, call: object = "") -> ToolCall:
+        """Add a call; the file's own id where it has one."""
+        spare = f"{self._spare}-{len(self.calls)}"
+        self.calls.append(tool_call(call, name, arguments, spare))
+        return self.calls[-1]
+
+    def record(
+        self,
+        role: Literal["user", "assistant"],
+        *,
+        id: str = "",  # noqa: A002 (the record's own name for it)
+        ts: str = "",
+        model: str = "",
+        finish: str = "stop",
+        group: str = "",
+    ) -> Said | Aside:
+        """The message; what holds nothing is counted as empty."""
+        is_answer = role == "assistant"
+        if not (self.said or (is_answer and (self.calls or self.thinking))):
+            return Aside(what="empty answer" if is_answer else "empty message")
+        return Said(
+            line=self.number,
+            role=role,
+            text=self.said,
+            id=id,
+            ts=ts,
+            model=model if is_answer else "",
+            calls=tuple(self.calls) if is_answer else (),
+            thinking=tuple(self.thinking) if is_answer else (),
+            images=() if is_answer else tuple(self.images),
+            finish=finish or "stop",
+            group=group,
+        )
+
+    def given(self, ts: str, id: str = "") -> list[Gave]:  # noqa: A002 (the record's own name)
+        """The results, as records."""
+        return [
+            Gave(
+                line=self.number,
+                call=each.call,
+                text=each.text,
+                name=each.name,
+                status=each.status,
+                id=id,
+                ts=ts,
+                images=each.images,
+            )
+            for each in self.results
+        ]
+
+
+def pieces_of_blocks(content: object, number: int) -> MessageParts | None:
+    """The pieces of a content in the shape of Anthropic's API; None where it has no such shape."""
+    pieces = MessageParts(number)
+    if isinstance(content, str):
+        pieces.texts.append(content)
+        return pieces
+    if not isinstance(content, list):
+        return pieces if content is None else None
+    for each in content:
+        add_block(pieces, each)
+    return pieces
+
+
+def add_block(pieces: MessageParts, each: object) -> None:
+    """Add one block in the shape of Anthropic's API, whatever it is."""
+    block = mapping(each)
+    match block.get("type"):
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            pieces.call(block.get("name"), block.get("input"), block.get("id"))
+        case "tool_result":
+            pieces.results.append(result_of(block))
+        case "thinking" | "redacted_thinking":
+            pieces.think(block.get("thinking"), block.get("signature"), block.get("data"))
+        case "reasoning" | "thought":
+            shown = plain(sequence(block.get("summary"))) or plain(block.get("content"))
+            pieces.think(block.get("text") or block.get("thinking") or shown)
+        case _:
+            pieces.texts.append(plain([each]) or "")
+            pieces.images += pictures_in(each)
+
+
+def result_of(block: dict[str, Any]) -> BlockResult:
+    """A `tool_result` block."""
+    return BlockResult(
+        call=text(block.get("tool_use_id")),
+        text=plain(block.get("content")) or "",
+        name=text(block.get("name")),
+        status="error" if block.get("is_error") is True else "ok",
+        images=pictures_in(block.get("content")),
+    )
+
+
+def money(value: object) -> float | None:
+    """A cost that a file claims; None where it is no such number."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+    return float(value) if known and isinstance(value, int | float) else None
+
+
+def tokens(
+    fresh: object,
+    output: object,
+    read: object = None,
+    written: object = None,
+    *,
+    reasoning: object = None,
+    cost: object = None,
+) -> Usage:
+    """Counts of a program that tells what was read from and written to the cache apart."""
+    counts = [count(each) for each in (fresh, read, written)]
+    known = [each for each in counts if each is not None]
+    return Usage(
+        prompt=sum(known) if known else None,
+        completion=count(output),
+        cached=count(read),
+        cache_written=count(written),
+        reasoning=count(reasoning),
+        cost=money(cost),
+    )
+
+
+def titled(title: object) -> Iterator[Titled]:
+    """The title of a conversation, if it has one."""
+    if found := text(title):
+        yield Titled(title=found)
+
+
+def used(
+    usage: Usage, model: str = "", *, answer: str = "", so_far: bool = False
+) -> Iterator[Used]:
+    """What was counted, if anything was."""
+    if usage != Usage():
+        yield Used(usage=usage, model=model, answer=answer, so_far=so_far)
+
+
+def model_of(fields: dict[str, Any], model: str = "model", provider: str = "provider") -> str:
+    """A model with its provider before it, where both are named."""
+    name, maker = text(fields.get(model)), text(fields.get(provider))
+    return f"{maker}/{name}" if maker and name else name

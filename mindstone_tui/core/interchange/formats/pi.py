@@ -24,15 +24,18 @@ from mindstone_tui.core.interchange.formats.base import (
     Titled,
     Used,
 )
-from mindstone_tui.core.interchange.formats.blocks import MessageParts, add_block, tokens
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
+    MessageParts,
+    add_block,
     joined,
+    model_of,
     plain,
-    records_of,
+    tokens,
     unknown,
 )
+from mindstone_tui.core.interchange.formats.sources import records_of, sound
 from mindstone_tui.core.interchange.pictures import pictures_in
 from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
@@ -71,10 +74,10 @@ def _read(path: Path) -> Iterator[Record]:
 def _branches(path: Path) -> Branches:
     """Which entry follows which; the first versions have no names, and no branches."""
     branches = Branches()
-    for found in records_of(path):
-        if not isinstance(found, Broken) and "parentId" in found[1]:
-            parent = found[1]["parentId"]
-            branches.add(text(found[1].get("id")), None if parent is None else text(parent))
+    for _, fields in sound(records_of(path)):
+        if "parentId" in fields:
+            parent = fields["parentId"]
+            branches.add(text(fields.get("id")), None if parent is None else text(parent))
     return branches
 
 
@@ -119,13 +122,8 @@ def _used(message: dict[str, Any]) -> Iterator[Record]:
                 usage.get("cacheWrite"),
                 cost=mapping(usage.get("cost")).get("total"),
             ),
-            model=_model(message),
+            model=model_of(message),
         )
-
-
-def _model(message: dict[str, Any]) -> str:
-    model, provider = text(message.get("model")), text(message.get("provider"))
-    return f"{provider}/{model}" if provider and model else model
 
 
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
@@ -142,7 +140,7 @@ def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Recor
         "assistant",
         id=source,
         ts=ts,
-        model=_model(message),
+        model=model_of(message),
         finish=text(message.get("stopReason")),
     )
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.interchange.formats.base import (
@@ -18,25 +20,19 @@ from mindstone_tui.core.interchange.formats.base import (
     Began,
     Broken,
     Format,
-    Gave,
     Record,
-    Said,
     Sample,
     Titled,
-    Used,
 )
-from mindstone_tui.core.interchange.formats.gemini_cli import (
-    GEMINI_CLI,
-    Pieces,
-    not_said,
-    pieces_of,
-)
+from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI, not_said, pieces_of
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
     Branches,
-    records_of,
+    MessageParts,
     unknown,
+    used,
 )
+from mindstone_tui.core.interchange.formats.sources import records_of, sound
 from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, text
 
 _KINDS: Final = ("user", "assistant", "tool_result", "system")
@@ -86,10 +82,9 @@ def _branches(path: Path) -> Branches | None:
     """Which record follows which; None where the file has no such records."""
     branches = Branches()
     seen = False
-    for found in records_of(path):
-        if isinstance(found, Broken) or "parentUuid" not in found[1]:
+    for _, fields in sound(records_of(path)):
+        if "parentUuid" not in fields:
             continue
-        fields = found[1]
         seen = seen or _is_record(fields)
         parent = fields["parentUuid"]
         branches.add(
@@ -119,40 +114,19 @@ def _record(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         case "user" if subtype not in _PERSON:
             yield Aside(what=subtype)
         case "user":
-            yield _question(number, pieces, source, ts)
+            what = not_said(pieces.said, "user")
+            yield Aside(what=what) if what else pieces.record("user", id=source, ts=ts)
         case "assistant":
-            yield from _answer(number, fields, pieces, source, ts)
+            yield from _answer(fields, pieces, source, ts)
         case "tool_result":
-            yield from _results(number, fields, pieces, source, ts)
+            yield from _results(fields, pieces, source, ts)
         case _:
             yield unknown(kind)
 
 
-def _question(number: int, pieces: Pieces, source: str, ts: str) -> Record:
-    if what := not_said(pieces.said, "user"):
-        return Aside(what=what)
-    if not pieces.said:
-        return Aside(what="empty message")
-    return Said(line=number, role="user", text=pieces.said, id=source, ts=ts, images=pieces.images)
-
-
-def _answer(
-    number: int, fields: dict[str, Any], pieces: Pieces, source: str, ts: str
-) -> Iterator[Record]:
+def _answer(fields: dict[str, Any], pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
     model = text(fields.get("model"))
-    if pieces.said or pieces.calls or pieces.thinking:
-        yield Said(
-            line=number,
-            role="assistant",
-            text=pieces.said,
-            id=source,
-            ts=ts,
-            model=model,
-            calls=pieces.calls,
-            thinking=pieces.thinking,
-        )
-    else:
-        yield Aside(what="empty answer")
+    yield pieces.record("assistant", id=source, ts=ts, model=model)
     told = mapping(fields.get("usageMetadata"))
     usage = Usage(
         prompt=count(told.get("promptTokenCount")),
@@ -160,28 +134,19 @@ def _answer(
         cached=count(told.get("cachedContentTokenCount")),
         reasoning=count(told.get("thoughtsTokenCount")),
     )
-    if usage != Usage():
-        yield Used(usage=usage, model=model, answer=source)
+    yield from used(usage, model, answer=source)
 
 
 def _results(
-    number: int, fields: dict[str, Any], pieces: Pieces, source: str, ts: str
+    fields: dict[str, Any], pieces: MessageParts, source: str, ts: str
 ) -> Iterator[Record]:
     told = mapping(fields.get("toolCallResult"))
     status = _STATUS.get(text(told.get("status")), "ok")
-    for each in pieces.results:
-        # The response may have an id of its own; the record says which call it answers.
-        only = text(told.get("callId")) if len(pieces.results) == 1 else ""
-        yield Gave(
-            line=number,
-            call=only or each.call,
-            text=each.text,
-            name=each.name,
-            status="error" if each.failed else status,
-            id=source,
-            ts=ts,
-            images=each.images,
-        )
+    # The response may have an id of its own; the record says which call it answers.
+    only = text(told.get("callId")) if len(pieces.results) == 1 else ""
+    for each in pieces.given(ts, source):
+        ended = each.status if each.status == "error" else status
+        yield msgspec.structs.replace(each, call=only or each.call, status=ended)
 
 
 QWEN_CODE = Format(name="qwen-code", title="Qwen Code", recognises=_recognises, read=_read)

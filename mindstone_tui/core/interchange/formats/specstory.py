@@ -21,8 +21,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Titled,
 )
-from mindstone_tui.core.interchange.formats.blocks import BlockResult, MessageParts
-from mindstone_tui.core.interchange.formats.parts import TextRun
+from mindstone_tui.core.interchange.formats.parts import BlockResult, MessageParts, TextRun
 from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
 from mindstone_tui.core.patterns import pattern_of
 

@@ -28,10 +28,9 @@ from mindstone_tui.core.providers.base import (
     Window,
 )
 from mindstone_tui.core.providers.guide.topics import (
-    BEYOND,
-    GREETING,
     courtesy,
     explanation,
+    guide_texts,
     is_greeting,
     is_work,
     names_mindstone,
@@ -332,8 +331,6 @@ _NOTED: Final = (
     "language model, so I have nothing to add; ask me about it any time."
 )
 
-_OWN: Final = (_SAID, _NOT_FOUND[:40], _NOTED[:40], GREETING[:40], BEYOND[:40])
-
 _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
 
@@ -394,7 +391,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     if situation.results:
         return GuideAnswer(text=_report(situation))
     if is_greeting(situation.question):
-        return GuideAnswer(text=GREETING)
+        return GuideAnswer(text=guide_texts().greeting)
     if polite := courtesy(situation.question):
         return GuideAnswer(text=polite)
     if any(one.kind == "memory" for one in recognise(_said(situation.question))):
@@ -404,7 +401,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     if known := explanation(situation.question, words):
         return GuideAnswer(text=known)
     if is_work(situation.question):
-        return GuideAnswer(text=BEYOND)
+        return GuideAnswer(text=guide_texts().beyond)
     if not _QUESTION.search(situation.question):
         return GuideAnswer(text=_acknowledge(situation.question))
     found = _best(situation)
@@ -490,7 +487,8 @@ def _answers(share: float, passage: QuotedPassage) -> bool:
 
 def is_own(text: str) -> bool:
     """Whether a passage is something the guide itself said: a quote is not quoted again."""
-    return text.startswith(_OWN)
+    own = (_NOT_FOUND, _NOTED, guide_texts().greeting, guide_texts().beyond)
+    return text.startswith((_SAID, *(each[:40] for each in own)))
 
 
 def _report(situation: Situation) -> str:

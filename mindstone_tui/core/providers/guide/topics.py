@@ -1,4 +1,4 @@
-"""What the guide knows about the product, a few lines a topic.
+"""What the guide knows about the product, a few lines a topic (`topics.toml`).
 
 The words on the screen, and every number, come from the glossary of the settings in force.
 """
@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.entries import Part
@@ -23,104 +27,20 @@ class Topic(Part):
     text: str
 
 
-TOPICS: Final = (
-    Topic(
-        name="MindStone",
-        about=r"mindstone|this (?:program|app|tool|thing)",
-        text=(
-            "**MindStone** is a terminal agent whose memory can be trusted: all that is said or "
-            "done is one line in an append-only transcript, and what the model sees next is a "
-            "bounded window computed from it. What leaves the window can be found again, with a "
-            "pointer. Ask me about any word you see on the screen, or about recall, memory, tools "
-            "and models."
-        ),
-    ),
-    Topic(
-        name="recall",
-        about=r"recall\w*|search\w* history|find (?:old|earlier) \w+",
-        text=(
-            "**Recall** finds what was said before, by words and by meaning, offline. It runs once "
-            "a turn by itself and stays silent when nothing fits; `/recall your question` asks it "
-            "directly, `/recall why` shows the scores. Each hit carries a pointer to its entry."
-        ),
-    ),
-    Topic(
-        name="models",
-        about=(
-            r"models?|llm|(?:api )?keys?|provider|ollama|openai|anthropic|claude|gpt\S*|smollm2?"
-        ),
-        text=(
-            "**Models**: F5 lists the models you can use now; `/key` stores an API key for a "
-            "provider and tries it at once, `/fetch` downloads a language model that runs "
-            "offline. A local Ollama model is `/model ollama/…`. Outside the app: "
-            "`mindstone models`, `mindstone models key PROVIDER`, `mindstone models list`. "
-            "`/model local/guide` comes back to me."
-        ),
-    ),
-    Topic(
-        name="the transcript",
-        about=r"transcript|history|saved|stored|jsonl|verify|where (?:is|are) the (?:data|files?)",
-        text=(
-            "**The transcript** is an append-only JSONL file, one line an event, each line chained "
-            "to the one before by its hash. Nothing in it is ever rewritten. `mindstone log` reads "
-            "it, `mindstone verify` checks it, `mindstone export` makes a page of it."
-        ),
-    ),
-    Topic(
-        name="memory",
-        about=r"memor(?:y|ies)|remember\w*|notes?",
-        text=(
-            "**Memory** is by consent: “remember that …” proposes an entry with its source, you "
-            "see it and approve or refuse it, and it can be undone. `/memory` lists what is kept. "
-            "“note: …” writes a note for the task at hand."
-        ),
-    ),
-    Topic(
-        name="tools and approval",
-        about=r"tools?|approv\w+|sandbox|permissions?|shell",
-        text=(
-            "**Tools** ask before they run: you see exactly what will run and allow it once, for "
-            "the session, or not at all. `/approve` changes how much is asked, `/tools` lists "
-            "them. Try `read README.md`, `list src`, `grep TODO` or `run ls`."
-        ),
-    ),
-    Topic(
-        name="replay",
-        about=r"replay\w*",
-        text=(
-            "**Replay** rebuilds every request that was ever sent and proves it by hash: "
-            "`mindstone replay --all --check`. `mindstone replay` plays a session again."
-        ),
-    ),
-    Topic(
-        name="undo",
-        about=r"undo\w*|redo|diff|rewind\w*|fork\w*",
-        text=(
-            "**Undo**: `/undo` takes back what the last turn did to files, byte for byte; `/diff` "
-            "shows it, `/redo` does it again. Of the conversation, `/rewind turn 7` goes back "
-            "without deleting anything, and `/fork` starts a second session from here."
-        ),
-    ),
-    Topic(
-        name="privacy",
-        about=r"privacy|private|offline|network|telemetry|secret\w*|online",
-        text=(
-            "**Privacy**: with a local model nothing connects anywhere. There is no telemetry. "
-            "Secrets are blacked out before a line is written, keys never reach the transcript, "
-            "the log or a child process."
-        ),
-    ),
-)
+class GuideTexts(Part):
+    """All of `topics.toml`."""
 
-GREETING: Final = (
-    "Hello! I am the guide that is built into MindStone: a small program, **not a language "
-    "model**. I cannot think, write or code. I can\n\n"
-    "- explain any word you see on this screen: “what is prune?”, “what does anchored mean?”;\n"
-    "- quote what was said in this session, with its source: just ask;\n"
-    "- run simple requests: `read README.md`, `list src`, `grep TODO`, `run ls`.\n\n"
-    "For a real conversation choose a model with F5, or store an API key with `/key`. Everything "
-    "said here stays. Outside the app, `mindstone models` lists them."
-)
+    greeting: str
+    beyond: str
+    """Said where only a language model would do."""
+    topics: tuple[Topic, ...]
+
+
+@cache
+def guide_texts() -> GuideTexts:
+    """What the guide says, read when it first says something."""
+    return msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=GuideTexts)
+
 
 COURTESIES: Final = (
     (r"(?:many )?thanks?(?: you)?|thx|cheers|great|nice|perfect|cool", "You are welcome."),
@@ -129,11 +49,6 @@ COURTESIES: Final = (
 )
 """What is said out of politeness, and what is said back."""
 
-BEYOND: Final = (
-    "That takes a language model, and I am only the guide: I explain, quote and run simple tools. "
-    "F5 chooses a model, `/key` stores an API key (or `mindstone models`); everything said here "
-    "stays."
-)
 _WORK: Final = pattern_of(
     r"\A\s*(?:please\s+|can you\s+|could you\s+|would you\s+|i (?:want|need) you to\s+|let'?s\s+)?"
     r"(?:fix|write|implement|add|create|make|refactor|delete|remove|translate|summari[sz]e|generate"
@@ -214,7 +129,7 @@ def explanation(text: str, terms: Sequence[Term]) -> str | None:
     if _SCREEN.search(text):
         return on_the_screen(terms)
     named = [
-        *((_length(topic, text), topic.text) for topic in TOPICS),
+        *((_length(topic, text), topic.text) for topic in guide_texts().topics),
         *((term.named_in(text), f"**{term.word.capitalize()}**: {term.text}") for term in terms),
     ]
     length, answer = max(named, key=lambda each: each[0])

@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
-from mindstone_tui.core.interchange.import_many import sources
+from mindstone_tui.core.interchange.import_session import sources
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.interchange.formats import databases

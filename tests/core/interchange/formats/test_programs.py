@@ -17,8 +17,7 @@ from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import InterchangeError, NotASession
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
-from mindstone_tui.core.interchange.import_many import import_each, sources
-from mindstone_tui.core.interchange.import_session import ImportReport
+from mindstone_tui.core.interchange.import_session import ImportReport, import_each, sources
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import transcript_in

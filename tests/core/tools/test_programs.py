@@ -1,6 +1,8 @@
-"""A risky option is found however it is shortened, bundled or placed."""
+"""A risky option is found however it is shortened, bundled or placed; each program has one row."""
 
 from __future__ import annotations
+
+from importlib.resources import files
 
 import pytest
 from hypothesis import given
@@ -8,13 +10,14 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.tools.approvals import decide
 from mindstone_tui.core.tools.base import Preview
-from mindstone_tui.core.tools.command_options import RISKY_OPTIONS, has_risky_option
+from mindstone_tui.core.tools.programs import has_risky_option, known_programs
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.shell_rules import Rule
 
-LONG = [(name, option) for name, table in RISKY_OPTIONS.items() for option in table.long]
-LETTERS = [(name, letter) for name, table in RISKY_OPTIONS.items() for letter in table.letters]
-SINGLE = [(name, option) for name, table in RISKY_OPTIONS.items() for option in table.single]
+RISKY = {name: row.risky for name, row in known_programs().items()}
+LONG = [(name, option) for name, risky in RISKY.items() for option in risky.long]
+LETTERS = [(name, letter) for name, risky in RISKY.items() for letter in risky.letters]
+SINGLE = [(name, option) for name, risky in RISKY.items() for option in risky.single]
 OTHERS = st.lists(st.sampled_from(["-v", "--", "a", "src/b.py", "--stat"]), max_size=3)
 
 
@@ -75,3 +78,10 @@ def test_a_rule_with_a_star_does_not_reach_them(rule: str, command: str) -> None
 )
 def test_ordinary_options_are_not_risky(command: str) -> None:
     assert not has_risky_option(tuple(command.split()))
+
+
+def test_each_program_stands_once_in_the_table_and_where_it_is_looked_for() -> None:
+    text = files("mindstone_tui.core.tools").joinpath("programs.json").read_text("utf-8")
+    names = [line.split('"')[1] for line in text.splitlines() if line.startswith('  "')]
+    assert names == sorted(set(names))
+    assert set(names) == set(known_programs())

@@ -1,0 +1,259 @@
+"""Where a session's records come from: JSON lines, one JSON value, a database, an archive.
+
+Every source is walked one record at a time, because such files reach gigabytes, and what is damaged
+comes as a record that says so. A database of another program is read without touching it: opened
+read-only, and where no writer has left a log beside it as immutable too, so that not even a lock
+file appears in the other program's folder. What a chat service hands out on request is an archive,
+or the `conversations*.json` in it: an array of conversations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from mindstone_tui.core.disk import open_regular
+from mindstone_tui.core.interchange.formats.base import Broken, Record, Sample
+from mindstone_tui.core.interchange.read_bytes import (
+    LONGEST_RECORD,
+    Flaw,
+    decode,
+    decode_object,
+    elements,
+    objects,
+    open_file,
+    whole,
+)
+from mindstone_tui.core.patterns import pattern_of
+
+_CHUNK: Final = 1 << 20
+_LOOK: Final = 4_096
+_ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
+_MAGIC: Final = b"SQLite format 3\x00"
+_BUSY: Final = 5.0
+_ZIP: Final = b"PK\x03\x04"
+_MEMBER: Final = pattern_of(r"(?:^|/)conversations[^/]*\.json$")
+_SAMPLE: Final = 1 << 18
+_UNREADABLE: Final = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+Numbered = tuple[int, dict[str, Any]]
+"""An object and its place in the file."""
+
+
+def records_of(path: Path) -> Iterator[Numbered | Broken]:
+    """The objects of a JSONL file; damaged lines as records that say so."""
+    with open_file(path) as stream:
+        yield from _told_apart(objects(stream))
+
+
+def array_of(path: Path) -> Iterator[Numbered | Broken]:
+    """The objects of a file that is one JSON array; damaged ones as records that say so."""
+    if not is_array(path):
+        yield Broken(line=1, why="not a JSON array")
+        return
+    yield from first_array_of(path)
+
+
+def first_array_of(path: Path) -> Iterator[Numbered | Broken]:
+    """The same for a file that is one, or an object that begins with one."""
+    with open_file(path) as stream:
+        yield from _told_apart((number, decode_object(raw)) for number, raw in elements(stream))
+
+
+def _told_apart(
+    found: Iterable[tuple[int, dict[str, Any] | Flaw]],
+) -> Iterator[Numbered | Broken]:
+    for number, each in found:
+        yield Broken(line=number, why=each.why) if isinstance(each, Flaw) else (number, each)
+
+
+def each_with(
+    found: Iterable[Numbered | Broken], read: Callable[[int, dict[str, Any]], Iterator[Record]]
+) -> Iterator[Record]:
+    """What a reader makes of every object; damaged ones as they are."""
+    for each in found:
+        if isinstance(each, Broken):
+            yield each
+        else:
+            yield from read(*each)
+
+
+def sound(found: Iterable[Numbered | Broken]) -> Iterator[Numbered]:
+    """The objects that are not damaged, for a first look that says nothing."""
+    return (each for each in found if not isinstance(each, Broken))
+
+
+def is_array(path: Path) -> bool:
+    """Whether a file is one JSON array."""
+    with open_file(path) as stream:
+        return _ARRAY.match(stream.read(_LOOK)) is not None
+
+
+def mentions(path: Path, what: bytes) -> bool:
+    """Whether these bytes stand anywhere in a file."""
+    with open_file(path) as stream:
+        before = b""
+        while chunk := stream.read(_CHUNK):
+            if what in before + chunk:
+                return True
+            before = chunk[-len(what) :]
+    return False
+
+
+def is_lines(path: Path, body: str) -> bool:
+    """Whether a file is JSONL, not one object that has its messages under `body`."""
+    with open_file(path) as stream:
+        _, first = next(objects(stream), (0, Flaw("empty")))
+    return isinstance(first, dict) and body not in first
+
+
+def document(path: Path) -> dict[str, Any] | Broken:
+    """A file that is one JSON object."""
+    with open_file(path) as stream:
+        found = decode_object(whole(stream))
+    return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
+
+
+def beside(path: Path) -> dict[str, Any]:
+    """The object in a file that stands beside a session; empty where it is missing or damaged."""
+    found = document(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def document_of(raw: str) -> Any:
+    """A text that is one JSON value, or a `Flaw`."""
+    return decode(raw.encode("utf-8", "surrogatepass"))
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is an SQLite database."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as stream:
+            return stream.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def has_tables(sample: Sample, *names: str) -> bool:
+    """Whether the file is a database with all these tables."""
+    if not sample.start.startswith(_MAGIC):
+        return False
+    try:
+        with connected(sample.path) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            return set(names) <= {name for (name,) in found}
+    except sqlite3.Error:
+        return False
+
+
+@contextlib.contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """An open database that cannot be changed."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not (log.exists() and log.stat().st_size)
+    place = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
+    connection = sqlite3.connect(place, uri=True, timeout=_BUSY)
+    try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_RECORD)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.row_factory = sqlite3.Row
+        yield connection
+    finally:
+        connection.close()
+
+
+def guarded(read: Callable[[Path], Iterator[Record]]) -> Callable[[Path], Iterator[Record]]:
+    """A reader of a database; a record says so where it can be read no further."""
+
+    def reader(path: Path) -> Iterator[Record]:
+        try:
+            yield from read(path)
+        except sqlite3.Error as error:
+            yield Broken(line=1, why=f"the database cannot be read: {error}")
+
+    return reader
+
+
+def rows(
+    connection: sqlite3.Connection, query: str, values: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Rows by column name, one at a time."""
+    for row in connection.execute(query, values):
+        yield dict(zip(row.keys(), tuple(row), strict=True))
+
+
+def json_in(value: object) -> Any:
+    """A column that holds JSON; a `Flaw` where it does not."""
+    return document_of(value) if isinstance(value, str) else Flaw("not a text")
+
+
+def start_of_export(sample: Sample) -> bytes:
+    """How the conversations begin; nothing where a file is no such export."""
+    start = sample.start
+    if start.startswith(_ZIP):
+        start = _start_in_archive(sample.path)
+    return start if start.lstrip()[:1] in (b"[", b"{") else b""
+
+
+def _start_in_archive(path: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in _members(archive):
+                with archive.open(name) as stream:
+                    return stream.read(_SAMPLE)
+    except _UNREADABLE:
+        pass
+    return b""
+
+
+def _members(archive: zipfile.ZipFile) -> list[str]:
+    return sorted(name for name in archive.namelist() if _MEMBER.search(name))
+
+
+def exported(path: Path) -> Iterator[Numbered | Broken]:
+    """Every conversation, numbered within its file."""
+    with open_file(path) as stream:
+        if stream.read(len(_ZIP)) != _ZIP:
+            stream.seek(0)
+            yield from _conversations(stream)
+            return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = _members(archive)
+            if not members:
+                yield Broken(line=1, why="an archive without conversations.json")
+            for name in members:
+                yield from _from_member(archive, name)
+    except _UNREADABLE as error:
+        yield Broken(line=1, why=f"the archive cannot be read: {error}")
+
+
+def _from_member(archive: zipfile.ZipFile, name: str) -> Iterator[Numbered | Broken]:
+    try:
+        with archive.open(name) as stream:
+            yield from _conversations(stream)
+    except _UNREADABLE as error:
+        yield Broken(line=1, why=f"{name} in the archive cannot be read: {error}")
+
+
+def _conversations(stream: IO[bytes]) -> Iterator[Numbered | Broken]:
+    start = stream.read(64)
+    stream.seek(0)
+    is_one = start.lstrip()[:1] == b"{"
+    raws = [(1, whole(stream))] if is_one else elements(stream)
+    return _told_apart((number, decode_object(raw)) for number, raw in raws)
