@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test bare smoke check lint types imports format coverage lock bench faults shared scale \
+.PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
 	red fuzz soak mutants models pictures counterparts agents attached crowd typed clean
 .DEFAULT_GOAL := help
 
@@ -47,6 +47,13 @@ types: $(STAMP) ## Types only
 
 imports: $(STAMP) ## Import contracts only
 	@$(BIN)/lint-imports
+
+versions: $(STAMP) ## Syntax, types and locked wheels for every Python that is promised
+	@for version in 3.11 3.12 3.13 3.14; do echo "Python $$version"; \
+		$(BIN)/ruff check -q --select E9,F --target-version py$$(echo $$version | tr -d .) mindstone_tui && \
+		$(BIN)/mypy --python-version $$version mindstone_tui && \
+		$(BIN)/uv pip install -q --dry-run --no-deps --only-binary :all: --target $(VENV)/none \
+			--python-version $$version -r requirements.lock || exit; done
 
 format: $(STAMP) ## Bring the code into shape
 	@$(BIN)/ruff format .

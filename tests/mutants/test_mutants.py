@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.mutants.__main__ import NEAREST, ROOT, drawn, source_of
+from tests.mutants.__main__ import NEAREST, ROOT, drawn, plant, source_of
 from tests.mutants.mutate import mutants_of
 
 SOURCE = '''
@@ -48,3 +48,11 @@ def test_every_module_has_tests_near_it_and_enough_that_can_go_wrong() -> None:
         assert drawn(module, 5, seed=2) != drawn(module, 5, seed=3)
         assert source_of(module).exists()
         assert all((ROOT / "tests" / path).exists() for path in tests.split())
+
+
+def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:
+    """After each write of several all that waits was forgotten, not only what was written."""
+    module, tests = "core.transcript.writer", ["tests/core/transcript/test_writer.py"]
+    found = mutants_of(source_of(module).read_text("utf-8"))
+    (fault,) = [each for each in found if each.before == ":len(batch)"]
+    assert plant(module, fault, tests, seconds=120).noticed

@@ -467,7 +467,7 @@ class Tables:
                 del known[passage.id]
             fresh[passage.id] = (passage, content)
         row, sitting, latest = self._newest()
-        rows: list[tuple[object, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         texts: list[tuple[int, Passage, bytes]] = []
         for passage, content in fresh.values():
             at = epoch(passage.ts)
