@@ -109,18 +109,17 @@ def initial_prune(
     outside = Outside(
         exchanges=out, tokens=said_outside, unindexed=0 if receipt is not None else out
     )
+    left = Left(
+        turn=out,
+        span=Span(0, found.first_out.seq),
+        tokens=said_outside,
+        score=0.0,
+        reason="imported before the window",
+        receipt=receipt,
+        exchanges=out,
+    )
     return ContextWindowPruned(
-        left=(
-            Left(
-                turn=out,
-                span=Span(0, found.first_out.seq),
-                tokens=said_outside,
-                score=0.0,
-                reason="imported before the window",
-                receipt=receipt,
-                exchanges=out,
-            ),
-        ),
+        left=(left,),
         state=msgspec.structs.replace(
             before,
             through=found.head,

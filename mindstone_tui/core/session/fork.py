@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
@@ -77,24 +77,8 @@ def fork_session(
     try:
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
-        forked.append_all(
-            [
-                _same_model(context, forked.channel),
-                *(
-                    Draft(
-                        entry=without_usage(line.entry),
-                        turn=line.turn,
-                        channel=line.channel,
-                        ts=line.ts,
-                        parent=line.id,
-                    )
-                    for line in sorted(
-                        (*lines, *_story_of(history, lines, last)), key=lambda line: line.seq
-                    )
-                    if not isinstance(line.entry, Unknown)
-                ),
-            ]
-        )
+        every = sorted((*lines, *_story_of(history, lines, last)), key=lambda line: line.seq)
+        forked.append_all([_same_model(context, forked.channel), *_copies(every)])
     finally:
         forked.close()
     if made is not child:
@@ -102,6 +86,19 @@ def fork_session(
         REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _copies(lines: Iterable[Line]) -> Iterator[Draft]:
+    """Lines of the parent as the fork writes them: each names the one it came from."""
+    for line in lines:
+        if not isinstance(line.entry, Unknown):
+            yield Draft(
+                entry=without_usage(line.entry),
+                turn=line.turn,
+                channel=line.channel,
+                ts=line.ts,
+                parent=line.id,
+            )
 
 
 def _aside(child: SessionPlaces) -> SessionPlaces:
