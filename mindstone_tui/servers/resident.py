@@ -25,7 +25,14 @@ import msgspec
 from mindstone_tui import __version__, api
 from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import REAL, ensure_folder, open_to_changes, read_regular, replace_file
+from mindstone_tui.core.disk import (
+    FILE_MODE,
+    REAL,
+    ensure_folder,
+    open_to_changes,
+    read_regular,
+    replace_file,
+)
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.core.paths import Places
@@ -236,12 +243,15 @@ class Resident:
                 f"Run: {'; '.join(commands)}",
             )
         path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
-            server = await asyncio.start_unix_server(self._talk, path, limit=_MESSAGE)
+            listener.bind(str(path))
         finally:
             os.umask(before)
+        path.chmod(FILE_MODE)  # a thread of ours may have changed the umask meanwhile
         files.callback(path.unlink, missing_ok=True)
+        server = await asyncio.start_unix_server(self._talk, sock=listener, limit=_MESSAGE)
         files.callback(server.close)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
