@@ -180,6 +180,3 @@ def _values(arguments: str) -> str:
     first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
     order = [first, *(name for name in found if name != first)] if first else list(found)
     return " ".join(str(found[name]) for name in order)
-
-
-# Each family of events, then each entry that has no event.
