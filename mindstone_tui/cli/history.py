@@ -79,14 +79,6 @@ _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs of this family."""
-    app.command("sessions")(sessions)
-    app.command("log")(log)
-    app.command("verify")(verify_sessions)
-    app.command("files")(files)
-
-
 def sessions(
     json: JsonOption = False,
     limit: Annotated[

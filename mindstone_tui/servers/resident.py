@@ -281,13 +281,13 @@ class Resident:
         query, session = str(params.get("query", "")), str(params.get("session", ""))
         scope, count = str(params.get("scope") or "session"), int(params.get("limit") or 0)
         return await asyncio.to_thread(
-            self._lookup.recall, query, session=session, scope=scope, count=count
+            self._lookup.recall, query, session=session, scope=scope, limit=count
         )
 
     async def _search(self, params: dict[str, Any]) -> dict[str, Any]:
         query, session = str(params.get("query", "")), str(params.get("session", ""))
         count = int(params.get("limit") or 0)
-        return await asyncio.to_thread(self._lookup.search, query, session=session, count=count)
+        return await asyncio.to_thread(self._lookup.search, query, session=session, limit=count)
 
     async def _sessions(self, params: dict[str, Any]) -> dict[str, Any]:
         return await asyncio.to_thread(
