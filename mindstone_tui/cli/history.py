@@ -45,11 +45,7 @@ from mindstone_tui.cli.output import (
 )
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import KINDS, Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession

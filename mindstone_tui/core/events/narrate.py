@@ -12,14 +12,7 @@ from typing import Final, assert_never
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import (
-    Entry,
-    Line,
-    Unknown,
-    derived,
-    store,
-    window,
-)
+from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry

@@ -6,14 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import (
-    Entry,
-    Unknown,
-    conversation,
-    derived,
-    store,
-    window,
-)
+from mindstone_tui.core.entries import Entry, Unknown, conversation, derived, store, window
 from mindstone_tui.core.numbers import percent, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.values import Value
