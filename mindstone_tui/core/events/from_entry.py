@@ -61,9 +61,10 @@ def events_of(line: Line | Damaged) -> list[ev.AnyEvent]:
     return _of_turn(line) or _of_session(line) or announcements(line)
 
 
-def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
+def tool_ended(line: Line) -> ev.ToolEnded:
     """A tool result that is on disk."""
-    return replace(_repeating(ev.ToolEnded, line), text=inside(entry.text))
+    told = _repeating(ev.ToolEnded, line)
+    return replace(told, text=inside(told.text))
 
 
 def job_ended(entry: derived.JobEnded) -> ev.Noticed:
@@ -203,8 +204,8 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
             return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
-        case conversation.ToolReturned() as entry:
-            return [tool_ended(line, entry)]
+        case conversation.ToolReturned():
+            return [tool_ended(line)]
         case window.PromptPlanned(purpose="") as plan:
             return [model_called(turn, plan)]
         case conversation.UsageReported() as report:
