@@ -106,7 +106,7 @@ def test_every_event_is_a_line_that_begins_with_its_name() -> None:
         name = json.loads(raw)["event"]
         assert raw.startswith(f'{{"event":"{name}"'.encode())
         event = msgspec.json.decode(raw, type=kinds[name])
-        assert not _missing(json.loads(events.encode(event)), json.loads(raw))
+        assert not _missing(json.loads(msgspec.json.encode(event)), json.loads(raw))
         names.add(name)
     assert {"turn_started", "text_delta", "tool_asked", "turn_ended"} <= names
 

@@ -114,7 +114,6 @@ class HomeLibrary:
                 title=each.title,
                 changed=each.used,
                 turns=each.turns,
-                size=each.size,
                 facts=facts_of(each),
             )
             for each in found
@@ -137,7 +136,6 @@ class HomeLibrary:
                 ts=hit.ts,
                 speaker=f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker,
                 text=hit.excerpt,
-                score=hit.score,
                 facts=f"{hit.session} · {whose_and_where(hit.program, hit.folder)}",
             )
             for hit in found.hits

@@ -72,11 +72,6 @@ async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
     return await converse(talk, interactive=can_ask())
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("chat")(chat)
-
-
 def chat(
     session: SessionOption = "",
     model: ModelOption = "",

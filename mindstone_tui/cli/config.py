@@ -35,20 +35,12 @@ _NEW_FILE = """\
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs of this family."""
-    group = typer.Typer(
-        help="Show and change settings.", no_args_is_help=True, rich_markup_mode=None
-    )
-    group.command("show")(show)
-    group.command("path")(path)
-    group.command("set", context_settings={"ignore_unknown_options": True})(set_key)
-    group.command("explain")(explain)
-    group.command("edit")(edit)
-    group.command("profiles")(list_profiles)
-    app.add_typer(group, name="config")
+config_app = typer.Typer(
+    help="Show and change settings.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
+@config_app.command("show")
 def show(
     json: JsonOption = False,
     profile: ProfileOption = "",
@@ -75,6 +67,7 @@ def show(
         hint(f"ignored: {item.file}: {item.why}")
 
 
+@config_app.command("path")
 def path(json: JsonOption = False) -> None:
     """Print the files that settings are read from."""
     file = places().config_file
@@ -84,6 +77,7 @@ def path(json: JsonOption = False) -> None:
         say(str(file))
 
 
+@config_app.command("set", context_settings={"ignore_unknown_options": True})
 def set_key(
     key: KeyArgument,
     value: Annotated[
@@ -95,6 +89,7 @@ def set_key(
     hint(f"{key} is set in {file}.")
 
 
+@config_app.command("explain")
 def explain(
     key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
 ) -> None:
@@ -124,6 +119,7 @@ def explain(
             say(f"    now {now}, from {loaded.sources[item.name]}")
 
 
+@config_app.command("edit")
 def edit() -> None:
     """Open your config file in $VISUAL or $EDITOR."""
     file = places().config_file
@@ -137,6 +133,7 @@ def edit() -> None:
     hint(f"{file} is sound.")
 
 
+@config_app.command("profiles")
 def list_profiles(json: JsonOption = False) -> None:
     """List the profiles for `--profile`."""
     found = profiles(places())

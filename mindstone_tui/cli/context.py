@@ -23,11 +23,6 @@ from mindstone_tui.core.library.read_only import Look, look_at
 from mindstone_tui.core.library.vectors import progress_of
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("context")(context)
-
-
 def context(
     what: Annotated[
         str, typer.Argument(metavar="[list|detail]", help="What to show: list or detail.")

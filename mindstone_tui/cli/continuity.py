@@ -36,15 +36,6 @@ _BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
 _SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    app.command("task")(task)
-    app.command("checkpoint")(checkpoint)
-    app.command("handoff")(handoff)
-    app.command("memory")(memory)
-    app.command("health")(health)
-
-
 def task(
     words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
 ) -> None:

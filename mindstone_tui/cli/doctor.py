@@ -29,12 +29,6 @@ ROOMS: Final = (
 _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs of this family."""
-    app.command("doctor")(doctor)
-    app.command("plugins")(plugins)
-
-
 def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
     """Check this installation. Exits with 1 if a check fails."""
     found: list[Check] = []

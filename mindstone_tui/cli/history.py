@@ -45,11 +45,7 @@ from mindstone_tui.cli.output import (
 )
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import KINDS, Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
@@ -77,14 +73,6 @@ from mindstone_tui.core.transcript import (
 _NONE_MATCH: Final = "No session matches."
 _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verbs of this family."""
-    app.command("sessions")(sessions)
-    app.command("log")(log)
-    app.command("verify")(verify_sessions)
-    app.command("files")(files)
 
 
 def sessions(

@@ -55,12 +55,6 @@ _NAMED: Final = 5
 _RECORDS: Final = "records"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("import")(import_)
-    app.command("export")(export_session)
-
-
 def import_(
     path: Annotated[
         Path | None, typer.Argument(help="Session file of another program, or a folder.")

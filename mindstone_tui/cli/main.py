@@ -22,42 +22,48 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_e
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 VERBS: Final[dict[str, tuple[str, str]]] = {
-    "chat": ("chat", "Open the app; without a terminal, chat line by line."),
-    "run": ("run", "Take one turn and print the answer."),
-    "sessions": ("history", "List sessions, the one used last first."),
-    "stats": ("stats", "Show totals over all sessions."),
-    "resume": ("other_agents", "Resume a session in the program it comes from."),
-    "log": ("history", "Read a session's transcript, oldest line first."),
-    "verify": ("history", "Verify that a transcript was not altered."),
-    "files": ("history", "Show files as they were after a turn."),
-    "context": ("context", "Show what the model sees next, and what has left its window."),
-    "recall": ("recall", "Search the transcript and memories."),
-    "reindex": ("recall", "Rebuild the recall index from the transcript."),
-    "search": ("recall", "Search all sessions."),
-    "task": ("continuity", "Show the task, start one or finish it."),
-    "checkpoint": ("continuity", "Show, save or resume the task's checkpoint."),
-    "handoff": ("continuity", "Show, write or load a handoff."),
-    "memory": ("continuity", "Show, propose, approve or undo memories."),
-    "health": ("continuity", "Show health metrics, alerts and the trend."),
-    "replay": ("replay", "Replay a session without calling a model or writing anything."),
-    "compare": ("replay", "Compare what each context mode still remembers."),
-    "history": ("shared_history", "Keep sessions on a server, for more than one machine."),
-    "import": ("interchange", "Import sessions from other agents, to search and replay."),
+    "chat": ("chat:chat", "Open the app; without a terminal, chat line by line."),
+    "run": ("run:run", "Take one turn and print the answer."),
+    "sessions": ("history:sessions", "List sessions, the one used last first."),
+    "stats": ("stats:stats", "Show totals over all sessions."),
+    "resume": ("other_agents:resume", "Resume a session in the program it comes from."),
+    "log": ("history:log", "Read a session's transcript, oldest line first."),
+    "verify": ("history:verify_sessions", "Verify that a transcript was not altered."),
+    "files": ("history:files", "Show files as they were after a turn."),
+    "context": ("context:context", "Show what the model sees next, and what has left its window."),
+    "recall": ("recall:recall", "Search the transcript and memories."),
+    "reindex": ("recall:reindex", "Rebuild the recall index from the transcript."),
+    "search": ("recall:search", "Search all sessions."),
+    "task": ("continuity:task", "Show the task, start one or finish it."),
+    "checkpoint": ("continuity:checkpoint", "Show, save or resume the task's checkpoint."),
+    "handoff": ("continuity:handoff", "Show, write or load a handoff."),
+    "memory": ("continuity:memory", "Show, propose, approve or undo memories."),
+    "health": ("continuity:health", "Show health metrics, alerts and the trend."),
+    "replay": ("replay:replay", "Replay a session without calling a model or writing anything."),
+    "compare": ("replay:compare_modes", "Compare what each context mode still remembers."),
+    "history": (
+        "shared_history:history_app",
+        "Keep sessions on a server, for more than one machine.",
+    ),
+    "import": ("interchange:import_", "Import sessions from other agents, to search and replay."),
     "attach": (
-        "other_agents",
+        "other_agents:attach",
         "Record another agent's sessions, and give its prompts recall.",
     ),
-    "watch": ("other_agents", "Follow the sessions of other programs as they are written."),
-    "export": ("interchange", "Export a session as HTML, Markdown, JSON or a recording."),
-    "acp": ("serve", "Act as an editor's agent over the Agent Client Protocol."),
-    "mcp": ("serve", "Serve history and memory to other agents over MCP."),
-    "serve": ("serve", "Serve these sessions to programs and browsers on this machine."),
-    "models": ("models", "List models and add new ones."),
-    "config": ("config", "Show and change settings."),
-    "doctor": ("doctor", "Check this installation."),
-    "plugins": ("doctor", "List what installed packages add to MindStone."),
+    "watch": ("other_agents:watch", "Follow the sessions of other programs as they are written."),
+    "export": (
+        "interchange:export_session",
+        "Export a session as HTML, Markdown, JSON or a recording.",
+    ),
+    "acp": ("serve:acp", "Act as an editor's agent over the Agent Client Protocol."),
+    "mcp": ("serve:mcp", "Serve history and memory to other agents over MCP."),
+    "serve": ("serve:serve", "Serve these sessions to programs and browsers on this machine."),
+    "models": ("models:models_app", "List models and add new ones."),
+    "config": ("config:config_app", "Show and change settings."),
+    "doctor": ("doctor:doctor", "Check this installation."),
+    "plugins": ("doctor:plugins", "List what installed packages add to MindStone."),
 }
-"""Verb → the module beside this one that registers it, and its line in the list of commands.
+"""Verb → where it stands beside this module, and its line in the list of commands.
 
 The line is repeated here so that the list is printed without loading a single verb; it is the first
 sentence of the verb's own help.
@@ -73,8 +79,8 @@ def register(app: typer.Typer, arguments: Sequence[str]) -> None:
     if first in VERBS:
         _load(first, app)
     elif _COMPLETION in os.environ:
-        for module in dict.fromkeys(module for module, _ in VERBS.values()):
-            import_module(f"mindstone_tui.cli.{module}").register(app)
+        for verb in VERBS:
+            _load(verb, app)
     else:
         for verb, (_, line) in VERBS.items():
             app.command(verb, help=line)(_never_called)
@@ -95,7 +101,12 @@ _COMPLETION: Final = "_MINDSTONE_COMPLETE"
 
 
 def _load(verb: str, app: typer.Typer) -> None:
-    import_module(f"mindstone_tui.cli.{VERBS[verb][0]}").register(app)
+    module, _, name = VERBS[verb][0].partition(":")
+    found = getattr(import_module(f"mindstone_tui.cli.{module}"), name)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=verb)
+    else:
+        app.command(verb)(found)
 
 
 def _never_called() -> None:

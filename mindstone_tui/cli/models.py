@@ -38,11 +38,6 @@ from mindstone_tui.core.paths import Places
 models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=False)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb with its own verbs."""
-    app.add_typer(models_app, name="models")
-
-
 @models_app.callback(invoke_without_command=True)
 def models(context: typer.Context, json: JsonOption = False) -> None:
     """List available models, and why others are unavailable.

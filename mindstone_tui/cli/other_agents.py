@@ -49,13 +49,6 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("attach")(attach)
-    app.command("watch")(watch)
-    app.command("resume")(resume)
-
-
 def attach(
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))],
     undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, TextIO
 
 from mindstone_tui.core.errors import ExitCode, MindstoneError
@@ -223,12 +222,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._clear()
 
     def remark(self, text: str) -> None:
@@ -328,5 +322,5 @@ class ProgressBars:
 
     def _end(self) -> None:
         if self._bar is not None:
-            self._bar.__exit__(None, None, None)
+            self._bar.__exit__()
             self._bar = None

@@ -45,13 +45,6 @@ from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import one_line
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    app.command("recall")(recall)
-    app.command("reindex")(reindex)
-    app.command("search")(search)
-
-
 def recall(
     query: Annotated[str, typer.Argument(help="Query.")] = "",
     session: SessionOption = "",

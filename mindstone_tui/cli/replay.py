@@ -107,12 +107,6 @@ async def _in_lines(watching: Watching) -> int:
 _MISSED_SHOWN = 10
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("replay")(replay)
-    app.command("compare")(compare_modes)
-
-
 def replay(
     session: SessionArgument = "",
     named: SameSessionOption = "",

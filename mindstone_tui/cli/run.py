@@ -31,11 +31,6 @@ Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("run")(run)
-
-
 def run(
     prompt: Annotated[
         str, typer.Argument(help="Message or slash command; `-` or nothing reads stdin.")

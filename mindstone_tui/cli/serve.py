@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from mindstone_tui.servers.resident import Listening
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("serve")(serve)
-    app.command("acp")(acp)
-    app.command("mcp")(mcp)
-
-
 def serve(
     port: Annotated[
         int | None,

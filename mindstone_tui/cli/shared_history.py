@@ -32,22 +32,14 @@ ServerOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs of this family."""
-    group = typer.Typer(
-        help="Keep sessions on a server, for more than one machine.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    group.command("status")(status)
-    group.command("push")(push_sessions)
-    group.command("pull")(pull_sessions)
-    group.command("move")(move)
-    group.command("index")(index_sessions)
-    group.command("schema")(print_schema)
-    app.add_typer(group, name="history")
+history_app = typer.Typer(
+    help="Keep sessions on a server, for more than one machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
+@history_app.command("status")
 def status(
     sessions: Annotated[
         list[str] | None, typer.Argument(metavar="[SESSION]...", help="Sessions; all if omitted.")
@@ -76,6 +68,7 @@ def status(
     hint(f"{name} answers.")
 
 
+@history_app.command("push")
 def push_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
@@ -91,6 +84,7 @@ def push_sessions(
         _copy(server, wanted, "push", json=json)
 
 
+@history_app.command("pull")
 def pull_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
@@ -109,6 +103,7 @@ def pull_sessions(
         _copy(server, wanted, "pull", again=again, json=json)
 
 
+@history_app.command("move")
 def move(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Session to move.")],
     to: Annotated[
@@ -133,6 +128,7 @@ def move(
     hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
 
 
+@history_app.command("index")
 def index_sessions(
     sessions: SessionsArgument = None, every: AllOption = False, json: JsonOption = False
 ) -> None:
@@ -165,6 +161,7 @@ def index_sessions(
         hint("There are no sessions here that a server keeps.")
 
 
+@history_app.command("schema")
 def print_schema(
     role: Annotated[
         str, typer.Option("--role", metavar="ROLE", help="Also grant this role what it needs.")

@@ -43,11 +43,6 @@ _SHORTEST_NAME: Final = 16
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("stats")(stats)
-
-
 def stats(
     program: ProgramOption = "",
     project: ProjectOption = "",

@@ -226,7 +226,6 @@ class Endpoints:
         self.gateway = gateway
         self._log = log
         self.answered: Counter[tuple[str, int]] = Counter()
-        self._running: set[asyncio.Task[None]] = set()
 
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""

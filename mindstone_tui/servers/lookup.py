@@ -19,13 +19,8 @@ from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_importe
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library.filters import read_typed
-from mindstone_tui.core.library.find import RecalledHit, StoredRecall, checked_scope, readable
-from mindstone_tui.core.library.profile import (
-    Origins,
-    facts_of,
-    list_described,
-    whose_and_where,
-)
+from mindstone_tui.core.library.find import RecalledHit, readable
+from mindstone_tui.core.library.profile import Origins, facts_of, list_described, whose_and_where
 from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces
@@ -52,14 +47,14 @@ class Lookup:
         """The settings as they are now."""
         return load(self._home.places, self._home.environ).settings
 
-    def sessions(self, *, contains: str = "", count: int = 0, offset: int = 0) -> dict[str, Any]:
+    def sessions(self, *, contains: str = "", limit: int = 0, offset: int = 0) -> dict[str, Any]:
         """Sessions, the default one first, then the one written to last."""
         found = [
             one
             for one in self.listed()
             if contains.casefold() in f"{one.session} {one.title}".casefold()
         ]
-        shown = found[offset : offset + self._count(count)]
+        shown = found[offset : offset + self._count(limit)]
         return {
             "sessions": [_glance(one) for one in shown],
             "total": len(found),
@@ -81,14 +76,22 @@ class Lookup:
         kinds: Collection[str] = (),
         since: str = "",
         until: str = "",
-        count: int = 0,
+        limit: int = 0,
     ) -> dict[str, Any]:
         """The best passages of all sessions, or of one, best first."""
         _check_query(query)
         _check_kinds(kinds)
-        most = self._count(count)
+        most = self._count(limit)
         wider = most * _FILTERED if role or until else most
-        found = self._ask(query, wider, session, "session" if session else "all", since, kinds)
+        found = api.recall(
+            query,
+            wider,
+            session=session,
+            scope="session" if session else "all",
+            since=since,
+            kinds=kinds,
+            home=self._home,
+        )
         kept = [
             hit
             for hit in found.hits
@@ -96,14 +99,14 @@ class Lookup:
         ]
         return {"query": query, "hits": self._cited(kept[:most]), "vectors": found.vectors}
 
-    def find(self, typed: str, *, count: int = 0) -> dict[str, Any]:
+    def find(self, typed: str) -> dict[str, Any]:
         """What somebody typed into a search field: words, filters among them, or filters alone.
 
         Filters choose sessions, and lines of them if there are words to look for.
         """
         _check_query(typed)
         asked = read_typed(typed)
-        most = self._count(count)
+        most = self._count(0)
         self._home.fetch_news(self._home.key(""), everything=True)
         places = self._home.places
         sessions = list_described(places, asked.wanted) if asked.wanted else []
@@ -133,11 +136,12 @@ class Lookup:
         }
 
     def recall(
-        self, query: str, *, session: str = "", scope: str = "session", count: int = 0
+        self, query: str, *, session: str = "", scope: str = "session", limit: int = 0
     ) -> dict[str, Any]:
         """What bears on a question, from history and memories; says when a turn would use none."""
         _check_query(query)
-        found = self._ask(query, self._count(count), session, scope, "", ())
+        most = self._count(limit)
+        found = api.recall(query, most, session=session, scope=scope, home=self._home)
         return {
             "query": query,
             "abstained": found.abstained,
@@ -225,20 +229,6 @@ class Lookup:
         most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = Origins(self._home.places)
         return [_quoted(line, most, origin) for line in whole]
-
-    def _ask(
-        self,
-        query: str,
-        count: int,
-        session: str,
-        scope: str,
-        since: str,
-        kinds: Collection[str],
-    ) -> Any:
-        key = self._home.key(session)
-        self._home.fetch_news(key, everything=checked_scope(scope) != "session")
-        with StoredRecall(self._home.places, key, self.settings, checked_scope(scope)) as stored:
-            return stored.ask(query, count, since=since, kinds=kinds)
 
     def _cited(self, hits: Sequence[RecalledHit]) -> list[dict[str, Any]]:
         """Hits with their sources, all texts together within bounds."""

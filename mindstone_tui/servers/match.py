@@ -30,6 +30,7 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
 
+_MOST_MARKS: Final = 10_000
 _LONG: Final = 500
 """Characters from which looking a mark up is quicker than making it."""
 
@@ -78,8 +79,7 @@ def mark_of_message(message: ClientMessage) -> str:
 class MarkCache:
     """Marks of long messages, which clients send again with every request."""
 
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._known: dict[bytes, str] = {}
 
     def of(self, message: ClientMessage) -> str:
@@ -88,7 +88,7 @@ class MarkCache:
             return mark_of_message(message)
         key = hashlib.sha256(f"{message.role}\0{message.text}".encode("utf-8", "replace")).digest()
         if (mark := self._known.get(key)) is None:
-            if len(self._known) >= self._most:
+            if len(self._known) >= _MOST_MARKS:
                 self._known.clear()
             mark = self._known[key] = mark_of_message(message)
         return mark

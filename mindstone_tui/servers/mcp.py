@@ -121,11 +121,12 @@ class ProposeArguments(Arguments):
 
 
 class ServedTool(msgspec.Struct, frozen=True):
-    """A tool by what it is called with, what it is for, and whether it only looks."""
+    """A tool by what it is called with, what it is for, and what it looks up, if it only looks."""
 
     arguments: type[Arguments]
     about: str
-    looks: bool = True
+    look: Callable[..., dict[str, Any]] | None = None
+    """Takes the arguments under their names."""
 
 
 TOOLS: Final[dict[str, ServedTool]] = {
@@ -133,28 +134,37 @@ TOOLS: Final[dict[str, ServedTool]] = {
         SearchArguments,
         "Search all sessions by meaning and by words. Each hit has its session, line, date and "
         "hash.",
+        Lookup.search,
     ),
     "read_entry": ServedTool(
-        ReadEntryArguments, "Read one line of a transcript verbatim, in parts if it is long."
+        ReadEntryArguments,
+        "Read one line of a transcript verbatim, in parts if it is long.",
+        Lookup.read_entry,
     ),
     "context_around": ServedTool(
-        AroundArguments, "Read what was said before and after a line of a transcript."
+        AroundArguments,
+        "Read what was said before and after a line of a transcript.",
+        Lookup.context_around,
     ),
     "sessions": ServedTool(
-        SessionsArguments, "List the sessions, the default one first, then the newest."
+        SessionsArguments,
+        "List the sessions, the default one first, then the newest.",
+        Lookup.sessions,
     ),
     "recall": ServedTool(
         RecallArguments,
         "Find what bears on a question in history and memories; `abstained` means that nothing "
         "found is good enough to rely on.",
+        Lookup.recall,
     ),
     "verify": ServedTool(
-        VerifyArguments, "Check that a transcript was not altered since it was written."
+        VerifyArguments,
+        "Check that a transcript was not altered since it was written.",
+        Lookup.verify,
     ),
     "propose_memory": ServedTool(
         ProposeArguments,
         "Propose something to be remembered. It is only a proposal: the person decides.",
-        looks=False,
     ),
 }
 
@@ -176,62 +186,24 @@ class MemoryServer:
             arguments = msgspec.convert(_as_declared(given, tool), tool.arguments, strict=False)
         except msgspec.ValidationError as error:
             raise UsageError(f"{name}: {error}.", "The tool's schema says what it takes.") from None
-        if isinstance(arguments, ProposeArguments):
-            return await self._propose_memory(arguments)
-        return await asyncio.to_thread(self._look, arguments)
+        named = msgspec.structs.asdict(arguments)
+        if tool.look is None:
+            return await self._propose_memory(**named)
+        return await asyncio.to_thread(tool.look, self._lookup, **named)
 
-    def _look(self, arguments: Arguments) -> dict[str, Any]:
-        lookup = self._lookup
-        match arguments:
-            case SearchArguments() as asked:
-                return lookup.search(
-                    asked.query,
-                    session=asked.session,
-                    role=asked.role,
-                    kinds=asked.kinds,
-                    since=asked.since,
-                    until=asked.until,
-                    count=asked.limit,
-                )
-            case ReadEntryArguments() as asked:
-                return lookup.read_entry(
-                    asked.session, asked.entry, offset=asked.offset, limit=asked.limit
-                )
-            case AroundArguments() as asked:
-                return lookup.context_around(
-                    asked.session,
-                    asked.entry,
-                    before=asked.before,
-                    after=asked.after,
-                    everything=asked.everything,
-                )
-            case SessionsArguments() as asked:
-                return lookup.sessions(
-                    contains=asked.contains, count=asked.limit, offset=asked.offset
-                )
-            case RecallArguments() as asked:
-                return lookup.recall(
-                    asked.query, session=asked.session, scope=asked.scope, count=asked.limit
-                )
-            case VerifyArguments(session=session):
-                return lookup.verify(session)
-        raise AssertionError(arguments)
-
-    async def _propose_memory(self, asked: ProposeArguments) -> dict[str, Any]:
+    async def _propose_memory(self, text: str, session: str) -> dict[str, Any]:
         """Write a proposal into a session that exists."""
         if not (self._propose or self._lookup.settings.mcp.propose):
             raise UsageError(
                 "This server is read-only: nothing was proposed.",
                 "The person can allow proposals with `mindstone mcp --propose`.",
             )
-        self._lookup.overview(asked.session, exchanges=1)
-        text = " ".join(asked.text.split())
-        conversation = await api.connect(
-            asked.session, home=self._home, channel="mcp", follow=False
-        )
+        self._lookup.overview(session, exchanges=1)
+        said = " ".join(text.split())
+        conversation = await api.connect(session, home=self._home, channel="mcp", follow=False)
         told: dict[str, Any] = {}
         try:
-            async for event in conversation.ask(f"/memory add {text}"):
+            async for event in conversation.ask(f"/memory add {said}"):
                 if isinstance(event, CommandPrinted):
                     if not event.ok:
                         raise UsageError(event.text)
@@ -408,7 +380,9 @@ def _declared(
             description=served.about,
             input_schema=schema_of(served.arguments),
             annotations=annotations(
-                read_only_hint=served.looks, destructive_hint=False, open_world_hint=False
+                read_only_hint=served.look is not None,
+                destructive_hint=False,
+                open_world_hint=False,
             ),
         )
         for name, served in TOOLS.items()

@@ -179,7 +179,7 @@ class Resident:
                 files.callback(listener.close)
                 number = listener.getsockname()[1]
                 url = f"http://{HOST}:{number}"
-                server = self._server(listener, number, token)
+                server = self._server(number, token)
             self._told = Listening(
                 pid=os.getpid(),
                 version=__version__,
@@ -198,7 +198,8 @@ class Resident:
             ]
             following = asyncio.create_task(self._attached.run())
             if server is not None:
-                tasks.append(asyncio.create_task(server.serve()))
+                # `serve` without the handlers for signals, which are the resident's own.
+                tasks.append(asyncio.create_task(server._serve(sockets=[listener])))
             ready(self._told)
             try:
                 await self._stop.wait()
@@ -291,13 +292,13 @@ class Resident:
         query, session = str(params.get("query", "")), str(params.get("session", ""))
         scope, count = str(params.get("scope") or "session"), int(params.get("limit") or 0)
         return await asyncio.to_thread(
-            self._lookup.recall, query, session=session, scope=scope, count=count
+            self._lookup.recall, query, session=session, scope=scope, limit=count
         )
 
     async def _search(self, params: dict[str, Any]) -> dict[str, Any]:
         query, session = str(params.get("query", "")), str(params.get("session", ""))
         count = int(params.get("limit") or 0)
-        return await asyncio.to_thread(self._lookup.search, query, session=session, count=count)
+        return await asyncio.to_thread(self._lookup.search, query, session=session, limit=count)
 
     async def _sessions(self, params: dict[str, Any]) -> dict[str, Any]:
         return await asyncio.to_thread(
@@ -333,7 +334,7 @@ class Resident:
     def _is_left_behind(self) -> bool:
         return not (self._own.lock.exists() and Path(__file__).exists())
 
-    def _server(self, listener: socket.socket, port: int, token: str) -> Any:
+    def _server(self, port: int, token: str) -> Any:
         import uvicorn
 
         from mindstone_tui.servers.http import application
@@ -363,31 +364,7 @@ class Resident:
             limit_concurrency=serve.clients,
             timeout_graceful_shutdown=int(_STOPPING),
         )
-        return _Quiet(config, listener)
-
-
-class _Quiet:
-    """A server on a socket that is ours; it leaves the process's signals alone."""
-
-    def __init__(self, config: Any, listener: socket.socket) -> None:
-        import uvicorn
-
-        self._listener = listener
-        self._server = uvicorn.Server(config)
-
-    @property
-    def should_exit(self) -> bool:
-        """Whether it was told to stop."""
-        return bool(self._server.should_exit)
-
-    @should_exit.setter
-    def should_exit(self, value: bool) -> None:
-        self._server.should_exit = value
-
-    async def serve(self) -> None:
-        """Answer until told to stop."""
-        # `_serve` is `serve` without the handlers for signals, which are the resident's own.
-        await self._server._serve(sockets=[self._listener])
+        return uvicorn.Server(config)
 
 
 def patient_protocol(seconds: float) -> Any:

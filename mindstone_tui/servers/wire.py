@@ -81,27 +81,21 @@ class Wire(Protocol):
 
     def begin(self) -> Iterable[bytes]:
         """What goes out first."""
-        ...
 
     def text(self, piece: str) -> Iterable[bytes]:
         """More of the answer."""
-        ...
 
     def thought(self, piece: str) -> Iterable[bytes]:
         """More of the reasoning."""
-        ...
 
     def end(self, reply: Reply) -> Iterable[bytes]:
         """The calls, the figures and the end."""
-        ...
 
     def fail(self, said: str) -> Iterable[bytes]:
         """The end of a reply that broke off."""
-        ...
 
     def whole(self, reply: Reply) -> dict[str, Any]:
         """The same in one piece."""
-        ...
 
 
 def decode(body: bytes) -> dict[str, Any]:

@@ -36,23 +36,18 @@ class Browse(Protocol):
 
     async def length(self) -> int:
         """How many lines there are now."""
-        ...
 
     async def lines(self, first: int, count: int) -> Sequence[Line | Damaged]:
         """At most `count` lines, from number `first` on."""
-        ...
 
     async def search(self, text: str, before: int) -> int | None:
         """The newest line before number `before` that contains the text, ignoring case."""
-        ...
 
     async def place_of(self, entry: str) -> int | None:
         """The number of the line with this id."""
-        ...
 
     async def first_of(self, turn: int) -> int | None:
         """The number of a turn's first line."""
-        ...
 
 
 class CommandHelp(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -76,7 +71,6 @@ class SessionRow(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     changed: str = ""
     """When its last line was written, ISO 8601."""
     turns: int = 0
-    size: int = 0
     facts: str = ""
     """Its program, folder, models, dates, tokens and cost, in one line."""
 
@@ -90,7 +84,6 @@ class SessionHit(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     ts: str
     speaker: str
     text: str
-    score: float = 0.0
     facts: str = ""
     """The program and project of its session."""
 
@@ -100,15 +93,12 @@ class Library(Protocol):
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
         """Every session that is meant, newest first."""
-        ...
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, among the lines that are meant."""
-        ...
 
     def browse(self, key: str) -> Browse:
         """One session's history."""
-        ...
 
 
 class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -146,24 +136,19 @@ class Setup(Protocol):
     @property
     def providers(self) -> Sequence[tuple[str, str]]:
         """Providers that take a key, each with a model to begin with."""
-        ...
 
     @property
     def download(self) -> DownloadChoice:
         """The best model that fits this machine."""
-        ...
 
     def downloadable(self, name: str) -> DownloadChoice:
         """The model of this name that could be downloaded."""
-        ...
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
-        ...
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered, or raises with the reason."""
-        ...
 
     async def fetch(
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
@@ -172,11 +157,9 @@ class Setup(Protocol):
 
         `tell` gets what a person should know meanwhile, in a sentence.
         """
-        ...
 
     async def sample(self) -> str:
         """Import the sample session, if it is not here yet; returns its key."""
-        ...
 
 
 def _now() -> datetime:

@@ -88,11 +88,6 @@ class Navigator:
             "quit": self._quit,
         }
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every name that `open` accepts."""
-        return tuple(self._routes)
-
     async def open(self, name: str, argument: str = "") -> None:
         """Open what a name stands for; raises `UnknownName`."""
         route = self._routes.get(name)

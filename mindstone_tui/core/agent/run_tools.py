@@ -389,5 +389,4 @@ def _returned(
         diff=result.diff,
         shown=shown,
     )
-    line = context.whole(context.window.record(entry, turn))
-    return tool_ended(line, line.entry if isinstance(line.entry, ToolReturned) else entry)
+    return tool_ended(context.whole(context.window.record(entry, turn)))

@@ -533,7 +533,7 @@ class _Turn:
         """The event for something that the end of the turn wrote down."""
         line = self._context.whole(line)
         if isinstance(line.entry, ToolReturned):
-            return tool_ended(line, line.entry)
+            return tool_ended(line)
         return events.AnswerRecorded(
             turn=self._turn, entry=line.id, text=_text_of(line), calls=0, partial=True
         )

@@ -7,123 +7,585 @@ exactly one `turn_ended`.
 
 from __future__ import annotations
 
-from mindstone_tui.core.context.report import Block, ContextReport, GoneExchange
-from mindstone_tui.core.entries.conversation import AskedPart, AskedScope
-from mindstone_tui.core.events.conversation import (
-    Answer,
-    AnyEvent,
-    Attachment,
-    Conversation,
-    encode,
-)
-from mindstone_tui.core.events.types import (
-    AlertRaised,
-    AlertsCleared,
-    AnswerDrafted,
-    AnswerRecorded,
-    CheckpointSaved,
-    CommandEnded,
-    CommandPrinted,
-    ContextReported,
-    DelegationEnded,
-    EntryAppeared,
-    Event,
-    FilesChanged,
-    FilesRestored,
-    HandoffWritten,
-    InstructionOffered,
-    MemoryProposed,
-    MessageQueued,
-    MessageReturned,
-    MessageSteered,
-    MessageWithdrawn,
-    ModelCalled,
-    ModelChanged,
-    ModelRetried,
-    Noticed,
-    NotSaved,
-    PruneBlocked,
-    RecallInjected,
-    ResultsTrimmed,
-    SavedAgain,
-    ScreenAsked,
-    SessionClosed,
-    SessionReady,
-    ShareCrossed,
-    SummaryDerived,
-    TextDelta,
-    ThinkingDelta,
-    ToolAnswered,
-    ToolAsked,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-    VelocitySpiked,
-    WindowChanged,
-    WindowPruned,
-    ZoneChanged,
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from mindstone_tui.core.context.report import Block as Block
+from mindstone_tui.core.context.report import ContextReport as ContextReport
+from mindstone_tui.core.context.report import GoneExchange as GoneExchange
+from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
+from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
+from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
+from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
+from mindstone_tui.core.entries.derived import RecalledPassage
+from mindstone_tui.core.entries.store import FileChange
+from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
+from mindstone_tui.core.values import Value
+
+
+class Event(
+    msgspec.Struct,
+    metaclass=Value,
+    frozen=True,
+    kw_only=True,
+    tag_field="event",
+    tag=kind_of,
+):
+    """Something a client may show."""
+
+    @property
+    def tag(self) -> str:
+        """The event's name as programs see it."""
+        return str(self.__struct_config__.tag)
+
+
+class EventOfTurn(Event):
+    """It belongs to a turn; 0 is before the first."""
+
+    turn: int
+
+
+class EntryEvent(EventOfTurn):
+    """It tells of an entry that is on disk."""
+
+    entry: str
+
+
+class TurnStarted(EntryEvent):
+    """A turn began."""
+
+    text: str
+    """What was asked, as it was recorded."""
+    queued: str = ""
+    """Id of the entry it waited in; empty if it never had to wait."""
+    imported: bool = False
+    """It was asked in another program."""
+
+
+class TextDelta(EventOfTurn):
+    """More of the answer."""
+
+    text: str
+
+
+class ThinkingDelta(EventOfTurn):
+    """More of the reasoning."""
+
+    text: str
+
+
+class AnswerRecorded(EntryEvent):
+    """One model call's answer is on disk; `text` is all of it."""
+
+    text: str
+    calls: int
+    partial: bool = False
+    finish: str = "stop"
+    """Why it ended, in the provider's word: `length` when it reached the longest allowed."""
+    last: bool = False
+    """Nothing follows it in its turn but the end; only whoever takes the turn can tell."""
+
+
+class ModelCalled(EventOfTurn):
+    """A request is about to be sent, planned and recorded."""
+
+    call: int
+    model: str
+    prompt_hash: str
+    tokens: int
+    label: Label = "estimated"
+    """How the tokens are known."""
+    window: int = 0
+    window_label: Label = "assumed"
+    zone: Zone = "green"
+
+
+class ModelRetried(EventOfTurn):
+    """A request failed and is tried again."""
+
+    attempt: int
+    wait: float
+    why: str
+
+
+class UsageReported(EventOfTurn):
+    """What the provider counted."""
+
+    call: int
+    model: str
+    usage: Usage
+
+
+class MessageQueued(Event):
+    """A message waits for its own turn."""
+
+    entry: str
+    text: str
+
+
+class MessageWithdrawn(Event):
+    """A queued message was taken back."""
+
+    entry: str
+
+
+class MessageSteered(EntryEvent):
+    """A queued message went into the running turn, before its next model call."""
+
+    queued: str
+    """Id of the entry it waited in."""
+    text: str
+
+
+class TurnEnded(EventOfTurn):
+    """The turn is over; exactly one for each that started."""
+
+    ending: TurnEnding
+    why: str = ""
+    remedy: str = ""
+    calls: int = 0
+    tools: int = 0
+    usage: Usage = Usage()
+    elapsed: float = 0.0
+
+
+TurnEvent = (
+    TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | AnswerRecorded
+    | ModelCalled
+    | ModelRetried
+    | UsageReported
+    | MessageQueued
+    | MessageWithdrawn
+    | MessageSteered
+    | TurnEnded
 )
 
-__all__ = [
-    "AlertRaised",
-    "AlertsCleared",
-    "Answer",
-    "AnswerDrafted",
-    "AnswerRecorded",
-    "AnyEvent",
-    "AskedPart",
-    "AskedScope",
-    "Attachment",
-    "Block",
-    "CheckpointSaved",
-    "CommandEnded",
-    "CommandPrinted",
-    "ContextReport",
-    "ContextReported",
-    "Conversation",
-    "DelegationEnded",
-    "EntryAppeared",
-    "Event",
-    "FilesChanged",
-    "FilesRestored",
-    "GoneExchange",
-    "HandoffWritten",
-    "InstructionOffered",
-    "MemoryProposed",
-    "MessageQueued",
-    "MessageReturned",
-    "MessageSteered",
-    "MessageWithdrawn",
-    "ModelCalled",
-    "ModelChanged",
-    "ModelRetried",
-    "NotSaved",
-    "Noticed",
-    "PruneBlocked",
-    "RecallInjected",
-    "ResultsTrimmed",
-    "SavedAgain",
-    "ScreenAsked",
-    "SessionClosed",
-    "SessionReady",
-    "ShareCrossed",
-    "SummaryDerived",
-    "TextDelta",
-    "ThinkingDelta",
-    "ToolAnswered",
-    "ToolAsked",
-    "ToolEnded",
-    "ToolOutput",
-    "ToolStarted",
-    "TurnEnded",
-    "TurnStarted",
-    "UsageReported",
-    "VelocitySpiked",
-    "WindowChanged",
-    "WindowPruned",
-    "ZoneChanged",
-    "encode",
-]
+
+class RecallInjected(EntryEvent):
+    """Passages came back for this turn."""
+
+    query: str
+    passages: tuple[RecalledPassage, ...]
+    tokens: int
+    left_out: int = 0
+    """Weaker ones that stayed out, because memory's share was full."""
+
+
+class WindowPruned(EntryEvent):
+    """Whole exchanges left the window."""
+
+    left: tuple[Left, ...]
+    tokens_before: int
+    tokens_after: int
+    policy: str
+    trigger: str
+
+
+class PruneBlocked(EntryEvent):
+    """The window is over its mark and not enough may leave."""
+
+    why: str
+    detail: str
+
+
+class ResultsTrimmed(EntryEvent):
+    """Older tool results became placeholders."""
+
+    results: tuple[Trimmed, ...]
+    tokens_before: int
+    tokens_after: int
+
+
+class WindowChanged(EntryEvent):
+    """A pin, unpin, restore, rewind, repair or another change a person or the program made."""
+
+    kind: str
+    detail: str
+
+
+class SummaryDerived(EntryEvent):
+    """A labelled summary stands in for originals in the prompt."""
+
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    model: str
+    fallback: bool
+
+
+class ZoneChanged(EventOfTurn):
+    """The window crossed an edge between two zones."""
+
+    before: Zone
+    after: Zone
+    utilization: float
+
+
+class ShareCrossed(EventOfTurn):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+    component: str
+    before: ShareLevel
+    after: ShareLevel
+    tokens: int
+    limit: int
+
+
+class VelocitySpiked(EventOfTurn):
+    """The prompt grew far faster than it usually does."""
+
+    tokens: int
+    baseline: float
+
+
+class AlertRaised(EventOfTurn):
+    """Something planning could not solve by itself."""
+
+    level: AlertLevel
+    metric: str
+    message: str
+    remedy: str = ""
+
+
+class AlertsCleared(EventOfTurn):
+    """What was raised and is not wrong any more, by metric."""
+
+    metrics: tuple[str, ...]
+
+
+class ContextReported(Event):
+    """The one accounting, after anything that changed it."""
+
+    report: ContextReport
+
+
+WindowEvent = (
+    RecallInjected
+    | WindowPruned
+    | PruneBlocked
+    | ResultsTrimmed
+    | WindowChanged
+    | SummaryDerived
+    | ZoneChanged
+    | ShareCrossed
+    | VelocitySpiked
+    | AlertRaised
+    | AlertsCleared
+    | ContextReported
+)
+
+
+class SessionReady(Event):
+    """The session is open: its model, and how long it is."""
+
+    session: str
+    model: str
+    note: str
+    """One sentence about the model."""
+    turns: int
+    entries: int
+
+
+class ModelChanged(Event):
+    """Another model is used from here on."""
+
+    model: str
+    note: str
+
+
+class AnswerDrafted(EventOfTurn):
+    """More of an answer that another surface is getting; history will have all of it."""
+
+    text: str
+
+
+class EntryAppeared(Event):
+    """Another surface wrote to this session."""
+
+    entry: str
+    seq: int
+    kind: str
+    role: str
+    channel: str
+    turn: int
+    text: str
+
+
+class NotSaved(Event):
+    """Writing failed; nothing after this is on disk, and no tool runs."""
+
+    what: str
+    remedy: str
+    unsaved: int
+
+
+class MessageReturned(Event):
+    """A message that could not be taken in; it goes back to whoever typed it."""
+
+    text: str
+    path: str = ""
+    """The file that holds it meanwhile; empty where none could be written."""
+
+
+class SavedAgain(Event):
+    """Everything that was unsaved is on disk now."""
+
+    entries: int
+
+
+class Noticed(Event):
+    """Something a person should know, in one line."""
+
+    message: str
+    level: Literal["info", "warning", "error"] = "info"
+    waits_for: str = ""
+    """The call that somebody must answer before anything goes on here."""
+
+
+class SessionClosed(Event):
+    """The stream ends here."""
+
+    session: str
+    seq: int
+    hash: str
+
+
+SessionEvent = (
+    SessionReady
+    | ModelChanged
+    | AnswerDrafted
+    | EntryAppeared
+    | NotSaved
+    | MessageReturned
+    | SavedAgain
+    | Noticed
+    | SessionClosed
+)
+
+
+class ToolAsked(EventOfTurn):
+    """The turn waits until `answer(call, …)` is called."""
+
+    call: str
+    name: str
+    risk: str
+    shown: str
+    """Exactly what will run."""
+    digest: str
+    diff: str = ""
+    why: str = ""
+    remember: tuple[str, ...] = ()
+    """Rules that can be remembered with the answer."""
+    parts: tuple[AskedPart, ...] = ()
+    """What will run, one by one."""
+    worst: str = ""
+    """The worst verdict among the parts."""
+    scopes: tuple[AskedScope, ...] = ()
+    """Every yes there is, from the narrowest to the widest; the first is once."""
+    channel: str = ""
+    """The surface whose turn it is; empty for this one's own."""
+
+
+class ToolAnswered(EventOfTurn):
+    """A question was answered, here or on another surface; any later answer comes to nothing."""
+
+    call: str
+    allowed: bool
+    channel: str
+    """The surface that answered."""
+    why: str = ""
+
+
+class ToolStarted(EventOfTurn):
+    """A tool runs; its intent and its approval are on disk."""
+
+    call: str
+    name: str
+    shown: str
+
+
+class ToolOutput(EventOfTurn):
+    """Output while a tool runs; the result that counts comes with `tool_ended`."""
+
+    call: str
+    text: str
+
+
+class ToolEnded(EventOfTurn):
+    """A tool's result is on disk."""
+
+    call: str
+    name: str
+    entry: str
+    status: ToolStatus
+    text: str
+    finding: str = ""
+    diff: str = ""
+    elapsed: float = 0.0
+    shown: str = ""
+    """What it was meant for, when it failed before it could begin."""
+
+
+class DelegationEnded(EventOfTurn):
+    """A sub-agent finished."""
+
+    child: str
+    ending: str
+    tokens: int
+    cost: float | None
+
+
+class FilesChanged(EntryEvent):
+    """A call changed files; what they were before is kept."""
+
+    call: str
+    name: str
+    total: int
+    changes: tuple[FileChange, ...]
+    """The first of them."""
+    unkept: int = 0
+    """Changes that cannot be undone."""
+
+
+class FilesRestored(EntryEvent):
+    """What turns had done to files was taken back, or done again."""
+
+    direction: Literal["undo", "redo"]
+    turns: tuple[int, ...]
+    total: int
+    changes: tuple[FileChange, ...]
+    left: tuple[str, ...] = ()
+    """Paths that stayed as they were, with the reason."""
+
+
+ToolEvent = (
+    ToolAsked
+    | ToolAnswered
+    | ToolStarted
+    | ToolOutput
+    | ToolEnded
+    | DelegationEnded
+    | FilesChanged
+    | FilesRestored
+)
+
+
+class InstructionOffered(EntryEvent):
+    """Something that sounds like a lasting rule was said: pin or remember it?"""
+
+    text: str
+
+
+class MemoryProposed(Event):
+    """A memory is proposed; nothing is stored until a person agrees."""
+
+    proposal: str
+    path: str
+    before: str
+    after: str
+    why: str
+    sources: tuple[int, ...]
+
+
+class CheckpointSaved(EventOfTurn):
+    """The task's state was saved."""
+
+    version: int
+    path: str
+
+
+class HandoffWritten(EventOfTurn):
+    """A handoff for the next window was written."""
+
+    path: str
+
+
+MemoryEvent = InstructionOffered | MemoryProposed | CheckpointSaved | HandoffWritten
+
+
+class CommandPrinted(Event):
+    """A slash command's output; it is part of no prompt."""
+
+    command: str
+    text: str
+    ok: bool = True
+    data: dict[str, object] | None = None
+    """The same for programs, where the command has more than text to say."""
+    repeats: bool = False
+    """The events before it said all of it; who has drawn those need not draw this."""
+
+
+class CommandEnded(Event):
+    """A slash command is done; exactly one for each that was given."""
+
+    command: str
+    ok: bool
+    exit_code: int = 0
+    """What a verb of the command line returns for it."""
+
+
+class ScreenAsked(Event):
+    """A slash command wants something only a surface can do: open a screen, copy, quit."""
+
+    screen: str
+    argument: str = ""
+    otherwise: str = ""
+    """What a surface prints that cannot do it."""
+
+
+CommandEvent = CommandPrinted | CommandEnded | ScreenAsked
+
+AnyEvent = SessionEvent | TurnEvent | ToolEvent | WindowEvent | MemoryEvent | CommandEvent
+"""Every event there is; clients match on it exhaustively."""
+
+
+class Attachment(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A picture, a sound or a text file that goes with a message."""
+
+    path: Path
+
+
+class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A person's word on a tool that was asked about."""
+
+    allowed: bool
+    remember: str = ""
+    """A rule of `ToolAsked.remember`, or empty for this once."""
+    keep: Literal["", "session", "config"] = ""
+    why: str = ""
+
+
+class Conversation(Protocol):
+    """A session, live or replayed: verbs in, one ordered stream of events out.
+
+    Verbs return at once; what comes of them is announced. There is one stream and one reader.
+    """
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, in order, until the session is closed."""
+
+    def send(
+        self, text: str, *, attachments: Sequence[Attachment] = (), steer: bool = False
+    ) -> None:
+        """Say something; while a turn runs it is queued, or steers that turn when told to."""
+
+    def command(self, line: str) -> None:
+        """Run a slash command."""
+
+    def answer(self, call: str, answer: Answer) -> None:
+        """Answer a `ToolAsked`."""
+
+    def withdraw(self, entry: str) -> None:
+        """Take a queued message back."""
+
+    def interrupt(self) -> None:
+        """Stop the running turn; what was streamed so far is kept."""
+
+    async def close(self) -> None:
+        """Finish, and end the stream."""

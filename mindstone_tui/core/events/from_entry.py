@@ -8,24 +8,18 @@ that each turn that starts also ends.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import (
-    Entry,
-    Line,
-    Unknown,
-    conversation,
-    derived,
-    store,
-    window,
-)
+from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
+
+Told = TypeVar("Told", bound=ev.AnyEvent)
 
 ANNOUNCED_AS: Final[Mapping[type[Entry | Unknown], type[ev.AnyEvent]]] = {
     window.ContextWindowPruned: ev.WindowPruned,
@@ -67,20 +61,10 @@ def events_of(line: Line | Damaged) -> list[ev.AnyEvent]:
     return _of_turn(line) or _of_session(line) or announcements(line)
 
 
-def tool_ended(line: Line, entry: conversation.ToolReturned) -> ev.ToolEnded:
+def tool_ended(line: Line) -> ev.ToolEnded:
     """A tool result that is on disk."""
-    return ev.ToolEnded(
-        turn=line.turn,
-        call=entry.call,
-        name=entry.name,
-        entry=line.id,
-        status=entry.status,
-        text=inside(entry.text),
-        finding=entry.finding,
-        diff=entry.diff,
-        elapsed=entry.elapsed,
-        shown=entry.shown,
-    )
+    told = _repeating(ev.ToolEnded, line)
+    return replace(told, text=inside(told.text))
 
 
 def job_ended(entry: derived.JobEnded) -> ev.Noticed:
@@ -164,6 +148,11 @@ def _announced(line: Line) -> ev.AnyEvent | None:
     event = ANNOUNCED_AS.get(type(line.entry))
     if event is None:
         return _window_change(line)
+    return _repeating(event, line)
+
+
+def _repeating(event: type[Told], line: Line) -> Told:
+    """An event with what the line's entry has under the same names."""
     said: dict[str, Any] = {**asdict(line.entry), "turn": line.turn, "entry": line.id}
     return event(**{name: said[name] for name in event.__struct_fields__})
 
@@ -215,8 +204,8 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
             return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
-        case conversation.ToolReturned() as entry:
-            return [tool_ended(line, entry)]
+        case conversation.ToolReturned():
+            return [tool_ended(line)]
         case window.PromptPlanned(purpose="") as plan:
             return [model_called(turn, plan)]
         case conversation.UsageReported() as report:

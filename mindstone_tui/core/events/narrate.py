@@ -12,25 +12,10 @@ from typing import Final, assert_never
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import (
-    Entry,
-    Line,
-    Unknown,
-    derived,
-    store,
-    window,
-)
+from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry
-from mindstone_tui.core.events.types import (
-    CommandEvent,
-    MemoryEvent,
-    SessionEvent,
-    ToolEvent,
-    TurnEvent,
-    WindowEvent,
-)
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -82,7 +67,7 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
         case ev.FilesChanged():
             return describe(event)
         case _:
-            shown = isinstance(event, TurnEvent | ToolEvent | CommandEvent)
+            shown = isinstance(event, ev.TurnEvent | ev.ToolEvent | ev.CommandEvent)
             return None if shown else describe(event)
 
 
@@ -205,18 +190,18 @@ def turn_cost(event: ev.TurnEnded) -> str:
 
 
 def _worded(event: ev.AnyEvent) -> EventLine:
-    if isinstance(event, TurnEvent):
+    if isinstance(event, ev.TurnEvent):
         return _of_turn(event)
-    if isinstance(event, ToolEvent):
+    if isinstance(event, ev.ToolEvent):
         return _of_tool(event)
-    if isinstance(event, WindowEvent):
+    if isinstance(event, ev.WindowEvent):
         return _of_window(event)
-    if isinstance(event, SessionEvent):
+    if isinstance(event, ev.SessionEvent):
         return _of_session(event)
     return _of_memory_or_command(event)
 
 
-def _of_turn(event: TurnEvent) -> EventLine:
+def _of_turn(event: ev.TurnEvent) -> EventLine:
     match event:
         case ev.TurnStarted(text=text):
             return EventLine(sign="❯", text=as_written(text))
@@ -260,7 +245,7 @@ def _of_turn(event: TurnEvent) -> EventLine:
             assert_never(event)
 
 
-def _of_tool(event: ToolEvent) -> EventLine:
+def _of_tool(event: ev.ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
@@ -316,7 +301,7 @@ def _paths(event: ev.FilesChanged) -> str:
     return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
-def _of_window(event: WindowEvent) -> EventLine:
+def _of_window(event: ev.WindowEvent) -> EventLine:
     match event:
         case ev.RecallInjected(passages=passages, tokens=used, left_out=more):
             count = plural(len(passages), "passage")
@@ -428,7 +413,7 @@ def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
     return ", ".join([*([turn_names(turns)] if turns else []), *files])
 
 
-def _of_memory_or_command(event: MemoryEvent | CommandEvent) -> EventLine:
+def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
     match event:
         case ev.InstructionOffered(turn=turn, text=text):
             return EventLine(
@@ -459,7 +444,7 @@ def _of_memory_or_command(event: MemoryEvent | CommandEvent) -> EventLine:
             assert_never(event)
 
 
-def _of_session(event: SessionEvent) -> EventLine:
+def _of_session(event: ev.SessionEvent) -> EventLine:
     match event:
         case ev.SessionReady(session=session, turns=turns, note=note):
             return EventLine(text=f"{session} · {plural(turns, 'turn')}", detail=note)

@@ -6,14 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import (
-    Entry,
-    Unknown,
-    conversation,
-    derived,
-    store,
-    window,
-)
+from mindstone_tui.core.entries import Entry, Unknown, conversation, derived, store, window
 from mindstone_tui.core.numbers import percent, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.values import Value
@@ -180,6 +173,3 @@ def _values(arguments: str) -> str:
     first = next((name for name in _FIRST_ARGUMENTS if name in found), "")
     order = [first, *(name for name in found if name != first)] if first else list(found)
     return " ".join(str(found[name]) for name in order)
-
-
-# Each family of events, then each entry that has no event.

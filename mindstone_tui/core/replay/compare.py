@@ -328,7 +328,7 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
     )
 
 
-def probes_of_session(source: History, limit: int = PROBES) -> tuple[ComparisonProbe, ...]:
+def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
     """Questions drawn from any session: what was settled, what came of it, what it was about.
 
     A rule that the user gave counts as a correction, a decision as a reason: those are what a
@@ -347,7 +347,7 @@ def probes_of_session(source: History, limit: int = PROBES) -> tuple[ComparisonP
             expects=(one.expected,),
             turns=frozenset({one.turn}),
         )
-        for one in draw(passages_of(lines), limit)
+        for one in draw(passages_of(lines), PROBES)
     )
 
 

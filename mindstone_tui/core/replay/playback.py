@@ -17,14 +17,14 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.entries import IMPORTED, Line, Zone
+from mindstone_tui.core.entries import IMPORTED, Line
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.from_entry import Announcer
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
-from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey, survey
+from mindstone_tui.core.replay.survey import Kind, Landmark, Survey, survey
 from mindstone_tui.core.transcript import Damaged, History
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     turns: int
     ts: str
-    zone: Zone
     playing: bool
     speed: float
     at_end: bool
@@ -112,20 +111,13 @@ class Replay:
         self._closing = False
 
     @property
-    def history(self) -> History:
-        """What is played."""
-        return self._history
-
-    @property
     def position(self) -> Position:
         """Where it stands now."""
-        call = self.survey.shown_at(self._next)
         return Position(
             seq=self._next,
             turn=self._line.turn if self._line else 0,
             turns=self.survey.turns,
             ts=self._line.ts if self._line else "",
-            zone=call.zone if call else "green",
             playing=self._playing,
             speed=self._speed,
             at_end=self._next > self.survey.last,
@@ -151,7 +143,7 @@ class Replay:
         self._speed = max(speed, 0.0)
         self._changed.set()
 
-    def step(self, kind: Kind = "call") -> bool:
+    def step(self, kind: Kind) -> bool:
         """Tell everything up to the next mark of a kind, then pause; False when there is none."""
         self._playing = False
         mark = self.survey.after(self._next - 1, kind)
@@ -233,33 +225,11 @@ class Replay:
         self._notice(_RECORDING)
 
     def command(self, line: str) -> None:
-        """`/play`, `/pause`, `/speed 4`, `/step turn`, `/turn 12`, `/next prune`, `/back tool`."""
-        name, _, argument = line.strip().removeprefix("/").partition(" ")
-        ok = self._obey(name, argument.strip())
-        if not ok:
-            told = f"{line}: {_RECORDING} It understands /play, /pause, /speed, /step, /turn, /next"
-            self._asides.append(ev.CommandPrinted(command=line, text=told, ok=False))
-        self._asides.append(ev.CommandEnded(command=line, ok=ok))
+        """No command runs in a recording."""
+        told = f"{line}: {_RECORDING}"
+        self._asides.append(ev.CommandPrinted(command=line, text=told, ok=False))
+        self._asides.append(ev.CommandEnded(command=line, ok=False))
         self._changed.set()
-
-    def _obey(self, name: str, argument: str) -> bool:
-        kind = next((each for each in KINDS if each == argument), None)
-        match name:
-            case "play":
-                self.play()
-            case "pause":
-                self.pause()
-            case "speed" if argument.replace(".", "", 1).isdecimal():
-                self.set_speed(float(argument))
-            case "turn" if argument.isdecimal():
-                return self.go_to_turn(int(argument))
-            case "step" if kind or not argument:
-                return self.step(kind or "call")
-            case "next" | "back" if kind:
-                return self.go(kind, back=name == "back")
-            case _:
-                return False
-        return True
 
     def answer(self, call: str, answer: ev.Answer) -> None:
         """Nothing is asked in a recording."""
@@ -404,4 +374,4 @@ async def playable(
 
     held = await rehearse(history, settings, options or AS_IT_IS)
     held.recollection.close()
-    return held.history(), REHEARSED
+    return held.sketch.history(), REHEARSED

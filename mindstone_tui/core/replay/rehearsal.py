@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
@@ -12,7 +13,7 @@ import msgspec
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import manual, plan
-from mindstone_tui.core.context.budget import ASSUMED_WINDOW, Room
+from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.policies import text_of
@@ -20,7 +21,7 @@ from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
-from mindstone_tui.core.entries import Line, Part, Unknown, Zone
+from mindstone_tui.core.entries import Line, Part, Unknown
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -246,21 +247,6 @@ _KEPT: Final = frozenset(
 """What was said and done; everything else is decided anew."""
 
 
-class RehearsedCall(Part, omit_defaults=False):
-    """One request as it would have been."""
-
-    turn: int
-    call: int
-    model: str
-    tokens: int
-    usable: int
-    utilization: float
-    zone: Zone
-    stable: int
-    """Tokens at the front that are the same as in the request before."""
-    recalled: int = 0
-
-
 class Resolved(Part, omit_defaults=False):
     """A reference, and where its source would have been."""
 
@@ -295,8 +281,8 @@ async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[in
     return ensure(units)
 
 
-class RehearsalRun:
-    """A rehearsal while it is held."""
+class Rehearsal:
+    """A rehearsal, while it is held and after; `sketch` is the session as it would have been."""
 
     def __init__(
         self,
@@ -305,10 +291,9 @@ class RehearsalRun:
         options: RehearsalOptions,
         references: Mapping[int, tuple[Reference, ...]],
     ) -> None:
-        self.calls: list[RehearsedCall] = []
         self.resolved: list[Resolved] = []
         self.refused: list[str] = []
-        self.undone: list[str] = []
+        """Requests that could not have been sent, and why."""
         self.sketch = InMemoryTranscript(source.places)
         self.recollection = Recollection(settings.recall, options.embedder)
         self.window = LiveWindow(
@@ -367,7 +352,8 @@ class RehearsalRun:
     async def _do_again(self, line: Line) -> None:
         """What a person changed; the window writes it down for this session."""
         window, fixed = self.window, self._options.fixed
-        try:
+        # Some of it makes no sense in this window, and is left out.
+        with contextlib.suppress(MindstoneError):
             match line.entry:
                 case InstructionsChanged(sections=sections):
                     window.set_instructions(sections)
@@ -390,8 +376,6 @@ class RehearsalRun:
                     await manual.rewind(window, turn)
                 case ContextWindowPruned(trigger="manual", left=left):
                     await manual.prune(window, turns=[each.turn for each in left])
-        except MindstoneError as error:
-            self.undone.append(f"turn {line.turn}: {error.what}")
 
     async def _begin(self, line: Line, text: str) -> None:
         """Make room and look for what matters, as before every turn."""
@@ -432,29 +416,11 @@ class RehearsalRun:
         self._number += 1
         self._model = (planned.model if planned else "") or answered_by or self._model
         try:
-            prepared = await plan.prepare(
+            await plan.prepare(
                 self.window, self._target(planned), call=self._number, tail=self._tail
             )
         except WindowError as error:
             self.refused.append(f"turn {line.turn}: {error.what}")
-            return
-        made = prepared.plan.entry
-        assert isinstance(made, PromptPlanned)
-        most = self._settings.context.max_tokens
-        usable = Room(made.window, made.window_label, made.reserve, most).usable
-        self.calls.append(
-            RehearsedCall(
-                turn=line.turn,
-                call=self._number,
-                model=made.model,
-                tokens=prepared.tokens,
-                usable=usable,
-                utilization=round(prepared.tokens / max(usable, 1), 4),
-                zone=made.carried.zone if made.carried else "green",
-                stable=made.stable_prefix,
-                recalled=len(self._tail),
-            )
-        )
 
     def _target(self, planned: PromptPlanned | None = None) -> Target:
         """With the window asked for, else the one the request really had, else what is known."""
@@ -466,25 +432,6 @@ class RehearsalRun:
         return Target(model=self._model, window=known.window, label=known.window_label)
 
 
-class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it; `sketch` holds the whole session as it would have been."""
-
-    sketch: InMemoryTranscript
-    window: LiveWindow
-    recollection: Recollection
-    settings: Settings
-    calls: tuple[RehearsedCall, ...]
-    resolved: tuple[Resolved, ...]
-    refused: tuple[str, ...] = ()
-    """Requests that could not have been sent, and why."""
-    undone: tuple[str, ...] = ()
-    """What a person did to the window that makes no sense in this one, and why."""
-
-    def history(self) -> History:
-        """A reader of the session as it would have been."""
-        return self.sketch.history()
-
-
 AS_IT_IS: Final = RehearsalOptions()
 
 
@@ -493,20 +440,11 @@ async def rehearse(
 ) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]
-    stage = RehearsalRun(source, settings, options, references_in(lines))
+    held = Rehearsal(source, settings, options, references_in(lines))
     for at, line in enumerate(lines):
-        await stage.take(line)
+        await held.take(line)
         if options.progress is not None:
             options.progress(at + 1, len(lines))
         await asyncio.sleep(0)  # nothing else in it waits, and somebody may want to stop it
-    stage.learn()
-    return Rehearsal(
-        sketch=stage.sketch,
-        window=stage.window,
-        recollection=stage.recollection,
-        settings=settings,
-        calls=tuple(stage.calls),
-        resolved=tuple(stage.resolved),
-        refused=tuple(stage.refused),
-        undone=tuple(stage.undone),
-    )
+    held.learn()
+    return held

@@ -36,7 +36,6 @@ class Landmark(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     turn: int
     kind: Kind
-    ts: str = ""
     utilization: float = 0.0
     zone: Zone = "green"
 
@@ -106,7 +105,6 @@ def survey(history: History) -> Survey:
                 seq=item.seq,
                 turn=item.turn,
                 kind=kind,
-                ts=item.ts,
                 utilization=utilization,
                 zone=zone,
             )

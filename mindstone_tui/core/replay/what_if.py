@@ -16,11 +16,7 @@ from mindstone_tui.core.config.edit import all_keys, nearest
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    PromptPlanned,
-    ToolResultsTrimmed,
-)
+from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, ToolResultsTrimmed
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.replay.rehearsal import Rehearsal, RehearsalOptions, Resolved, rehearse
 from mindstone_tui.core.replay.survey import Place

@@ -141,10 +141,10 @@ class SharedQuestions:
                 self._ask(asked, line)
             case ToolAnswered(call=call) as given:
                 self._settle(call, given, line)
-            case ToolReturned(call=call) as returned if call in self._shown:
+            case ToolReturned(call=call) if call in self._shown:
                 self._shown.discard(call)
                 self._elsewhere.pop(call, None)
-                self._emit(tool_ended(line, returned))
+                self._emit(tool_ended(line))
             case TurnEnded():
                 self._elsewhere.clear()
                 self._shown.clear()

@@ -506,10 +506,7 @@ class ChatScreen(Screen[None]):
         self.action_want("quit")
 
     def action_panel(self) -> None:
-        if self.has_class("-narrow"):
-            self.panel.toggle_class("-over")
-        else:
-            self.panel.toggle_class("-off")
+        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
 
     def action_page(self, direction: int) -> None:
         self.conversation.turn_page(direction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from textual import on, work
@@ -26,6 +26,39 @@ from mindstone_tui.tui.host import Library, SessionHit, SessionRow
 from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.line_input import LineInput
 
+PickT = TypeVar("PickT")
+
+
+class PickScreen(ModalScreen[PickT]):
+    """A filter and a list; Enter chooses, Escape cancels."""
+
+    AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
+    ]
+
+    _list = query_one(OptionList)
+
+    def picked(self, at: int) -> PickT:
+        """What a row of the list stands for."""
+        raise NotImplementedError
+
+    def action_move(self, by: int) -> None:
+        if by < 0:
+            self._list.action_cursor_up()
+        else:
+            self._list.action_cursor_down()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        if self._list.highlighted is not None:
+            self.dismiss(self.picked(self._list.highlighted))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self.picked(event.option_index))
+
 
 class Choice(msgspec.Struct, frozen=True):
     """Something that can be chosen."""
@@ -35,17 +68,12 @@ class Choice(msgspec.Struct, frozen=True):
     current: bool = False
 
 
-class ChooseScreen(ModalScreen[str]):
-    """A filter and a list; Enter chooses, Escape cancels."""
+class ChooseScreen(PickScreen[str]):
+    """One of a few names."""
 
-    AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Back", id="choose.close"),
-        Binding("up", "move(-1)", "Up", show=False, priority=True),
-        Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
-
-    _list = query_one(OptionList)
 
     def __init__(self, title: str, choices: Sequence[Choice], note: str = "") -> None:
         super().__init__()
@@ -79,20 +107,8 @@ class ChooseScreen(ModalScreen[str]):
             current = [at for at, choice in enumerate(self._shown) if choice.current]
             self._list.highlighted = current[0] if current and not typed else 0
 
-    def action_move(self, by: int) -> None:
-        if by < 0:
-            self._list.action_cursor_up()
-        else:
-            self._list.action_cursor_down()
-
-    @on(Input.Submitted)
-    def _submitted(self) -> None:
-        if self._list.highlighted is not None:
-            self.dismiss(self._shown[self._list.highlighted].name)
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._shown[event.option_index].name)
+    def picked(self, at: int) -> str:
+        return self._shown[at].name
 
 
 def _drawn(choice: Choice, width: int) -> Content:
@@ -119,17 +135,12 @@ class Picked(msgspec.Struct, frozen=True):
     seq: int | None = None
 
 
-class SessionsScreen(ModalScreen[Picked]):
+class SessionsScreen(PickScreen[Picked]):
     """Type to filter by name and to search all messages; `program:codex` narrows both."""
 
-    AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Back", id="sessions.close"),
-        Binding("up", "move(-1)", "Up", show=False, priority=True),
-        Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
-
-    _list = query_one(OptionList)
 
     def __init__(self, library: Library, current: str, now: Callable[[], datetime]) -> None:
         super().__init__()
@@ -206,20 +217,8 @@ class SessionsScreen(ModalScreen[Picked]):
         """Whose session the highlighted one is, where it took place, and what it took."""
         self.query_one("#facts", Static).update(show.line(facts, FACTS, "$muted"))
 
-    def action_move(self, by: int) -> None:
-        if by < 0:
-            self._list.action_cursor_up()
-        else:
-            self._list.action_cursor_down()
-
-    @on(Input.Submitted)
-    def _submitted(self) -> None:
-        if self._list.highlighted is not None:
-            self.dismiss(self._picks[self._list.highlighted])
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._picks[event.option_index])
+    def picked(self, at: int) -> Picked:
+        return self._picks[at]
 
 
 def _found(sessions: int, places: int, asked: TypedSearch) -> str:

@@ -76,11 +76,6 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         return view
 
     @property
-    def mounted(self) -> tuple[int, int]:
-        """Which exchanges have widgets: first, and one past the last."""
-        return self._first, self._end
-
-    @property
     def views(self) -> list[ExchangeView]:
         """The exchanges that have widgets, oldest first."""
         from mindstone_tui.tui.widgets.exchange import ExchangeView

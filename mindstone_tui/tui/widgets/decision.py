@@ -2,7 +2,7 @@
 
 A decision opens above the prompt and takes nothing from it: what is typed before it could be read,
 or for something else, is written there. It is answered by a deliberate step: into it first, then
-one key. Whoever is told of the answer is told the key, and how long the question was shown.
+one key. Whoever is told of the answer is told the key.
 """
 
 from __future__ import annotations
@@ -60,10 +60,6 @@ class Gate:
         """It is out of view, or answered: nothing answers it any more."""
         self._shown = self._entered = None
 
-    def shown_for(self, at: float) -> float:
-        """For how many seconds it has been in view."""
-        return 0.0 if self._shown is None else max(0.0, at - self._shown)
-
     def is_open(self, at: float) -> bool:
         """Whether somebody who acts now can have read it."""
         return self._shown is not None and at - self._shown >= self._grace
@@ -106,14 +102,13 @@ class Decision(Vertical):
     """The button that a step into it leads to: the one that does least."""
 
     class Decided(Message):
-        """A person decided: what, by which key (or `click`), after how many seconds in view."""
+        """A person decided: what, and by which key (or `click`)."""
 
-        def __init__(self, decision: Decision, choice: str, key: str, seconds: float) -> None:
+        def __init__(self, decision: Decision, choice: str, key: str) -> None:
             super().__init__()
             self.decision = decision
             self.choice = choice
             self.key = key
-            self.seconds = seconds
 
         @property
         def control(self) -> Decision:
@@ -250,9 +245,8 @@ class Decision(Vertical):
     def choose(self, choice: str) -> None:
         """Decide, once."""
         if self.is_open:
-            seconds = self._gate.shown_for(self._clock())
             self._gate.hide()
-            self.post_message(self.Decided(self, choice, self._key, seconds))
+            self.post_message(self.Decided(self, choice, self._key))
 
     def action_choose(self, choice: str) -> None:
         self.choose(choice)

@@ -45,9 +45,8 @@ class Fold(Vertical):
 
     opened = reactive(False, init=False)
 
-    def __init__(self, *, opened: bool = False, classes: str = "") -> None:
+    def __init__(self, *, classes: str) -> None:
         super().__init__(classes=classes)
-        self.set_reactive(Fold.opened, opened)
         self._title = FoldTitle(markup=False)
 
     def compose(self) -> ComposeResult:

@@ -11,6 +11,7 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.replay.rehearsal import rehearse
 from mindstone_tui.core.replay.verify_requests import prove
+from mindstone_tui.core.replay.what_if import outcome_of
 from mindstone_tui.core.transcript import History
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST
@@ -33,9 +34,9 @@ async def test_a_generated_session_plays_and_is_rehearsed_in_every_mode(
         heard = [event async for event in replay.events()]
         for mode in MODES:
             held = await rehearse(history, with_context(mode=mode, window=6_000), FAST)
-            proof = prove(held.history())
+            proof = prove(held.sketch.history())
             assert proof.matched == proof.requests, proof.mismatched[:2]
-            assert all(call.utilization <= 1.0 for call in held.calls)
+            assert outcome_of(mode, held).peak <= 1.0
     started = [event.turn for event in heard if isinstance(event, ev.TurnStarted)]
     ended = [event.turn for event in heard if isinstance(event, ev.TurnEnded)]
     assert started == ended

@@ -207,14 +207,12 @@ async def test_nothing_can_be_said_or_changed_in_a_recording(home: Path) -> None
             talk.answer("call", ev.Answer(allowed=True))
             talk.withdraw("entry")
             talk.command("/prune 3")
-            talk.command("/speed 4")
             talk.interrupt()
             await audience.until_true(
-                lambda: sum(isinstance(e, ev.CommandEnded) for e in audience.heard) == 2
+                lambda: any(isinstance(e, ev.CommandEnded) for e in audience.heard)
             )
         ends = [e.ok for e in audience.heard if isinstance(e, ev.CommandEnded)]
-        assert ends == [False, True]
-        assert audience.replay.position.speed == 4
+        assert ends == [False]
         assert len([e for e in audience.heard if isinstance(e, ev.Noticed)]) == 3
         assert history.places.transcript.read_bytes() == before
 

@@ -17,6 +17,7 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
 from mindstone_tui.core.replay.verify_requests import prove
+from mindstone_tui.core.replay.what_if import outcome_of
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
 from tests.core.context.stage import with_context
@@ -54,8 +55,8 @@ def in_mode(mode: str) -> Settings:
 async def test_every_rehearsed_request_is_rebuilt_byte_for_byte(home: Path, mode: str) -> None:
     with recorded(home) as history:
         held = await rehearse(history, in_mode(mode), FAST)
-    proof = prove(held.history())
-    assert proof.requests == len(held.calls) > 20
+    proof = prove(held.sketch.history())
+    assert proof.requests == outcome_of(mode, held).requests > 20
     assert proof.matched == proof.requests
     assert kinds(held)["context_window_pruned"] > 0
 
@@ -75,7 +76,7 @@ async def test_what_was_said_stays_and_decisions_are_made_anew(home: Path) -> No
     with recorded(home) as history:
         before = said(history)
         held = await rehearse(history, SMALL, FAST)
-        assert said(held.history()) == before
+        assert said(held.sketch.history()) == before
         copied = {line.id for line in history.read() if isinstance(line, Line)}
     assert not [
         line
@@ -98,8 +99,9 @@ async def test_a_smaller_window_prunes_more_and_sends_less(home: Path) -> None:
         narrow = await rehearse(history, with_context(min_recent=4, window=6_000), FAST)
     assert kinds(wide)["context_window_pruned"] == 0
     assert kinds(narrow)["context_window_pruned"] > 1
-    assert sum(call.tokens for call in narrow.calls) < sum(call.tokens for call in wide.calls)
-    assert max(call.utilization for call in narrow.calls) <= 1.0
+    sent = outcome_of("narrow", narrow)
+    assert sent.tokens_sent < outcome_of("wide", wide).tokens_sent
+    assert sent.peak <= 1.0
 
 
 async def test_what_a_person_pinned_is_pinned_again(home: Path) -> None:
@@ -146,7 +148,7 @@ async def test_a_later_name_is_found_in_the_window_or_by_recall(home: Path) -> N
 async def test_a_transcript_in_memory_answers_like_a_file(home: Path) -> None:
     with recorded(home) as history:
         held = await rehearse(history, SMALL, FAST)
-    sketch = held.history()
+    sketch = held.sketch.history()
     newest = next(iter(sketch.back()))
     assert isinstance(newest, Line)
     assert sketch.head.seq == newest.seq == len(held.sketch.lines) - 1
