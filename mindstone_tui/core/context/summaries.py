@@ -40,7 +40,7 @@ from mindstone_tui.core.context.extract import (
     settled_in,
     spans_over,
 )
-from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Message, Part, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import WindowState
@@ -301,10 +301,8 @@ def _messages(
     order: Order, passages: Sequence[SourceMessage], target: int, summarizer: Summarizer
 ) -> list[Message]:
     prompt = prompts.load(order.prompt).fill(target=target, percent=order.percent)
-    data = as_data(
-        _fitted(as_text(passages), summarizer), origin="conversation", nonce=summarizer.nonce()
-    )
-    return [{"role": "system", "content": prompt}, {"role": "user", "content": data}]
+    text = _fitted(as_text(passages), summarizer)
+    return asked_about(text, prompt, origin="conversation", nonce=summarizer.nonce())
 
 
 def _fitted(text: str, summarizer: Summarizer) -> str:
