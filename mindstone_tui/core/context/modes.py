@@ -55,7 +55,7 @@ from mindstone_tui.core.context.summaries import (
     Summary,
     labelled,
     level_of,
-    strategy,
+    summarise,
 )
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import freed_by, trimmable
@@ -147,7 +147,7 @@ class CompactionSteps:
             if freed_by(taken) >= excess:
                 break
             material = Material(passages=passages_of([line]))
-            outcome = await strategy("tool_result_summary")(material, self.summarizer)
+            outcome = await summarise("tool_result_summary", material, self.summarizer)
             calls += outcome.calls
             if isinstance(outcome, Summary):
                 self.lines.append(self.live.record(outcome.entry(), self.call.turn))
@@ -217,7 +217,7 @@ class CompactionSteps:
             material = Material(
                 passages=passages_of(lines), approvals=permissions, rules=rules, level=level
             )
-            outcome = await strategy("progressive")(material, self.summarizer)
+            outcome = await summarise("progressive", material, self.summarizer)
             if isinstance(outcome, Summary) and outcome.tokens_after < old.tokens_after:
                 self.live.catch_up()
                 state = self.live.fold.state
@@ -264,7 +264,8 @@ class CompactionSteps:
         if not leaving:
             return Effect(held=False, why="none of it can be found again yet")
         staying = self._summaries_that_stay()
-        outcome = await strategy(name)(self._material(leaving, level, staying), self.summarizer)
+        material = self._material(leaving, level, staying)
+        outcome = await summarise(name, material, self.summarizer)
         if not isinstance(outcome, Summary):
             return Effect(held=False, why=outcome.why, strategy=name, calls=outcome.calls)
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
