@@ -59,23 +59,11 @@ class Room(msgspec.Struct, frozen=True):
         return int(self.usable * percent / 100)
 
 
-def resolve_window(
-    explicit: int = 0, metadata: int | None = None, registry: int | None = None
-) -> tuple[int, Label]:
-    """The window and how it is known: set by hand, told by the provider, listed, or assumed."""
-    if explicit > 0:
-        return explicit, "set"
-    if metadata:
-        return metadata, "measured"
-    if registry:
-        return registry, "estimated"
-    return ASSUMED_WINDOW, "assumed"
-
-
 def room_for(window: int, label: Label, budget: BudgetSettings, most: int = 0) -> Room:
     """Set the output reserve aside: its share, at least 4,096, at most a quarter of the window.
 
-    `most` bounds the prompt in tokens, however large the window is.
+    A window that nobody knows (0) is assumed. `most` bounds the prompt in tokens, however large the
+    window is.
     """
     if window <= 0:
         window, label = ASSUMED_WINDOW, "assumed"

@@ -74,6 +74,18 @@ _SINGLE_REFERENCES: Final = (
     "plan",
 )
 
+_NAMED_BY: Final[dict[type[object], str]] = {
+    ModelChanged: "model",
+    InstructionsChanged: "instructions",
+    ToolsChanged: "tools",
+    ModeChanged: "mode",
+    PolicyChanged: "policy",
+    HandoffReplayed: "handoff",
+    TaskStarted: "task",
+    TaskDone: "task",
+}
+"""Entries that hold until the next of their kind, and the reference by which a state names them."""
+
 _PASSING: Final = (RecallInjected, MemoryDigested, HookRun)
 """What stands at the end of one turn's prompts."""
 
@@ -516,8 +528,6 @@ class Fold(PromptHead):
                 waiting = state.task is None or isinstance(self._named(state.task), TaskStarted)
                 if waiting:
                     self._point(line, task=line.seq)
-            case TaskStarted() | TaskDone():
-                self._point(line, task=line.seq)
             case PromptPlanned() as plan:
                 if not plan.purpose:
                     self._point(line, plan=line.seq)
@@ -542,28 +552,11 @@ class Fold(PromptHead):
             case Unpinned() as unpinned:
                 pins = tuple(turn for turn in state.pins if turn != unpinned.pinned_turn)
                 self._point(line, pins=pins)
-            case _:
-                self._take_setting(line)
-
-    def _take_setting(self, line: Line) -> None:
-        match line.entry:
-            case ModelChanged():
-                self._point(line, model=line.seq)
-            case InstructionsChanged():
-                self._point(line, instructions=line.seq)
-            case ToolsChanged():
-                self._point(line, tools=line.seq)
-            case ModeChanged():
-                self._point(line, mode=line.seq)
-            case PolicyChanged():
-                self._point(line, policy=line.seq)
-            case HandoffReplayed():
-                self._point(line, handoff=line.seq)
             case SummaryDerived() as summary if summary.state is not None:
                 summaries = tuple(sorted({*self._state.summaries, line.seq}))
                 self._point(line, summaries=summaries)
-            case _:
-                return
+            case entry if name := _NAMED_BY.get(type(entry)):
+                self._point(line, **{name: line.seq})
 
     def _point(self, line: Line, **changes: Any) -> None:
         self._state = msgspec.structs.replace(self._state, **changes)

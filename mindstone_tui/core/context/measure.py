@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -23,13 +23,7 @@ from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SO
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"
 ]
-COMPONENTS: Final[tuple[ComponentName, ...]] = (
-    "system_prompt",
-    "tool_definitions",
-    "message_history",
-    "tool_results",
-    "memory_injection",
-)
+COMPONENTS: Final[tuple[ComponentName, ...]] = get_args(ComponentName)
 
 
 _KEPT_TEXTS: Final = 256

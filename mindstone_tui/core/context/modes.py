@@ -13,19 +13,17 @@ import msgspec
 
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
-    AUTO_COMPACT,
     HANDOFF_SHARE,
     Apply,
-    CascadePlan,
     Effect,
     StepName,
     StepOutcome,
     by_level,
     cascade_due,
+    cascade_plan,
     kept_recent,
     run_auto_compact,
     run_cascade,
-    stages,
     to_compact,
 )
 from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
@@ -43,6 +41,7 @@ from mindstone_tui.core.context.prune import (
     leave,
     make_room,
     prune_ranked,
+    record_trimmed,
     repair,
     trim_over_share,
     trim_results,
@@ -63,7 +62,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
-from mindstone_tui.core.entries.window import ToolResultsTrimmed, Trimmed
+from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
@@ -91,11 +90,7 @@ class CompactionSteps:
         """Tokens that come into the head beside a summary; None where it need not gain anything."""
         settings = live.settings.context
         self.marks: Marks = budget.marks(call.room, settings, live.settings.zones)
-        self.plan = CascadePlan(
-            stages=stages(live.settings.cascade),
-            target=live.settings.cascade.target / 100,
-            emergency=settings.emergency / 100,
-        )
+        self.plan = cascade_plan(live.settings.cascade, settings.emergency)
         self.count = live.ledger(call.model).counter.text
         self.summarizer = msgspec.structs.replace(
             summarizer, count=self.count, short_result=live.settings.cascade.result_tokens
@@ -154,16 +149,8 @@ class CompactionSteps:
                 taken.append(_trimmed(line, size, outcome, measured.factor))
         if not taken:
             return calls
-        freed = freed_by(taken)
-        entry = ToolResultsTrimmed(
-            results=tuple(sorted(taken, key=lambda one: one.result)),
-            state=self.live.fold.state,
-            tokens_before=measured.total,
-            tokens_after=measured.total - freed,
-            policy=self.live.policy,
-            trigger="cascade",
-        )
-        self.lines.append(self.live.record(entry, self.call.turn))
+        taken.sort(key=lambda one: one.result)
+        self.lines += record_trimmed(self.live, self.call, measured, taken, "cascade")
         return calls
 
     async def _evict(self, excess: int) -> Effect:
@@ -487,12 +474,8 @@ class Modes:
                 return effect
 
             outside["handoff"] = weighed
-        absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         self.last_chain = await run_auto_compact(
-            {**absent, **outside, **room.steps()},
-            room.fullness,
-            room.usable,
-            room.plan,
+            {**outside, **room.steps()}, room.fullness, room.usable, room.plan
         )
         return room.lines
 
@@ -527,12 +510,8 @@ class Modes:
         if room.tokens() < room.marks.ceiling:
             await self._checkpoint(room)
             return
-        absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         outcome = await run_auto_compact(
-            {**absent, **self._outside(room), **room.steps()},
-            room.fullness,
-            room.usable,
-            room.plan,
+            {**self._outside(room), **room.steps()}, room.fullness, room.usable, room.plan
         )
         await self._tell(room, outcome)
 
@@ -565,7 +544,3 @@ def _armed(history: History) -> bool:
         if line.entry.trigger == "window":
             return False
     return True
-
-
-async def _nothing(_excess: int) -> Effect:
-    return Effect()

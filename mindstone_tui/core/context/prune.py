@@ -303,7 +303,9 @@ def trim_results(
         return []
     ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results)
-    return _trimmed(live, call, measured, taken, trigger) if freed_by(taken) >= least else []
+    if freed_by(taken) < least:
+        return []
+    return record_trimmed(live, call, measured, taken, trigger)
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
@@ -325,7 +327,9 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
         return []
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results, used - share)
-    return _trimmed(live, call, measured, taken, "share") if freed_by(taken) >= share else []
+    if freed_by(taken) < share:
+        return []
+    return record_trimmed(live, call, measured, taken, "share")
 
 
 def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
@@ -342,7 +346,7 @@ def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     excess = measured.total - marks.trim_to
     taken = _placeholders(live, call, measured, ranked, results, excess)
-    return _trimmed(live, call, measured, taken, "emergency") if taken else []
+    return record_trimmed(live, call, measured, taken, "emergency") if taken else []
 
 
 def _placeholders(
@@ -364,9 +368,10 @@ def _placeholders(
     )
 
 
-def _trimmed(
+def record_trimmed(
     live: LiveWindow, call: Call, measured: Measured, taken: Sequence[Trimmed], trigger: TrimTrigger
 ) -> list[Line]:
+    """Write down which results gave way, and what that freed."""
     entry = ToolResultsTrimmed(
         results=tuple(taken),
         state=live.fold.state,

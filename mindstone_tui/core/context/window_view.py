@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.budget import Room, resolve_window, room_for
+from mindstone_tui.core.context.budget import Room, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
@@ -297,10 +297,10 @@ class View:
         """The window that counts: the one given, the settings', the model's own, or assumed."""
         chosen = self.fold.model_changed
         if window <= 0:
-            window, label = resolve_window(self.settings.context.window)
-            if label == "assumed" and chosen is not None and chosen.window > 0:
+            window, label = self.settings.context.window, "set"
+            if window <= 0 and chosen is not None and chosen.window > 0:
                 window, label = chosen.window, chosen.window_label
-            elif label == "assumed" and (last := self._plan_for(chosen)) is not None:
+            elif window <= 0 and (last := self._plan_for(chosen)) is not None:
                 window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget, self.settings.context.max_tokens)
 
