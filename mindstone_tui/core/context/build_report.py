@@ -262,7 +262,7 @@ class _Account:
         self.call = call
         self.room = call.room
         self.measured = view.measure(call)
-        self.marks = budget.marks(call.room, settings.context, settings.zones)
+        self.marks = view.marks(call)
         self.units = units_of(view, call, self.measured, self.marks)
         self.shares = budget.components(self.measured, call.room, settings.budget)
         self.growth = view.growth(call)

@@ -88,9 +88,8 @@ class CompactionSteps:
         self.lines: list[Line] = []
         self.beside: int | None = None
         """Tokens that come into the head beside a summary; None where it need not gain anything."""
-        settings = live.settings.context
-        self.marks: Marks = budget.marks(call.room, settings, live.settings.zones)
-        self.plan = cascade_plan(live.settings.cascade, settings.emergency)
+        self.marks: Marks = live.marks(call)
+        self.plan = cascade_plan(live.settings.cascade, live.settings.context.emergency)
         self.count = live.ledger(call.model).counter.text
         self.summarizer = msgspec.structs.replace(
             summarizer, count=self.count, short_result=live.settings.cascade.result_tokens

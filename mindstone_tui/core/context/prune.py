@@ -230,7 +230,7 @@ class Pruned(msgspec.Struct, frozen=True):
 async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     """Bring the next prompt under its marks; the lines that were written are returned."""
     lines = repair(live, call.turn)
-    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
+    marks = live.marks(call)
     tempo = tempo_of(live, call)
     lines += note_spike(live, call, tempo)
     lines += trim_over_share(live, call)

@@ -199,12 +199,6 @@ class ProposalDraft(Part):
     kind: Kind
     name: str
     text: str
-    description: str = ""
-    critical: bool = False
-    evergreen: bool = False
-    invariant: str = ""
-    tags: tuple[str, ...] = ()
-    supersedes: tuple[str, ...] = ()
 
 
 class Proposal(Part):
@@ -301,18 +295,12 @@ def _memory(
             f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(KINDS)}."
         )
     fresh = Memory(
-        name=_clean_line(draft.name),
+        name=" ".join(for_terminal(draft.name).split()),
         kind=draft.kind,
         body=for_terminal(draft.text).strip(),
-        description=_clean_line(draft.description),
         sources=tuple(sources),
         session=session,
         created=created,
-        critical=draft.critical,
-        evergreen=draft.evergreen,
-        invariant=_clean_line(draft.invariant),
-        tags=draft.tags,
-        supersedes=draft.supersedes,
     )
     if earlier is None:
         return fresh
@@ -325,10 +313,6 @@ def _memory(
         sources=tuple(dict.fromkeys((*earlier.sources, *sources))),
         extra=earlier.extra,
     )
-
-
-def _clean_line(text: str) -> str:
-    return " ".join(for_terminal(text).split())
 
 
 def diff(entry: MemoryProposed) -> str:
