@@ -403,7 +403,7 @@ class _Turn:
         return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        share = self._context.memory_share(self._target)
+        share = self._context.share("memory_injection", self._target)
         async for found in self._context.services.bring(text, share):
             if isinstance(found, RecallInjected):
                 found = msgspec.structs.replace(found, asked=self._asked_at)

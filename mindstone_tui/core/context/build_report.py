@@ -66,10 +66,7 @@ def blocks(
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
     scores = {scored.candidate.key: scored for scored in view.rank(eligible(units))}
-    return tuple(
-        _block(view, call, piece, size, by_turn, scores)
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-    )
+    return tuple(_block(view, call, piece, size, by_turn, scores) for piece, size in measured.sized)
 
 
 def _block(
@@ -150,7 +147,7 @@ def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
     """The parts of the system prompt, in its order."""
     sizes = [
         size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        for piece, size in measured.sized
         if piece.component == "system_prompt" and piece.name != "marker"
     ]
     shown = [section for section in view.fold.sections if section.text]
@@ -444,7 +441,7 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     kept = set(now[2:same])
     return sum(
         size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        for piece, size in measured.sized
         if piece.component != "memory_injection" and (piece.line is None or piece.key in kept)
     )
 

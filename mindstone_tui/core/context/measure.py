@@ -7,7 +7,7 @@ so is the total, so parts always add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -158,13 +158,14 @@ class Measured(msgspec.Struct, frozen=True):
     factor: float
     label: Label
 
+    @property
+    def sized(self) -> Iterator[tuple[Piece, int]]:
+        """Each piece with its size."""
+        return zip(self.pieces, self.sizes, strict=True)
+
     def component(self, name: ComponentName) -> int:
         """Tokens of one share of the budget."""
-        return sum(
-            size
-            for piece, size in zip(self.pieces, self.sizes, strict=True)
-            if piece.component == name
-        )
+        return sum(size for piece, size in self.sized if piece.component == name)
 
 
 def scaled(

@@ -149,11 +149,7 @@ def drop_summaries(live: LiveWindow, call: Call, target: int) -> list[Line]:
     excess = measured.total - target
     if excess <= 0 or not live.fold.derived:
         return []
-    sizes = [
-        size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.name == "derived"
-    ]
+    sizes = [size for piece, size in measured.sized if piece.name == "derived"]
     handoff = sizes.pop(0) if state.handoff is not None else 0
     gone: list[int] = []
     freed = 0
