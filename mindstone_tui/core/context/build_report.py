@@ -120,7 +120,7 @@ def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
         case "marker":
             seq = fold.state.pruned
         case "derived":
-            seq = fold.derived_at[piece.key[-1]]
+            seq = list(fold.derived)[piece.key[-1]]
         case _:
             seq = fold.state.instructions
     source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)

@@ -157,20 +157,12 @@ class PromptHead:
         return entry.marker if isinstance(entry, ContextWindowPruned | Restored) else ""
 
     @property
-    def derived(self) -> tuple[str, ...]:
-        """The handoff and the summaries that stand in the head."""
-        handoff = self._named(self._state.handoff)
-        texts = [handoff.text] if isinstance(handoff, HandoffReplayed) else []
-        summaries = (self._named(seq) for seq in self._state.summaries)
-        return (*texts, *(entry.text for entry in summaries if isinstance(entry, SummaryDerived)))
-
-    @property
-    def derived_at(self) -> tuple[int, ...]:
-        """The entries of `derived`, in the same order."""
+    def derived(self) -> dict[int, str]:
+        """The handoff and the summaries that stand in the head, by the lines that have them."""
         named = (self._state.handoff, *self._state.summaries)
         found = ((seq, self._named(seq)) for seq in named if seq is not None)
-        kinds = (HandoffReplayed, SummaryDerived)
-        return tuple(seq for seq, entry in found if isinstance(entry, kinds))
+        kinds = HandoffReplayed | SummaryDerived
+        return {seq: entry.text for seq, entry in found if isinstance(entry, kinds)}
 
     def reference(self, seq: int | None) -> Line | None:
         """A line that the head or the tail of the prompt stands on, by its number."""
@@ -178,7 +170,7 @@ class PromptHead:
 
     def head_text(self) -> str:
         """The system message."""
-        parts = (*(section.text for section in self.sections), *self.derived, self.marker)
+        parts = (*(section.text for section in self.sections), *self.derived.values(), self.marker)
         return "\n\n".join(part for part in parts if part)
 
     def head_key(self) -> Key:

@@ -114,7 +114,7 @@ def pieces(
     ]
     found += [
         Piece((*head, "derived", number), "message_history", ledger.text(text) + 1, name="derived")
-        for number, text in enumerate(fold.derived)
+        for number, text in enumerate(fold.derived.values())
     ]
     if fold.tools:
         found.append(Piece((*head, "tools"), "tool_definitions", ledger.tools(fold), name="tools"))

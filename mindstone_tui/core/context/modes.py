@@ -297,7 +297,7 @@ class CompactionSteps:
             for piece in measured.pieces
             if piece.line is None or piece.line.seq not in gone
         )
-        for seq, derived in zip(fold.derived_at, fold.derived, strict=True):
+        for seq, derived in fold.derived.items():
             replaced = self.beside > 0 if seq == fold.state.handoff else seq not in staying
             raw -= self.count(derived) + 1 if replaced else 0
         raw += self.count(text) + _MARKER + self.beside
