@@ -180,7 +180,7 @@ class Tempo(msgspec.Struct, frozen=True):
     speed: float
     now: int
     """What this turn added so far."""
-    spike: budget.Spike | None
+    spike: VelocitySpiked | None
 
 
 def tempo_of(live: LiveWindow, call: Call) -> Tempo:
@@ -208,8 +208,7 @@ def note_spike(live: LiveWindow, call: Call, tempo: Tempo) -> list[Line]:
     if found.tokens < max(call.room.usable * _SPIKE_SHARE // 100, _SPIKE_LEAST):
         return []  # far more than usual, and still nothing that anybody would notice
     live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
-    entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
-    return [live.record(entry, call.turn)]
+    return [live.record(found, call.turn)]
 
 
 _ROUNDS: Final = 3
