@@ -398,10 +398,6 @@ class TurnContext:
         )
         return budget.limit_of(component, room, self.settings.budget)
 
-    def memory_share(self, target: Target) -> int:
-        """Tokens for what recall and memory bring into one prompt."""
-        return self.share("memory_injection", target)
-
     def load_standing_context(self, turn: int, target: Target) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
         standing = self.services.system_prompt()
@@ -431,7 +427,7 @@ class TurnContext:
 
     async def make_room(self, target: Target) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""
-        expected = self.memory_share(target) if self.services.recalls() else 0
+        expected = self.share("memory_injection", target) if self.services.recalls() else 0
         return await plan.make_room(self.window, target, expected=expected)
 
     def options(self, prepared: Prepared, target: Target) -> Options:

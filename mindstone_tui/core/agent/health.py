@@ -36,12 +36,7 @@ PROBES: Final = 10
 
 
 async def probe_spans(
-    read: ReadLines,
-    spans: Sequence[Span],
-    recall: fidelity.Recall | None,
-    count: Count,
-    *,
-    within: float = PROBING,
+    read: ReadLines, spans: Sequence[Span], recall: fidelity.Recall | None, count: Count
 ) -> fidelity.Fidelity:
     """Ask recall for facts of these lines; unmeasured when there is none or it takes too long."""
     if recall is None:
@@ -49,7 +44,7 @@ async def probe_spans(
     lines = [line for span in spans for line in read(span.first, span.last)]
     probes = fidelity.draw(passages_of(lines), PROBES)
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(PROBING):
             return await fidelity.measure(probes, recall, count)
     except TimeoutError:
         return fidelity.Fidelity(score=None, asked=0, found=0, why="recall took too long")

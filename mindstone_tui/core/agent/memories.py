@@ -221,16 +221,24 @@ class Memories:
 
     def preview(self, draft: ProposalDraft, sources: Sequence[int]) -> Proposal:
         """What a proposal would change, without proposing it."""
+        return self._made(draft, sources, by="model", why="")
+
+    def _made(self, draft: ProposalDraft, sources: Sequence[int], *, by: str, why: str) -> Proposal:
         return proposals.propose(
             self.agent,
             draft,
-            proposal=f"m{self._context.transcript.head.seq + 1}",
+            proposal=self._next_name,
             sources=sources,
             session=str(self.places.key),
-            by="model",
-            created=self._moment(),
+            by=by,
+            created=self._moment() if by == "model" else stamp(self._clock()),
+            why=why,
             redactor=self._context.redactor,
         )
+
+    @property
+    def _next_name(self) -> str:
+        return f"m{self._context.transcript.head.seq + 1}"
 
     def propose(
         self, draft: ProposalDraft, sources: Sequence[int], *, by: str, why: str = ""
@@ -240,20 +248,14 @@ class Memories:
             raise ContinuityError(
                 "Models may not propose memories here.", "memory.propose switches it on."
             )
-        made = proposals.propose(
-            self.agent,
-            draft,
-            proposal=f"m{self._context.transcript.head.seq + 1}",
-            sources=sources,
-            session=str(self.places.key),
-            by=by,
-            created=self._moment() if by == "model" else stamp(self._clock()),
-            why=why,
-            redactor=self._context.redactor,
-        )
+        made = self._made(draft, sources, by=by, why=why)
+        return self._put(made), made
+
+    def _put(self, made: Proposal) -> Line:
+        """Write a proposal down and wait for a decision about it."""
         line = self._write(made.entry)
         self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
-        return line, made
+        return line
 
     def propose_said(self, asked: Line, text: str) -> list[Line]:
         """Propose what a person asks to be remembered, in their words and from their message.
@@ -345,14 +347,12 @@ class Memories:
                 self.agent,
                 path,
                 merge.text,
-                proposal=f"m{self._context.transcript.head.seq + 1}",
+                proposal=self._next_name,
                 sources=parse(merge.text).sources,
                 by="consolidation",
                 why=merge.why,
             )
-            line = self._write(made.entry)
-            self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
-            lines.append(line)
+            lines.append(self._put(made))
         return lines
 
     def edit(self, proposal: str, text: str) -> Line:

@@ -107,7 +107,7 @@ class Permissions:
             if self._judge(tool, approval, (*self._rules, rule)).verdict == "allow"
             and self._can_be_kept(rule, approval)
         ]
-        always = [rule for rule in rules if rule.tool != EDITS and self._can_last(rule, approval)]
+        always = [rule for rule in rules if rule.tool != EDITS and self._can_last(approval)]
         return (
             AskedScope(scope="once", label="Allow once"),
             *(_in_session(rule) for rule in rules),
@@ -128,18 +128,18 @@ class Permissions:
         In a sandbox it has no network. Without one, whatever may follow a prefix runs as it is, so
         only programs that look get one.
         """
-        effects = frozenset(each for part in approval.preview.parts for each in part.effects)
+        effects = _effects(approval)
         if not approval.preview.command:
             return True
         if self._sandbox is not None:
             return "network" not in effects
         return not rule.open_ended or effects <= {"reads"}
 
-    def _can_last(self, rule: Rule, approval: Approval) -> bool:
+    def _can_last(self, approval: Approval) -> bool:
         """Whether a rule may stand in the settings, for every session to come."""
         if not approval.preview.command:
             return True
-        effects = frozenset(each for part in approval.preview.parts for each in part.effects)
+        effects = _effects(approval)
         if "deletes" in effects or "outside the workspace" in effects:
             return False
         return self._sandbox is not None or effects <= {"reads"}
@@ -175,6 +175,10 @@ class Permissions:
         )
         rules = "\n".join(f"  {rule.verdict} {rule.text}" for rule in self._rules)
         return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
+
+
+def _effects(approval: Approval) -> frozenset[str]:
+    return frozenset(each for part in approval.preview.parts for each in part.effects)
 
 
 def _in_session(rule: Rule) -> AskedScope:

@@ -183,7 +183,9 @@ async def _permit(
             return
     if decision.verdict == "allow":
         confined = context.permissions.confine(decision, wanted.where)
-        context.window.record(_allowed(call, approval, decision), turn)
+        rule = decision.rule or decision.reason
+        allowed = ToolApproved(call=call.id, digest=approval.digest, by=decision.by, rule=rule)
+        context.window.record(allowed, turn)
         permitted.append(msgspec.structs.replace(wanted, where=confined))
         return
     waiting = context.questions.ask(call.id)
@@ -196,7 +198,14 @@ async def _permit(
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return
     context.permissions.remember(answer)
-    context.window.record(_granted(call, approval, answer), turn)
+    granted = ToolApproved(
+        call=call.id,
+        digest=approval.digest,
+        by="person",
+        rule=answer.remember,
+        remember=answer.keep,
+    )
+    context.window.record(granted, turn)
     permitted.append(wanted)
 
 
@@ -276,25 +285,6 @@ def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:
         risk=tool.risk,
         understood=approval.understood,
         approved=approved,
-    )
-
-
-def _allowed(call: ToolCall, approval: Approval, decision: Decision) -> ToolApproved:
-    return ToolApproved(
-        call=call.id,
-        digest=approval.digest,
-        by=decision.by,
-        rule=decision.rule or decision.reason,
-    )
-
-
-def _granted(call: ToolCall, approval: Approval, answer: events.Answer) -> ToolApproved:
-    return ToolApproved(
-        call=call.id,
-        digest=approval.digest,
-        by="person",
-        rule=answer.remember,
-        remember=answer.keep,
     )
 
 

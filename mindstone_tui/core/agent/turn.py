@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Target
 from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage
+from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AnswerUsage,
     AssistantMessage,
@@ -208,21 +209,6 @@ async def _closable(
             await stream.aclose()
 
 
-Number = TypeVar("Number", int, float)
-
-
-def added(left: Usage, right: Usage) -> Usage:
-    """Both together; what neither knows stays unknown."""
-    return Usage(
-        prompt=_sum(left.prompt, right.prompt),
-        completion=_sum(left.completion, right.completion),
-        cached=_sum(left.cached, right.cached),
-        cache_written=_sum(left.cache_written, right.cache_written),
-        reasoning=_sum(left.reasoning, right.reasoning),
-        cost=_sum(left.cost, right.cost),
-    )
-
-
 def check_budget(spent: Usage, limits: ModelSettings) -> None:
     """Stop a turn that has become more expensive than it may be."""
     tokens = (spent.prompt or 0) + (spent.completion or 0)
@@ -237,12 +223,6 @@ def check_budget(spent: Usage, limits: ModelSettings) -> None:
             f"This turn cost ${cost:.2f}; models.turn_cost allows ${limits.turn_cost:.2f}.",
             "Say `continue` to go on, or raise the limit.",
         )
-
-
-def _sum(left: Number | None, right: Number | None) -> Number | None:
-    if left is None or right is None:
-        return left if right is None else right
-    return left + right
 
 
 MOST_SHRINKS: Final = 2
@@ -423,7 +403,7 @@ class _Turn:
         return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        share = self._context.memory_share(self._target)
+        share = self._context.share("memory_injection", self._target)
         async for found in self._context.services.bring(text, share):
             if isinstance(found, RecallInjected):
                 found = msgspec.structs.replace(found, asked=self._asked_at)

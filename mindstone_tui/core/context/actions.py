@@ -21,54 +21,20 @@ from mindstone_tui.core.text import unfenced
 ActionKind = Literal["change", "read", "command", "other"]
 StepStatus = Literal["planned", "in_progress", "done"]
 
-_CHANGES: Final = frozenset(
-    [
-        "write",
-        "edit",
-        "multiedit",
-        "multi_edit",
-        "create",
-        "create_file",
-        "write_file",
-        "write_to_file",
-        "edit_file",
-        "update_file",
-        "insert",
-        "replace",
-        "replace_in_file",
-        "str_replace",
-        "str_replace_editor",
-        "search_replace",
-        "str_replace_based_edit_tool",
-        "apply_patch",
-        "patch",
-        "apply_diff",
-        "notebookedit",
-        "delete_file",
-    ]
-)
+_CHANGES: Final = frozenset([
+    "write", "edit", "multiedit", "multi_edit", "create", "create_file", "write_file",
+    "write_to_file", "edit_file", "update_file", "insert", "replace", "replace_in_file",
+    "str_replace", "str_replace_editor", "search_replace", "str_replace_based_edit_tool",
+    "apply_patch", "patch", "apply_diff", "notebookedit", "delete_file",
+])  # fmt: skip
 _READS: Final = frozenset(
     ["read", "read_file", "view", "open_file", "cat", "notebookread", "readfile"]
 )
-_COMMANDS: Final = frozenset(
-    [
-        "shell",
-        "bash",
-        "sh",
-        "exec",
-        "exec_command",
-        "execute",
-        "execute_command",
-        "run",
-        "run_command",
-        "run_shell_command",
-        "local_shell",
-        "shell_command",
-        "run_terminal_cmd",
-        "terminal",
-        "powershell",
-    ]
-)
+_COMMANDS: Final = frozenset([
+    "shell", "bash", "sh", "exec", "exec_command", "execute", "execute_command", "run",
+    "run_command", "run_shell_command", "local_shell", "shell_command", "run_terminal_cmd",
+    "terminal", "powershell",
+])  # fmt: skip
 _PLANS: Final = frozenset(
     ["todowrite", "todo_write", "write_todos", "update_plan", "manage_todo_list", "updateplan"]
 )
@@ -88,15 +54,9 @@ _SEARCHES: Final = pattern_of(
 )
 """Commands that end with 1 when they found nothing, which is an answer and no failure."""
 _PATH_FIELDS: Final = [
-    "path",
-    "file_path",
-    "filePath",
-    "file",
-    "filename",
-    "target_file",
-    "absolute_path",
+    "path", "file_path", "filePath", "file", "filename", "target_file", "absolute_path",
     "notebook_path",
-]
+]  # fmt: skip
 _COMMAND_FIELDS: Final = ["command", "cmd", "script", "commands"]
 _PATCHED: Final = pattern_of(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
 _EXIT: Final = pattern_of(

@@ -23,7 +23,7 @@ from mindstone_tui.core.context.measure import COMPONENTS, ComponentName, Measur
 from mindstone_tui.core.context.report import Burn, Marks
 from mindstone_tui.core.entries import ZONES, Label, Zone
 from mindstone_tui.core.entries.base import ShareLevel
-from mindstone_tui.core.entries.window import Component, Growth
+from mindstone_tui.core.entries.window import Component, Growth, VelocitySpiked
 from mindstone_tui.core.errors import ConfigError
 
 ASSUMED_WINDOW: Final = 32_768
@@ -59,23 +59,11 @@ class Room(msgspec.Struct, frozen=True):
         return int(self.usable * percent / 100)
 
 
-def resolve_window(
-    explicit: int = 0, metadata: int | None = None, registry: int | None = None
-) -> tuple[int, Label]:
-    """The window and how it is known: set by hand, told by the provider, listed, or assumed."""
-    if explicit > 0:
-        return explicit, "set"
-    if metadata:
-        return metadata, "measured"
-    if registry:
-        return registry, "estimated"
-    return ASSUMED_WINDOW, "assumed"
-
-
 def room_for(window: int, label: Label, budget: BudgetSettings, most: int = 0) -> Room:
     """Set the output reserve aside: its share, at least 4,096, at most a quarter of the window.
 
-    `most` bounds the prompt in tokens, however large the window is.
+    A window that nobody knows (0) is assumed. `most` bounds the prompt in tokens, however large the
+    window is.
     """
     if window <= 0:
         window, label = ASSUMED_WINDOW, "assumed"
@@ -232,15 +220,7 @@ def turns_until(mark: int, tokens: int, speed: float) -> float | None:
     return round((mark - tokens) / speed, 1) if speed > 0 else None
 
 
-class Spike(msgspec.Struct, frozen=True):
-    """A turn that grew far more than turns usually do."""
-
-    tokens: int
-    baseline: float
-    ratio: float
-
-
-def spike(now: int, before: Sequence[Growth], factor: float) -> Spike | None:
+def spike(now: int, before: Sequence[Growth], factor: float) -> VelocitySpiked | None:
     """Compare a turn with the median of those before it; prunes play no part in it.
 
     A restless session needs more than the factor: three robust deviations above its median.
@@ -252,7 +232,7 @@ def spike(now: int, before: Sequence[Growth], factor: float) -> Spike | None:
     spread = statistics.median(abs(tokens - middle) for tokens in usual)
     if now <= max(factor * middle, middle + 3 * 1.4826 * spread):
         return None
-    return Spike(now, round(middle, 1), round(now / middle, 2))
+    return VelocitySpiked(tokens=now, baseline=round(middle, 1), ratio=round(now / middle, 2))
 
 
 def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Burn, ...]:

@@ -66,10 +66,7 @@ def blocks(
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
     scores = {scored.candidate.key: scored for scored in view.rank(eligible(units))}
-    return tuple(
-        _block(view, call, piece, size, by_turn, scores)
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-    )
+    return tuple(_block(view, call, piece, size, by_turn, scores) for piece, size in measured.sized)
 
 
 def _block(
@@ -123,7 +120,7 @@ def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
         case "marker":
             seq = fold.state.pruned
         case "derived":
-            seq = fold.derived_at[piece.key[-1]]
+            seq = list(fold.derived)[piece.key[-1]]
         case _:
             seq = fold.state.instructions
     source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)
@@ -150,7 +147,7 @@ def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
     """The parts of the system prompt, in its order."""
     sizes = [
         size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        for piece, size in measured.sized
         if piece.component == "system_prompt" and piece.name != "marker"
     ]
     shown = [section for section in view.fold.sections if section.text]
@@ -262,7 +259,7 @@ class _Account:
         self.call = call
         self.room = call.room
         self.measured = view.measure(call)
-        self.marks = budget.marks(call.room, settings.context, settings.zones)
+        self.marks = view.marks(call)
         self.units = units_of(view, call, self.measured, self.marks)
         self.shares = budget.components(self.measured, call.room, settings.budget)
         self.growth = view.growth(call)
@@ -444,7 +441,7 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     kept = set(now[2:same])
     return sum(
         size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        for piece, size in measured.sized
         if piece.component != "memory_injection" and (piece.line is None or piece.key in kept)
     )
 

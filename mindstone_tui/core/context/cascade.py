@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings
+from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.exchanges import RECENT, Exchange
 from mindstone_tui.core.context.summaries import AGES, level_of
 from mindstone_tui.core.entries import Line, Part
@@ -29,8 +29,6 @@ StepName = Literal[
     "backfill",
 ]
 
-_DEFAULTS: Final = CascadeSettings()
-_WINDOW: Final = ContextSettings()
 REARM: Final = 0.01
 """Growth since the last cascade before another may start: what cannot help is not tried again."""
 
@@ -39,47 +37,22 @@ class CascadeStage(Part):
     """A step of the cascade, and the fullness from which it may be tried."""
 
     step: StepName
-    mark: float
-    needs_model: bool
-    """Cannot be done by choosing sentences of the originals."""
     why: str
+    mark: float = 0.0
+    needs_model: bool = False
+    """Cannot be done by choosing sentences of the originals."""
     free: bool = False
     """Asks nobody and writes nothing new: goes on down to the target once a cascade has begun."""
 
 
 CASCADE: Final = (
     CascadeStage(
-        step="tool_results",
-        mark=_DEFAULTS.tool_results / 100,
-        needs_model=False,
-        free=True,
-        why="older tool results gave way to their findings",
+        step="tool_results", why="older tool results gave way to their findings", free=True
     ),
-    CascadeStage(
-        step="evict",
-        mark=_DEFAULTS.evict / 100,
-        needs_model=False,
-        free=True,
-        why="whole exchanges left by policy",
-    ),
-    CascadeStage(
-        step="progressive",
-        mark=_DEFAULTS.progressive / 100,
-        needs_model=False,
-        why="older exchanges are condensed",
-    ),
-    CascadeStage(
-        step="compaction",
-        mark=_DEFAULTS.compaction / 100,
-        needs_model=False,
-        why="a summary stands for what leaves",
-    ),
-    CascadeStage(
-        step="delegate",
-        mark=_DEFAULTS.delegate / 100,
-        needs_model=True,
-        why="the rest goes to a fresh window",
-    ),
+    CascadeStage(step="evict", why="whole exchanges left by policy", free=True),
+    CascadeStage(step="progressive", why="older exchanges are condensed"),
+    CascadeStage(step="compaction", why="a summary stands for what leaves"),
+    CascadeStage(step="delegate", why="the rest goes to a fresh window", needs_model=True),
 )
 """By cost per token freed. If it can leave, it is not compressed; if it can be compressed, it is
 not delegated."""
@@ -102,11 +75,22 @@ class CascadePlan(Part):
     The window's own `Marks` are in tokens and say when a mode acts at all.
     """
 
-    stages: tuple[CascadeStage, ...] = CASCADE
-    target: float = _DEFAULTS.target / 100
+    stages: tuple[CascadeStage, ...]
+    target: float
     """Down to here, once a cascade has begun."""
-    emergency: float = _WINDOW.emergency / 100
+    emergency: float
     """Below here a request can be sent."""
+
+
+def cascade_plan(settings: CascadeSettings, emergency: float) -> CascadePlan:
+    """The steps with the marks that were set for them; all settings are in percent."""
+    stages = (
+        msgspec.structs.replace(stage, mark=getattr(settings, stage.step) / 100)
+        for stage in CASCADE
+    )
+    return CascadePlan(
+        stages=tuple(stages), target=settings.target / 100, emergency=emergency / 100
+    )
 
 
 class Taken(Part):
@@ -146,11 +130,6 @@ class StepOutcome(Part):
     fits: bool
     """Below the emergency mark: the request can be sent."""
     why: str = ""
-
-    @property
-    def tried(self) -> frozenset[StepName]:
-        """Steps that are over for this time."""
-        return frozenset(step.step for step in self.taken)
 
 
 class Effect(Part):
@@ -203,14 +182,6 @@ def next_stage(
     )
 
 
-def stages(settings: CascadeSettings) -> tuple[CascadeStage, ...]:
-    """The steps of the cascade with the marks that were set for them."""
-    return tuple(
-        msgspec.structs.replace(stage, mark=getattr(settings, stage.step) / 100)
-        for stage in CASCADE
-    )
-
-
 def cascade_due(utilization: float, last: StepOutcome | None, plan: CascadePlan) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
     if utilization < plan.stages[0].mark:
@@ -256,11 +227,13 @@ async def run_auto_compact(
     """Checkpoint, handoff, compaction, handoff replay, backfill check: each after the one before.
 
     A link that fails ends the chain there: nothing is compacted that was not written down first.
+    One that the session has no step for holds.
     """
     started = now = measure()
     taken: list[Taken] = []
     for step in AUTO_COMPACT:
-        effect = await steps[step](excess(now, plan.target, usable))
+        apply = steps.get(step)
+        effect = await apply(excess(now, plan.target, usable)) if apply else Effect()
         before, now = now, measure()
         taken.append(_taken(step, before, now, effect, effect.why))
         if not effect.held:
@@ -316,14 +289,13 @@ def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:
 
 def by_level(
     turns: Sequence[int], current: int, ages: tuple[int, int] = AGES
-) -> dict[int, tuple[int, ...]]:
-    """Older turns grouped by how much of them `progressive` leaves, oldest level last."""
+) -> dict[int, list[int]]:
+    """Older turns grouped by how much of them `progressive` leaves; the current one is not."""
     groups: dict[int, list[int]] = {}
     for turn in turns:
-        level = level_of(current - turn, ages)
-        if level:
-            groups.setdefault(level, []).append(turn)
-    return {level: tuple(groups[level]) for level in sorted(groups)}
+        groups.setdefault(level_of(current - turn, ages), []).append(turn)
+    groups.pop(0, None)
+    return groups
 
 
 def excess(utilization: float, target: float, usable: int) -> int:

@@ -179,9 +179,8 @@ def titles(passages: Sequence[SourceMessage]) -> str:
     return "\n".join(asked.values())
 
 
-def verbatim(settled: Register, approvals: Sequence[str], text: str) -> str:
-    """What was settled and left open, word for word in sections, whatever the text says of it."""
-    del text
+def verbatim(settled: Register, approvals: Sequence[str]) -> str:
+    """What was settled and left open, word for word in sections."""
     sections = [
         (heading, [_line_of(one) for one in settled.of(kind)]) for kind, heading in _SETTLED.items()
     ]
@@ -261,9 +260,8 @@ _NOTE_OF: Final[dict[StatementKind, str]] = {
 }
 
 
-def as_notes(passages: Sequence[SourceMessage], must: Facts, target: int, count: Count) -> str:
+def as_notes(passages: Sequence[SourceMessage]) -> str:
     """What failed last and was not mended, a note a line; what was settled is `notes_kept`."""
-    del must, target, count
     latest: dict[str, SourceMessage] = {}
     for passage in passages:
         if passage.action is not None and passage.action.kind == "command":

@@ -77,7 +77,7 @@ class Exchange(msgspec.Struct, frozen=True):
 def exchanges(measured: Measured, task: int | None = None) -> list[Exchange]:
     """The window's exchanges, oldest first."""
     grouped: dict[int, list[tuple[Line, int]]] = {}
-    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+    for piece, size in measured.sized:
         if piece.line is not None:
             grouped.setdefault(piece.line.turn, []).append((piece.line, size))
     return [

@@ -74,6 +74,18 @@ _SINGLE_REFERENCES: Final = (
     "plan",
 )
 
+_NAMED_BY: Final[dict[type[object], str]] = {
+    ModelChanged: "model",
+    InstructionsChanged: "instructions",
+    ToolsChanged: "tools",
+    ModeChanged: "mode",
+    PolicyChanged: "policy",
+    HandoffReplayed: "handoff",
+    TaskStarted: "task",
+    TaskDone: "task",
+}
+"""Entries that hold until the next of their kind, and the reference by which a state names them."""
+
 _PASSING: Final = (RecallInjected, MemoryDigested, HookRun)
 """What stands at the end of one turn's prompts."""
 
@@ -145,20 +157,12 @@ class PromptHead:
         return entry.marker if isinstance(entry, ContextWindowPruned | Restored) else ""
 
     @property
-    def derived(self) -> tuple[str, ...]:
-        """The handoff and the summaries that stand in the head."""
-        handoff = self._named(self._state.handoff)
-        texts = [handoff.text] if isinstance(handoff, HandoffReplayed) else []
-        summaries = (self._named(seq) for seq in self._state.summaries)
-        return (*texts, *(entry.text for entry in summaries if isinstance(entry, SummaryDerived)))
-
-    @property
-    def derived_at(self) -> tuple[int, ...]:
-        """The entries of `derived`, in the same order."""
+    def derived(self) -> dict[int, str]:
+        """The handoff and the summaries that stand in the head, by the lines that have them."""
         named = (self._state.handoff, *self._state.summaries)
         found = ((seq, self._named(seq)) for seq in named if seq is not None)
-        kinds = (HandoffReplayed, SummaryDerived)
-        return tuple(seq for seq, entry in found if isinstance(entry, kinds))
+        kinds = HandoffReplayed | SummaryDerived
+        return {seq: entry.text for seq, entry in found if isinstance(entry, kinds)}
 
     def reference(self, seq: int | None) -> Line | None:
         """A line that the head or the tail of the prompt stands on, by its number."""
@@ -166,7 +170,7 @@ class PromptHead:
 
     def head_text(self) -> str:
         """The system message."""
-        parts = (*(section.text for section in self.sections), *self.derived, self.marker)
+        parts = (*(section.text for section in self.sections), *self.derived.values(), self.marker)
         return "\n\n".join(part for part in parts if part)
 
     def head_key(self) -> Key:
@@ -516,8 +520,6 @@ class Fold(PromptHead):
                 waiting = state.task is None or isinstance(self._named(state.task), TaskStarted)
                 if waiting:
                     self._point(line, task=line.seq)
-            case TaskStarted() | TaskDone():
-                self._point(line, task=line.seq)
             case PromptPlanned() as plan:
                 if not plan.purpose:
                     self._point(line, plan=line.seq)
@@ -542,28 +544,11 @@ class Fold(PromptHead):
             case Unpinned() as unpinned:
                 pins = tuple(turn for turn in state.pins if turn != unpinned.pinned_turn)
                 self._point(line, pins=pins)
-            case _:
-                self._take_setting(line)
-
-    def _take_setting(self, line: Line) -> None:
-        match line.entry:
-            case ModelChanged():
-                self._point(line, model=line.seq)
-            case InstructionsChanged():
-                self._point(line, instructions=line.seq)
-            case ToolsChanged():
-                self._point(line, tools=line.seq)
-            case ModeChanged():
-                self._point(line, mode=line.seq)
-            case PolicyChanged():
-                self._point(line, policy=line.seq)
-            case HandoffReplayed():
-                self._point(line, handoff=line.seq)
             case SummaryDerived() as summary if summary.state is not None:
                 summaries = tuple(sorted({*self._state.summaries, line.seq}))
                 self._point(line, summaries=summaries)
-            case _:
-                return
+            case entry if name := _NAMED_BY.get(type(entry)):
+                self._point(line, **{name: line.seq})
 
     def _point(self, line: Line, **changes: Any) -> None:
         self._state = msgspec.structs.replace(self._state, **changes)

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.budget import marks
 from mindstone_tui.core.context.exchanges import (
     CURRENT,
     PINNED,
@@ -23,7 +21,6 @@ from mindstone_tui.core.context.exchanges import (
     protect,
 )
 from mindstone_tui.core.context.fold import Placed, merged, single
-from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import (
     Pruned,
@@ -80,8 +77,7 @@ async def trim(live: LiveWindow) -> list[Line]:
     """Turn every older tool result into a placeholder now, whatever the marks say."""
     call = live.now()
     await live.ledger(call.model).counter.ready()
-    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
-    now = msgspec.structs.replace(marks, trim=-1, trim_to=0)
+    now = msgspec.structs.replace(live.marks(call), trim=-1, trim_to=0)
     return trim_results(live, call, now, "manual")
 
 
@@ -153,12 +149,14 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
         for line in lines
         if said(line) is not None and line.seq not in live.fold.lines
     ]
-    tokens = round(_count(live.ledger(call.model), missing) * measured.factor)
-    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
-    if measured.total + tokens > marks.ceiling:
+    ledger = live.ledger(call.model)
+    raw = sum(ledger.message(Placed((line.seq, None, False), line)) for line in missing)
+    tokens = round(raw * measured.factor)
+    ceiling = live.marks(call).ceiling
+    if measured.total + tokens > ceiling:
         raise DoesNotFit(
             f"Restoring needs {tokens:,} tokens; the window has {measured.total:,} "
-            f"of {marks.ceiling:,} before it would prune again.",
+            f"of {ceiling:,} before it would prune again.",
             "Prune something else first with /prune, or read it with /recall.",
         )
     outside = after_returning(state.outside, len(back), tokens)
@@ -237,10 +235,6 @@ def _lines_of(live: LiveWindow, turn: int) -> list[Line]:
     return lines
 
 
-def _count(ledger: TokenCache, lines: Sequence[Line]) -> int:
-    return sum(ledger.message(Placed((line.seq, None, False), line)) for line in lines)
-
-
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to an entry, in one sentence and in figures."""
 
@@ -289,9 +283,7 @@ _LEFT_BY: Final = {
 
 def _inside(view: View, call: Call, line: Line) -> Reason:
     measured = view.measure(call)
-    units = units_of(
-        view, call, measured, marks(call.room, view.settings.context, view.settings.zones)
-    )
+    units = units_of(view, call, measured, view.marks(call))
     ranked = view.rank(eligible(units))
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)
@@ -303,13 +295,9 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
         text += " Its place is taken by one line; the full text stays in the transcript."
     elif line.seq in state.cut:
         text += " It is shown shortened; the full text stays in the transcript."
-    return Reason(
-        seq=line.seq,
-        entry=line.id,
-        turn=line.turn,
-        kind=line.kind,
+    return msgspec.structs.replace(
+        _plain(line, text),
         in_window=True,
-        why=text,
         protected=bool(protected),
         score=scored.score if scored else None,
         parts=scored.parts if scored else {},
@@ -349,13 +337,8 @@ def _left(line: Line, by: Line, gone: Left, policy: str, trigger: str) -> Reason
     proof = ". It was found again in the index first" if gone.receipt else "; it is not indexed"
     summed = f"a summary took its place ({trigger.replace('_', ' ')})"
     cause = _LEFT_BY.get(trigger, summed).replace("{reason}", gone.reason)
-    return Reason(
-        seq=line.seq,
-        entry=line.id,
-        turn=line.turn,
-        kind=line.kind,
-        in_window=False,
-        why=f"Outside the window since line {by.seq}: {cause}{proof}.",
+    return msgspec.structs.replace(
+        _plain(line, f"Outside the window since line {by.seq}: {cause}{proof}."),
         score=gone.score,
         parts=gone.parts,
         by=by.seq,

@@ -7,8 +7,8 @@ so is the total, so parts always add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -23,13 +23,7 @@ from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SO
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"
 ]
-COMPONENTS: Final[tuple[ComponentName, ...]] = (
-    "system_prompt",
-    "tool_definitions",
-    "message_history",
-    "tool_results",
-    "memory_injection",
-)
+COMPONENTS: Final[tuple[ComponentName, ...]] = get_args(ComponentName)
 
 
 _KEPT_TEXTS: Final = 256
@@ -120,7 +114,7 @@ def pieces(
     ]
     found += [
         Piece((*head, "derived", number), "message_history", ledger.text(text) + 1, name="derived")
-        for number, text in enumerate(fold.derived)
+        for number, text in enumerate(fold.derived.values())
     ]
     if fold.tools:
         found.append(Piece((*head, "tools"), "tool_definitions", ledger.tools(fold), name="tools"))
@@ -164,13 +158,14 @@ class Measured(msgspec.Struct, frozen=True):
     factor: float
     label: Label
 
+    @property
+    def sized(self) -> Iterator[tuple[Piece, int]]:
+        """Each piece with its size."""
+        return zip(self.pieces, self.sizes, strict=True)
+
     def component(self, name: ComponentName) -> int:
         """Tokens of one share of the budget."""
-        return sum(
-            size
-            for piece, size in zip(self.pieces, self.sizes, strict=True)
-            if piece.component == name
-        )
+        return sum(size for piece, size in self.sized if piece.component == name)
 
 
 def scaled(

@@ -13,19 +13,17 @@ import msgspec
 
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.context.cascade import (
-    AUTO_COMPACT,
     HANDOFF_SHARE,
     Apply,
-    CascadePlan,
     Effect,
     StepName,
     StepOutcome,
     by_level,
     cascade_due,
+    cascade_plan,
     kept_recent,
     run_auto_compact,
     run_cascade,
-    stages,
     to_compact,
 )
 from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
@@ -43,6 +41,7 @@ from mindstone_tui.core.context.prune import (
     leave,
     make_room,
     prune_ranked,
+    record_trimmed,
     repair,
     trim_over_share,
     trim_results,
@@ -55,7 +54,7 @@ from mindstone_tui.core.context.summaries import (
     Summary,
     labelled,
     level_of,
-    strategy,
+    summarise,
 )
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import freed_by, trimmable
@@ -63,7 +62,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
-from mindstone_tui.core.entries.window import ToolResultsTrimmed, Trimmed
+from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
@@ -89,13 +88,8 @@ class CompactionSteps:
         self.lines: list[Line] = []
         self.beside: int | None = None
         """Tokens that come into the head beside a summary; None where it need not gain anything."""
-        settings = live.settings.context
-        self.marks: Marks = budget.marks(call.room, settings, live.settings.zones)
-        self.plan = CascadePlan(
-            stages=stages(live.settings.cascade),
-            target=live.settings.cascade.target / 100,
-            emergency=settings.emergency / 100,
-        )
+        self.marks: Marks = live.marks(call)
+        self.plan = cascade_plan(live.settings.cascade, live.settings.context.emergency)
         self.count = live.ledger(call.model).counter.text
         self.summarizer = msgspec.structs.replace(
             summarizer, count=self.count, short_result=live.settings.cascade.result_tokens
@@ -147,23 +141,15 @@ class CompactionSteps:
             if freed_by(taken) >= excess:
                 break
             material = Material(passages=passages_of([line]))
-            outcome = await strategy("tool_result_summary")(material, self.summarizer)
+            outcome = await summarise("tool_result_summary", material, self.summarizer)
             calls += outcome.calls
             if isinstance(outcome, Summary):
                 self.lines.append(self.live.record(outcome.entry(), self.call.turn))
                 taken.append(_trimmed(line, size, outcome, measured.factor))
         if not taken:
             return calls
-        freed = freed_by(taken)
-        entry = ToolResultsTrimmed(
-            results=tuple(sorted(taken, key=lambda one: one.result)),
-            state=self.live.fold.state,
-            tokens_before=measured.total,
-            tokens_after=measured.total - freed,
-            policy=self.live.policy,
-            trigger="cascade",
-        )
-        self.lines.append(self.live.record(entry, self.call.turn))
+        taken.sort(key=lambda one: one.result)
+        self.lines += record_trimmed(self.live, self.call, measured, taken, "cascade")
         return calls
 
     async def _evict(self, excess: int) -> Effect:
@@ -217,7 +203,7 @@ class CompactionSteps:
             material = Material(
                 passages=passages_of(lines), approvals=permissions, rules=rules, level=level
             )
-            outcome = await strategy("progressive")(material, self.summarizer)
+            outcome = await summarise("progressive", material, self.summarizer)
             if isinstance(outcome, Summary) and outcome.tokens_after < old.tokens_after:
                 self.live.catch_up()
                 state = self.live.fold.state
@@ -264,7 +250,8 @@ class CompactionSteps:
         if not leaving:
             return Effect(held=False, why="none of it can be found again yet")
         staying = self._summaries_that_stay()
-        outcome = await strategy(name)(self._material(leaving, level, staying), self.summarizer)
+        material = self._material(leaving, level, staying)
+        outcome = await summarise(name, material, self.summarizer)
         if not isinstance(outcome, Summary):
             return Effect(held=False, why=outcome.why, strategy=name, calls=outcome.calls)
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
@@ -310,7 +297,7 @@ class CompactionSteps:
             for piece in measured.pieces
             if piece.line is None or piece.line.seq not in gone
         )
-        for seq, derived in zip(fold.derived_at, fold.derived, strict=True):
+        for seq, derived in fold.derived.items():
             replaced = self.beside > 0 if seq == fold.state.handoff else seq not in staying
             raw -= self.count(derived) + 1 if replaced else 0
         raw += self.count(text) + _MARKER + self.beside
@@ -486,12 +473,8 @@ class Modes:
                 return effect
 
             outside["handoff"] = weighed
-        absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         self.last_chain = await run_auto_compact(
-            {**absent, **outside, **room.steps()},
-            room.fullness,
-            room.usable,
-            room.plan,
+            {**outside, **room.steps()}, room.fullness, room.usable, room.plan
         )
         return room.lines
 
@@ -526,12 +509,8 @@ class Modes:
         if room.tokens() < room.marks.ceiling:
             await self._checkpoint(room)
             return
-        absent = dict.fromkeys(AUTO_COMPACT, _nothing)
         outcome = await run_auto_compact(
-            {**absent, **self._outside(room), **room.steps()},
-            room.fullness,
-            room.usable,
-            room.plan,
+            {**self._outside(room), **room.steps()}, room.fullness, room.usable, room.plan
         )
         await self._tell(room, outcome)
 
@@ -564,7 +543,3 @@ def _armed(history: History) -> bool:
         if line.entry.trigger == "window":
             return False
     return True
-
-
-async def _nothing(_excess: int) -> Effect:
-    return Effect()

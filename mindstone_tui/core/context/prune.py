@@ -149,11 +149,7 @@ def drop_summaries(live: LiveWindow, call: Call, target: int) -> list[Line]:
     excess = measured.total - target
     if excess <= 0 or not live.fold.derived:
         return []
-    sizes = [
-        size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.name == "derived"
-    ]
+    sizes = [size for piece, size in measured.sized if piece.name == "derived"]
     handoff = sizes.pop(0) if state.handoff is not None else 0
     gone: list[int] = []
     freed = 0
@@ -184,7 +180,7 @@ class Tempo(msgspec.Struct, frozen=True):
     speed: float
     now: int
     """What this turn added so far."""
-    spike: budget.Spike | None
+    spike: VelocitySpiked | None
 
 
 def tempo_of(live: LiveWindow, call: Call) -> Tempo:
@@ -212,8 +208,7 @@ def note_spike(live: LiveWindow, call: Call, tempo: Tempo) -> list[Line]:
     if found.tokens < max(call.room.usable * _SPIKE_SHARE // 100, _SPIKE_LEAST):
         return []  # far more than usual, and still nothing that anybody would notice
     live.watch.carried = msgspec.structs.replace(live.watch.carried, spiked=call.turn)
-    entry = VelocitySpiked(tokens=found.tokens, baseline=found.baseline, ratio=found.ratio)
-    return [live.record(entry, call.turn)]
+    return [live.record(found, call.turn)]
 
 
 _ROUNDS: Final = 3
@@ -230,7 +225,7 @@ class Pruned(msgspec.Struct, frozen=True):
 async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     """Bring the next prompt under its marks; the lines that were written are returned."""
     lines = repair(live, call.turn)
-    marks = budget.marks(call.room, live.settings.context, live.settings.zones)
+    marks = live.marks(call)
     tempo = tempo_of(live, call)
     lines += note_spike(live, call, tempo)
     lines += trim_over_share(live, call)
@@ -303,7 +298,9 @@ def trim_results(
         return []
     ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results)
-    return _trimmed(live, call, measured, taken, trigger) if freed_by(taken) >= least else []
+    if freed_by(taken) < least:
+        return []
+    return record_trimmed(live, call, measured, taken, trigger)
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
@@ -325,7 +322,9 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
         return []
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results, used - share)
-    return _trimmed(live, call, measured, taken, "share") if freed_by(taken) >= share else []
+    if freed_by(taken) < share:
+        return []
+    return record_trimmed(live, call, measured, taken, "share")
 
 
 def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
@@ -342,7 +341,7 @@ def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     excess = measured.total - marks.trim_to
     taken = _placeholders(live, call, measured, ranked, results, excess)
-    return _trimmed(live, call, measured, taken, "emergency") if taken else []
+    return record_trimmed(live, call, measured, taken, "emergency") if taken else []
 
 
 def _placeholders(
@@ -364,9 +363,10 @@ def _placeholders(
     )
 
 
-def _trimmed(
+def record_trimmed(
     live: LiveWindow, call: Call, measured: Measured, taken: Sequence[Trimmed], trigger: TrimTrigger
 ) -> list[Line]:
+    """Write down which results gave way, and what that freed."""
     entry = ToolResultsTrimmed(
         results=tuple(taken),
         state=live.fold.state,

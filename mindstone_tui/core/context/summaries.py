@@ -8,8 +8,7 @@ then sentences of the originals stand in. When nothing is gained, nothing change
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -40,11 +39,10 @@ from mindstone_tui.core.context.extract import (
     settled_in,
     spans_over,
 )
-from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Message, Part, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.statements import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
@@ -95,11 +93,6 @@ class Summary(Part):
     """Why sentences of the originals stand in for a model's text."""
     calls: int = 0
 
-    @property
-    def ratio(self) -> float:
-        """How many times shorter."""
-        return self.tokens_before / max(self.tokens_after, 1)
-
     def entry(self, state: WindowState | None = None) -> SummaryDerived:
         """What the transcript remembers of it."""
         return SummaryDerived(
@@ -125,30 +118,70 @@ class Unchanged(Part):
     calls: int = 0
 
 
-def _anything(_text: str) -> str:
-    return ""
+DELEGATED_RESULT: Final = 2_000
+"""The most that a sub-agent may bring back, in tokens."""
+AGES: Final = CascadeSettings().ages
+"""Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
+LAST_LEVEL: Final = 3
 
 
-class Order(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """One request for a shorter text."""
+class Recipe(Part):
+    """How a strategy makes a text shorter: to a part of it, in tokens within bounds."""
 
-    strategy: str
-    prompt: str
-    material: Material
-    target: int
-    before: int
+    prompt: str = ""
+    percent: int = 0
+    least: int = 0
+    most: int = 0
     limits: ExtractLimits = SURVIVORS
-    percent: str = ""
-    plain: Callable[[Sequence[SourceMessage], Facts, int, Count], str] = extract
-    """What stands in for a model."""
-    keep: Callable[[Register, Sequence[str], str], str] = verbatim
-    """What is added word for word."""
-    form: Callable[[str], str] = _anything
-    """An objection to the form of a model's text."""
     notes: bool = False
     """Each line stands alone, in the form of a note."""
     stands_in: bool = True
     """Takes the originals' place in a prompt, and so says what it is and where they are."""
+
+
+_SPARSE: Final = ExtractLimits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
+_REPORT: Final = DELEGATED_RESULT * 3 // 4
+_TITLES: Final = Recipe()
+STRATEGIES: Final[Mapping[str, Recipe]] = {
+    # Headed bullets from which the work can go on; rules and open items stay word for word.
+    "conversation_compaction": Recipe(prompt="compaction", percent=15, least=120, most=4_000),
+    # Self-contained notes, a line each, from what was said.
+    "notes": Recipe(prompt="notes", percent=15, least=80, most=2_000, notes=True, stands_in=False),
+    # The finding of one long tool result, at about a fifth of its length.
+    "tool_result_summary": Recipe(
+        prompt="tool_result",
+        percent=20,
+        least=60,
+        most=1_000,
+        limits=ExtractLimits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
+    ),
+    # The older an exchange, the less of it; this is the first level.
+    "progressive": Recipe(prompt="progressive", percent=30, least=40, most=8_000),
+    # What a sub-agent brought back, within its bound.
+    "sub_agent": Recipe(
+        prompt="sub_agent", least=_REPORT, most=_REPORT, limits=_SPARSE, stands_in=False
+    ),
+}
+_BY_AGE: Final = {
+    1: STRATEGIES["progressive"],
+    2: Recipe(prompt="progressive", percent=5, least=40, most=8_000, limits=_SPARSE),
+    LAST_LEVEL: _TITLES,
+}
+
+
+class Order(Part):
+    """One request for a shorter text."""
+
+    strategy: str
+    recipe: Recipe
+    material: Material
+    before: int
+
+    @property
+    def target(self) -> int:
+        """How many tokens it should have."""
+        how = self.recipe
+        return max(how.least, min(self.before * how.percent // 100, how.most))
 
 
 class Written(Part):
@@ -160,21 +193,22 @@ class Written(Part):
     calls: int = 0
 
 
-NOT_ASKED: Final = Written(text="")
-
-
 async def derive(order: Order, summarizer: Summarizer) -> Summary | Unchanged:
     """Write each batch of originals, keep the rules word for word, and see what it was worth."""
     written = [await _write(order, batch, summarizer) for batch in _batches(order, summarizer)]
     text = "\n\n".join(part.text for part in written)
-    text = joined(text, order.keep(binding(order), order.material.approvals, text))
+    standing, approvals = binding(order), order.material.approvals
+    if order.recipe.notes:
+        kept = notes_kept(standing, approvals, text)
+    else:
+        kept = verbatim(standing, approvals)
     together = Written(
-        text=text,
+        text=joined(text, kept),
         missed=tuple(fact for part in written for fact in part.missed),
         why="; ".join(dict.fromkeys(part.why for part in written if part.why)),
         calls=sum(part.calls for part in written),
     )
-    return settled(order, text, summarizer, together)
+    return settled(order, together, summarizer)
 
 
 def binding(order: Order) -> Register:
@@ -182,17 +216,16 @@ def binding(order: Order) -> Register:
     return settled_in(order.material.passages, carried(order.material.rules))
 
 
-def settled(
-    order: Order, text: str, summarizer: Summarizer, written: Written = NOT_ASKED
-) -> Summary | Unchanged:
+def settled(order: Order, written: Written, summarizer: Summarizer) -> Summary | Unchanged:
     """The outcome: a summary, unless it is no shorter than what it stands for."""
-    if order.stands_in:
+    text = written.text
+    if order.recipe.stands_in:
         text = labelled(text, order.material.passages, summarizer.nonce())
     after = summarizer.count(text)
     if after >= order.before:
         why = f"{after} tokens would stand in for {order.before}: nothing gained"
         return Unchanged(strategy=order.strategy, why=why, calls=written.calls)
-    by_model = bool(summarizer.ask and order.prompt and not written.why)
+    by_model = bool(summarizer.ask and order.recipe.prompt and not written.why)
     return Summary(
         strategy=order.strategy,
         sources=spans_over(order.material.passages),
@@ -201,7 +234,7 @@ def settled(
         tokens_after=after,
         model=summarizer.model if by_model else "deterministic",
         level=order.material.level,
-        prompt_version=prompts.load(order.prompt).version if written.calls else "",
+        prompt_version=prompts.load(order.recipe.prompt).version if written.calls else "",
         audit_missed=written.missed,
         fallback=bool(written.why),
         why=written.why,
@@ -231,9 +264,10 @@ async def _write(
     order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer
 ) -> Written:
     """A model's text, repaired where it is worth it, at the second try at the latest."""
-    must = facts_of(passages, order.limits)
+    how = order.recipe
+    must = facts_of(passages, how.limits)
     share = _share(order, passages, summarizer)
-    plain = order.plain(passages, must, share, summarizer.count)
+    plain = as_notes(passages) if how.notes else extract(passages, must, share, summarizer.count)
     if summarizer.ask is None:
         return Written(text=plain)
     named = msgspec.structs.replace(must, constraints=(), decisions=(), open_items=())
@@ -242,7 +276,7 @@ async def _write(
     why = ""
     for attempt in (1, 2):
         reply = await ask_model(summarizer.ask, "summary", messages, within=summarizer.timeout)
-        why = reply.objection or order.form(reply.text)
+        why = reply.objection or (notes_form(reply.text) if how.notes else "")
         if not why:
             text, invented = _without_inventions(order, reply.text, passages)
             missed = missing(named, text)
@@ -276,7 +310,7 @@ def _without_inventions(
         names = [name for kind, name in names_in(line) if kind != "number" or len(name) > 3]
         wrong = [name for name in names if not holds(source, folded(name))]
         invented += wrong
-        if not wrong and not (order.notes and line.strip() and not NOTE.match(line.strip())):
+        if not wrong and not (order.recipe.notes and line.strip() and not NOTE.match(line.strip())):
             kept.append(line)
     return "\n".join(kept), tuple(dict.fromkeys(invented))
 
@@ -285,10 +319,8 @@ def _with_names(order: Order, text: str, missed: Sequence[str]) -> str:
     """A text with the names and numbers that it lost."""
     if not missed:
         return text
-    listed = "; ".join(missed)
-    return joined(
-        text, f"misc | normal | Also named: {listed}" if order.notes else f"Also named:\n- {listed}"
-    )
+    head = "misc | normal | Also named: " if order.recipe.notes else "Also named:\n- "
+    return joined(text, head + "; ".join(missed))
 
 
 def _correction(text: str, why: str, target: int) -> list[Message]:
@@ -300,11 +332,10 @@ def _correction(text: str, why: str, target: int) -> list[Message]:
 def _messages(
     order: Order, passages: Sequence[SourceMessage], target: int, summarizer: Summarizer
 ) -> list[Message]:
-    prompt = prompts.load(order.prompt).fill(target=target, percent=order.percent)
-    data = as_data(
-        _fitted(as_text(passages), summarizer), origin="conversation", nonce=summarizer.nonce()
-    )
-    return [{"role": "system", "content": prompt}, {"role": "user", "content": data}]
+    how = order.recipe
+    prompt = prompts.load(how.prompt).fill(target=target, percent=f"{how.percent}%")
+    text = _fitted(as_text(passages), summarizer)
+    return asked_about(text, prompt, origin="conversation", nonce=summarizer.nonce())
 
 
 def _fitted(text: str, summarizer: Summarizer) -> str:
@@ -335,161 +366,27 @@ def _share(order: Order, passages: Sequence[SourceMessage], summarizer: Summariz
     return max(40, order.target * size // max(order.before, 1))
 
 
-def tokens_of(material: Material, summarizer: Summarizer) -> int:
-    """The size of the originals."""
-    return sum(summarizer.count(passage.text) for passage in material.passages)
-
-
 def joined(*parts: str) -> str:
     """The parts that are there, a blank line between them."""
     return "\n\n".join(filter(None, parts))
 
 
-__all__ = [
-    "STRATEGIES",
-    "Material",
-    "Strategy",
-    "Summarizer",
-    "Summary",
-    "Unchanged",
-    "level_of",
-    "strategy",
-]
-
-DELEGATED_RESULT: Final = 2_000
-"""The most that a sub-agent may bring back, in tokens."""
-AGES: Final = CascadeSettings().ages
-"""Ages in turns up to which the first and the second level hold; the last, a title, has no end."""
-SHARES: Final = (1.0, 0.30, 0.05)
-"""How much of its text remains of an exchange, by level."""
-
-
-_SPARSE: Final = ExtractLimits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
-
-Strategy = Callable[[Material, Summarizer], Awaitable[Summary | Unchanged]]
-
-
-async def conversation_compaction(
-    material: Material, summarizer: Summarizer
-) -> Summary | Unchanged:
-    """Headed bullets from which the work can go on; rules and open items stay word for word."""
-    before = tokens_of(material, summarizer)
-    order = Order(
-        strategy="conversation_compaction",
-        prompt="compaction",
-        material=material,
-        target=_within(before * 15 // 100, 120, 4_000),
-        before=before,
-    )
-    return await derive(order, summarizer)
-
-
-async def notes(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
-    """Self-contained notes, a line each, from what was said."""
-    before = tokens_of(material, summarizer)
-    order = Order(
-        strategy="notes",
-        prompt="notes",
-        material=material,
-        target=_within(before * 15 // 100, 80, 2_000),
-        before=before,
-        plain=as_notes,
-        keep=notes_kept,
-        form=notes_form,
-        notes=True,
-        stands_in=False,
-    )
-    return await derive(order, summarizer)
-
-
-async def tool_result_summary(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
-    """The finding of one long tool result, at about a fifth of its length."""
-    before = tokens_of(material, summarizer)
-    if before <= summarizer.short_result:
-        why = f"a result of {before} tokens is short enough"
-        return Unchanged(strategy="tool_result_summary", why=why)
-    order = Order(
-        strategy="tool_result_summary",
-        prompt="tool_result",
-        material=material,
-        target=_within(before // 5, 60, 1_000),
-        before=before,
-        limits=ExtractLimits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
-    )
-    return await derive(order, summarizer)
-
-
-async def progressive(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
-    """The older an exchange, the less of it: about 30 %, 5 %, then a title."""
-    before = tokens_of(material, summarizer)
-    if material.level < 1:
-        return Unchanged(strategy="progressive", why="the current exchange stays as it is")
-    if material.level >= len(SHARES):
-        order = Order(
-            strategy="progressive",
-            prompt="",
-            material=material,
-            target=0,
-            before=before,
-            limits=ExtractLimits(paths=0, identifiers=0, numbers=0),
-        )
-        text = titles(material.passages)
-        text = joined(text, verbatim(binding(order), material.approvals, text))
-        return settled(order, text, summarizer)
-    share = SHARES[material.level]
-    order = Order(
-        strategy="progressive",
-        prompt="progressive",
-        material=material,
-        target=_within(int(before * share), 40, 8_000),
-        before=before,
-        limits=SURVIVORS if material.level == 1 else _SPARSE,
-        percent=f"{share:.0%}",
-    )
-    return await derive(order, summarizer)
-
-
-async def sub_agent(material: Material, summarizer: Summarizer) -> Summary | Unchanged:
-    """What a sub-agent brought back, within its bound; a short result passes as it is."""
-    before = tokens_of(material, summarizer)
-    if before <= DELEGATED_RESULT:
-        return Unchanged(strategy="sub_agent", why=f"a result of {before} tokens is short enough")
-    order = Order(
-        strategy="sub_agent",
-        prompt="sub_agent",
-        material=material,
-        target=DELEGATED_RESULT * 3 // 4,
-        before=before,
-        limits=_SPARSE,
-        stands_in=False,
-    )
-    return await derive(order, summarizer)
-
-
-STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
-    {
-        "conversation_compaction": conversation_compaction,
-        "notes": notes,
-        "tool_result_summary": tool_result_summary,
-        "progressive": progressive,
-        "sub_agent": sub_agent,
-    }
-)
-
-
-def strategy(name: str) -> Strategy:
-    """The strategy of that name."""
-    if name not in STRATEGIES:
-        raise UnknownName(
-            f"There is no compression strategy {name!r}.", f"Choose from {', '.join(STRATEGIES)}."
-        )
-    return STRATEGIES[name]
+async def summarise(name: str, material: Material, summarizer: Summarizer) -> Summary | Unchanged:
+    """A shorter text by the strategy of that name; what is short enough stays as it is."""
+    before = sum(summarizer.count(passage.text) for passage in material.passages)
+    if name == "progressive" and material.level < 1:
+        return Unchanged(strategy=name, why="the current exchange stays as it is")
+    short = {"tool_result_summary": summarizer.short_result, "sub_agent": DELEGATED_RESULT}
+    if before <= short.get(name, -1):
+        return Unchanged(strategy=name, why=f"a result of {before} tokens is short enough")
+    recipe = _BY_AGE[min(material.level, LAST_LEVEL)] if name == "progressive" else STRATEGIES[name]
+    order = Order(strategy=name, recipe=recipe, material=material, before=before)
+    if recipe is not _TITLES:
+        return await derive(order, summarizer)
+    text = joined(titles(material.passages), verbatim(binding(order), material.approvals))
+    return settled(order, Written(text=text), summarizer)
 
 
 def level_of(age: int, ages: tuple[int, int] = AGES) -> int:
     """The level of an exchange that is `age` turns old: 0 is the current one, 3 has no end."""
-    return next((level for level, oldest in enumerate((0, *ages)) if age <= oldest), len(SHARES))
-
-
-def _within(value: int, low: int, high: int) -> int:
-    return max(low, min(value, high))
+    return next((level for level, oldest in enumerate((0, *ages)) if age <= oldest), LAST_LEVEL)

@@ -14,6 +14,7 @@ from typing import Final
 from mindstone_tui.core.entries import Message, Part
 from mindstone_tui.core.errors import ProviderError
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import as_data, fresh_nonce
 
 Ask = Callable[[str, Sequence[Message]], Awaitable[str]]
 """`ask(purpose, messages)`: the reply's text; raises a `ProviderError`, also for a cut answer."""
@@ -48,6 +49,12 @@ async def ask_model(
     except ProviderError as error:
         return SummaryReply(text="", objection=error.what)
     return SummaryReply(text=text, objection=objection_to(text))
+
+
+def asked_about(text: str, prompt: str, *, origin: str, nonce: str = "") -> list[Message]:
+    """A prompt, and behind it the text that it is about, as data."""
+    data = as_data(text, origin=origin, nonce=nonce or fresh_nonce())
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": data}]
 
 
 def objection_to(text: str) -> str:

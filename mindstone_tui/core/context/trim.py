@@ -32,7 +32,7 @@ def trimmable(
     """
     found: list[tuple[Line, int]] = []
     answered = -1
-    for piece, size in zip(measured.pieces, measured.sizes, strict=True):
+    for piece, size in measured.sized:
         if piece.line is None:
             continue
         if isinstance(piece.line.entry, AssistantMessage):
@@ -99,7 +99,7 @@ def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
     state = live.fold.state
     sizes = {
         piece.line.seq: size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
+        for piece, size in measured.sized
         if piece.line is not None
         and piece.line.seq not in state.trimmed
         and (piece.line.turn == call.turn or piece.line.seq == live.fold.task)
@@ -127,9 +127,7 @@ def cut_task(live: LiveWindow, call: Call) -> list[Line]:
     cap = max(call.room.tokens(TASK_SHARE), SMALLEST_CUT)
     measured = live.measure(call)
     size = next(
-        size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.line is not None and piece.line.seq == task
+        size for piece, size in measured.sized if piece.line is not None and piece.line.seq == task
     )
     if size <= cap:
         return []
@@ -180,11 +178,7 @@ def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:
     in it, and be refused all the same.
     """
     measured = live.measure(call)
-    derived = sum(
-        size
-        for piece, size in zip(measured.pieces, measured.sizes, strict=True)
-        if piece.name == "derived"
-    )
+    derived = sum(size for piece, size in measured.sized if piece.name == "derived")
     instructions = measured.component("system_prompt") - derived
     tools = measured.component("tool_definitions")
     if instructions + tools > call.room.usable:

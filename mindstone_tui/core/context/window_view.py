@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.budget import Room, resolve_window, room_for
+from mindstone_tui.core.context.budget import Room, marks, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
 from mindstone_tui.core.context.measure import (
@@ -28,7 +28,7 @@ from mindstone_tui.core.context.policies import (
     text_of,
     word_similarity,
 )
-from mindstone_tui.core.context.report import GoneExchange
+from mindstone_tui.core.context.report import GoneExchange, Marks
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
@@ -217,6 +217,10 @@ class View:
             self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
         return self._measured[1]
 
+    def marks(self, call: Call) -> Marks:
+        """Where things happen in the room of a call."""
+        return marks(call.room, self.settings.context, self.settings.zones)
+
     def growth(self, call: Call) -> tuple[Growth, ...]:
         """What each of the last turns added to the window."""
         measured, known = self.measure(call), self.watch.carried.growth
@@ -297,10 +301,10 @@ class View:
         """The window that counts: the one given, the settings', the model's own, or assumed."""
         chosen = self.fold.model_changed
         if window <= 0:
-            window, label = resolve_window(self.settings.context.window)
-            if label == "assumed" and chosen is not None and chosen.window > 0:
+            window, label = self.settings.context.window, "set"
+            if window <= 0 and chosen is not None and chosen.window > 0:
                 window, label = chosen.window, chosen.window_label
-            elif label == "assumed" and (last := self._plan_for(chosen)) is not None:
+            elif window <= 0 and (last := self._plan_for(chosen)) is not None:
                 window, label = last.window, last.window_label
         return room_for(window, label, self.settings.budget, self.settings.context.max_tokens)
 

@@ -16,7 +16,7 @@ from mindstone_tui.core.agent.memories import Memories, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.fold import ReadLines
-from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, strategy
+from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, summarise
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -302,7 +302,7 @@ class Tasks:
             read = reader(history)
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
-        outcome = await strategy("notes")(Material(passages=passages_of(lines)), summarizer)
+        outcome = await summarise("notes", Material(passages=passages_of(lines)), summarizer)
         if not isinstance(outcome, Summary):
             raise ContinuityError(f"No notes were made: {outcome.why}.", "Say more first.")
         turn = self._context.transcript.last_turn

@@ -190,16 +190,6 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
         """The subtasks with that status, in their order."""
         return tuple(one for one in self.subtasks if one.status == status)
 
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """Every line that this rests on."""
-        groups = (
-            *(self.constraints, self.decisions, self.questions, self.commitments),
-            *(self.issues, self.learnings, self.progress, self.next_steps, self.errors),
-        )
-        seqs = {one.seq for group in groups for one in group} | {s.seq for s in self.subtasks}
-        return tuple(sorted(seqs - {0}))
-
 
 class Validation(Part):
     """What is wrong with a checkpoint, and what is odd about it."""
@@ -535,11 +525,6 @@ def _checklist(text: str, line: Line, *, words: bool = False) -> Iterator[Subtas
             if status == "planned" and (running := _SUFFIX.search(title)):
                 status, title = "in_progress", title[: running.start()]
             yield Subtask(title=quoted(line, title), status=status, seq=line.seq)
-
-
-def is_subtask(line: str) -> bool:
-    """Whether a line of text names a subtask by a checkbox."""
-    return _CHECKBOX.match(line) is not None
 
 
 def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:

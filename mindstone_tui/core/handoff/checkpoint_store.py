@@ -160,7 +160,7 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         known = read(_bytes(places.checkpoint))
         lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
         newest = _newest(line for line in lines if line.seq > known.head.seq)
-        checkpoint = _quoting(load(places, newest, _hash_at(history)), history)
+        checkpoint = _quoting(load(places, newest, hashes(history)), history)
         return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
     except ContinuityError as error:
         lines = _lines_since(history, since)
@@ -175,16 +175,15 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
 def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
     known = read(_bytes(places.checkpoint))
-    found = load(places, _newest(_lines(history, known.head.seq + 1)), _hash_at(history))
+    found = load(places, _newest(_lines(history, known.head.seq + 1)), hashes(history))
     return _quoting(found, history)
 
 
 def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
     """A checkpoint in which what was imported settles nothing, whichever version saved it."""
-    line_at = _line_at(history)
 
     def marked(seq: int, text: str) -> str:
-        line = line_at(seq) if seq else None
+        line = _line_at(history, seq) if seq else None
         return text if line is None else quoted(line, text)
 
     def own(items: Iterable[Sourced]) -> tuple[Sourced, ...]:
@@ -231,24 +230,21 @@ def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:
     return saved[-1] if saved else None
 
 
-def _hash_at(history: History) -> HashAt:
-    line_at = _line_at(history)
+def hashes(history: History) -> HashAt:
+    """The hashes of a history's lines, by their numbers."""
 
     def hash_at(seq: int) -> str | None:
-        line = line_at(seq)
+        line = _line_at(history, seq)
         return None if line is None else line.hash
 
     return hash_at
 
 
-def _line_at(history: History) -> Callable[[int], Line | None]:
-    def line_at(seq: int) -> Line | None:
-        try:
-            return history.line(seq)
-        except NoSuchEntry:
-            return None
-
-    return line_at
+def _line_at(history: History, seq: int) -> Line | None:
+    try:
+        return history.line(seq)
+    except NoSuchEntry:
+        return None
 
 
 def read(data: bytes) -> Checkpoint:
@@ -264,11 +260,11 @@ def read(data: bytes) -> Checkpoint:
     return checkpoint
 
 
-def archive(places: SessionPlaces, disk: Disk = REAL) -> Path:
+def archive(places: SessionPlaces) -> Path:
     """Keep a copy of the checkpoint under its version; the task that it describes is over."""
     data = _bytes(places.checkpoint)
     path = places.folder / "archive" / f"checkpoint-{read(data).version:06d}.json"
-    replace_file(path, data, disk)
+    replace_file(path, data)
     return path
 
 

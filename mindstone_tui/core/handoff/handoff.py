@@ -18,7 +18,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
-from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
@@ -31,7 +31,6 @@ from mindstone_tui.core.handoff.environment import (
 from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.sentences import shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import as_data, fresh_nonce
 
 FORMAT: Final = 2
 TELLS_IMPORTED_APART: Final = 2
@@ -153,12 +152,7 @@ def _parts(
         ("What is imported here", _imported(source.imported)),
         ("Rules", said(binding)),
         ("Corrections", said(corrections)),
-        (
-            _GOAL
-            if not checkpoint.goal_turn
-            else f"Current topic, since turn {checkpoint.goal_turn}",
-            [checkpoint.goal] if checkpoint.goal else [],
-        ),
+        (goal_title(checkpoint), [checkpoint.goal] if checkpoint.goal else []),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Next step", next_step(checkpoint, begun=bool(source.begun))),
         ("Half done", [*_under_way(checkpoint, source), *_half_done(checkpoint)]),
@@ -197,7 +191,10 @@ def _imported(lines: Sequence[int]) -> list[str]:
     ]
 
 
-_GOAL: Final = "Goal"
+def goal_title(checkpoint: Checkpoint) -> str:
+    """What a goal is called: a task that was started as one, or what is talked about."""
+    turn = checkpoint.goal_turn
+    return f"Current topic, since turn {turn}" if turn else "Goal"
 
 
 def next_step(checkpoint: Checkpoint, *, begun: bool = False) -> list[str]:
@@ -308,19 +305,19 @@ def _files(touched: Sequence[Touched], environment: Environment, most: int) -> l
 
 def _newest(items: Sequence[Sourced], most: int) -> list[str]:
     """The newest of the items; earlier ones are pointed at."""
+    return [*_earlier(items, most, 12), *said(items[-most:])]
+
+
+def _earlier(items: Sequence[Sourced | SourceMessage], most: int, named: int) -> list[str]:
+    """Where those stand that are too old to be shown, the newest of them by their lines."""
     earlier = items[: max(len(items) - most, 0)]
-    lines = ", ".join(str(one.seq) for one in earlier[-12:])
-    return [
-        *([f"- {len(earlier)} earlier: lines {lines}"] if earlier else []),
-        *said(items[-most:]),
-    ]
+    lines = ", ".join(str(one.seq) for one in earlier[-named:])
+    return [f"- {len(earlier)} earlier: lines {lines}"] if earlier else []
 
 
 def _requests(asked: Sequence[SourceMessage], extent: _Extent) -> list[str]:
-    earlier = asked[: max(len(asked) - extent.requests, 0)]
-    lines = ", ".join(str(one.seq) for one in earlier[-20:])
-    head = [f"- {len(earlier)} earlier: lines {lines}"] if earlier else []
-    return [*head, *(f"- {_quoted(one, extent.shown)}" for one in asked[-extent.requests :])]
+    shown = (f"- {_quoted(one, extent.shown)}" for one in asked[-extent.requests :])
+    return [*_earlier(asked, extent.requests, 20), *shown]
 
 
 def _at(one: Sourced) -> str:
@@ -346,26 +343,17 @@ def _quoted(passage: SourceMessage, shown: int) -> str:
     return f"**{passage.name or passage.speaker}** [{passage.place}, line {passage.seq}] {cut}"
 
 
+_PROSE: Final = 400
+"""Tokens that a model's letter may take."""
 _RESULT_SHOWN: Final = 300
 """Characters of a tool's output; its line has all of it."""
 
 
-async def prose(
-    ask: Ask, letter: Letter, *, within: float = ModelSettings().aside_timeout, tokens: int = 400
-) -> str:
+async def prose(ask: Ask, letter: Letter) -> str:
     """A model's letter about the record, or nothing when what it said cannot be used."""
-    reply = await ask_model(
-        ask,
-        "handoff",
-        [
-            {"role": "system", "content": prompts.load("handoff").fill(target=tokens)},
-            {
-                "role": "user",
-                "content": as_data(letter.body, origin="handoff", nonce=fresh_nonce()),
-            },
-        ],
-        within=within,
-    )
+    prompt = prompts.load("handoff").fill(target=_PROSE)
+    messages = asked_about(letter.body, prompt, origin="handoff")
+    reply = await ask_model(ask, "handoff", messages, within=ModelSettings().aside_timeout)
     return "" if reply.objection else reply.text
 
 

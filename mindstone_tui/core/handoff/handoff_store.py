@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.disk import REAL, Disk, read_regular, replace_file
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
+from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.handoff.checkpoint_store import HashAt, hashes
 from mindstone_tui.core.handoff.handoff import (
     MAX_BYTES,
     SHOWN,
@@ -27,8 +28,6 @@ from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript import History
 
-HashAt = Callable[[int], str | None]
-
 
 class TakenOver(Part):
     """A handoff that stands in the prompt from here on."""
@@ -42,10 +41,10 @@ class TakenOver(Part):
         return HandoffReplayed(sha256=self.sha256, text=self.text, state=state)
 
 
-def write(places: SessionPlaces, letter: Letter, disk: Disk = REAL) -> HandoffWritten:
+def write(places: SessionPlaces, letter: Letter) -> HandoffWritten:
     """Put a handoff into its own file, whole or not at all."""
     name = f"{letter.covers.last:08d}-{letter.sha256[:12]}.md"
-    replace_file(places.handoffs / name, render(letter).encode(), disk)
+    replace_file(places.handoffs / name, render(letter).encode())
     return HandoffWritten(
         path=f"handoffs/{name}",
         sha256=letter.sha256,
@@ -82,23 +81,13 @@ def load(path: Path, session: str, hash_at: HashAt) -> Letter:
     return letter
 
 
-def _hashes(history: History) -> HashAt:
-    def hash_at(seq: int) -> str | None:
-        try:
-            return history.line(seq).hash
-        except NoSuchEntry:
-            return None
-
-    return hash_at
-
-
 def show_newest(places: SessionPlaces, history: History) -> str:
     """The newest handoff as it stands in its file; refused as it would be when it is used."""
     return render(_newest(places, history))
 
 
 def _newest(places: SessionPlaces, history: History) -> Letter:
-    letter = load(newest_file(places), str(places.key), _hashes(history))
+    letter = load(newest_file(places), str(places.key), hashes(history))
     if letter.format < TELLS_IMPORTED_APART:
         covered = history.read(letter.covers.first, letter.covers.last)
         if any(isinstance(line, Line) and is_imported(line) for line in covered):

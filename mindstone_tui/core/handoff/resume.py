@@ -22,7 +22,13 @@ from mindstone_tui.core.handoff.checkpoint import (
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
-from mindstone_tui.core.handoff.handoff import commands_text, fresh_errors, next_step, said
+from mindstone_tui.core.handoff.handoff import (
+    commands_text,
+    fresh_errors,
+    goal_title,
+    next_step,
+    said,
+)
 
 DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
@@ -166,7 +172,7 @@ def _planned(checkpoint: Checkpoint) -> tuple[Subtask, ...]:
 def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]]) -> str:
     parts = (
         ("Rules that bind", said(checkpoint.constraints)),
-        (_goal_title(checkpoint), [checkpoint.goal]),
+        (goal_title(checkpoint), [checkpoint.goal]),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Go on with", next_step(checkpoint)),
         ("Changed since it was saved", [f"- {one}" for one in changed]),
@@ -185,11 +191,6 @@ def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list
     )
     blocks = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
     return "\n\n".join([head, *blocks])
-
-
-def _goal_title(checkpoint: Checkpoint) -> str:
-    turn = checkpoint.goal_turn
-    return f"Current topic, since turn {turn}" if turn else "Goal"
 
 
 def _box(one: Subtask) -> str:
@@ -231,7 +232,7 @@ def progress_text(checkpoint: Checkpoint) -> str:
         ("Environment", [f"- {line}" for line in where]),
         ("Not shown here", [f"- {one}" for one in checkpoint.left_out]),
     )
-    topic = f"Current topic, since turn {checkpoint.goal_turn}." if checkpoint.goal_turn else ""
+    topic = f"{goal_title(checkpoint)}." if checkpoint.goal_turn else ""
     head = [
         f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
         "",

@@ -14,9 +14,8 @@ import msgspec
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.summary_call import Ask, ask_model
-from mindstone_tui.core.entries import Message, Part
-from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.context.summary_call import Ask, ask_model, asked_about
+from mindstone_tui.core.entries import Part
 
 QUESTIONS: Final = 12
 LEAST: Final = 3
@@ -111,10 +110,7 @@ async def _verdicts(
 
 async def _list(ask: Ask, prompt: str, text: str, length: int | None, within: float) -> list[str]:
     """An answer that is exactly a JSON array of that many strings."""
-    messages: list[Message] = [
-        {"role": "system", "content": prompt},
-        {"role": "user", "content": as_data(text, origin="originals", nonce=fresh_nonce())},
-    ]
+    messages = asked_about(text, prompt, origin="originals")
     reply = await ask_model(ask, "judge", messages, within=within)
     if reply.objection:
         raise _Unmeasured(reply.objection)

@@ -18,7 +18,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import HistorySettings, Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.budget import resolve_window, room_for
+from mindstone_tui.core.context.budget import room_for
 from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_of
 from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
@@ -262,11 +262,11 @@ def plan_imported_window(
             past = Past()
             for line in reading(history)(0):
                 past.take(line)
-        window, label = resolve_window(settings.context.window)
+        context = settings.context
         prune = initial_prune(
             _newest_first(history),
             counter=LengthCounter(),
-            room=room_for(window, label, settings.budget, settings.context.max_tokens),
+            room=room_for(context.window, "set", settings.budget, context.max_tokens),
             settings=settings,
             receipt=_proof(past, index),
             outside_tokens=past.tokens_through,

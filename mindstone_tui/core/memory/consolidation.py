@@ -25,7 +25,7 @@ from mindstone_tui.core.context.extract import (
     passages_of,
     settled_in,
 )
-from mindstone_tui.core.context.summary_call import Ask, Count, ask_model
+from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.language.words import tokens_of
@@ -34,7 +34,7 @@ from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Statement, StatementKind, Utterance, settle
-from mindstone_tui.core.text import as_data, fresh_nonce, plural
+from mindstone_tui.core.text import fresh_nonce, plural
 from mindstone_tui.core.values import Value
 
 PIECE: Final = 6_000
@@ -167,18 +167,9 @@ async def _look(
     if reviewer.ask is None or not passages:
         return plain, ""
     text = "\n\n".join(f"[{one.seq} · {one.speaker}]\n{one.text[:_SHOWN]}" for one in passages)
-    reply = await ask_model(
-        reviewer.ask,
-        "consolidation",
-        [
-            {"role": "system", "content": prompts.load("consolidation").text},
-            {
-                "role": "user",
-                "content": as_data(text, origin="conversation", nonce=reviewer.nonce()),
-            },
-        ],
-        within=reviewer.timeout,
-    )
+    prompt = prompts.load("consolidation").text
+    messages = asked_about(text, prompt, origin="conversation", nonce=reviewer.nonce())
+    reply = await ask_model(reviewer.ask, "consolidation", messages, within=reviewer.timeout)
     if reply.objection:
         return plain, reply.objection
     found, objection = _read_findings(reply.text, passages)

@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -42,15 +42,7 @@ from mindstone_tui.core.text import as_data
 
 Kind = Literal["preference", "decision", "lesson", "procedure", "fact", "project", "reference"]
 
-KINDS: Final[tuple[Kind, ...]] = (
-    "preference",
-    "decision",
-    "lesson",
-    "procedure",
-    "fact",
-    "project",
-    "reference",
-)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 INDEX: Final = "MEMORY.md"
 LARGEST: Final = 256 * 1024
 """Bytes of a memory file; a larger one is not read."""

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ import msgspec
 
 from mindstone_tui.core.context.digest import NOTE
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.disk import REAL, Disk, ensure_folder, not_saved, replace_file, write_all
+from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file, write_all
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
@@ -25,8 +25,6 @@ CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learn
 IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")
 LONGEST: Final = 1_000
 """Characters of a note; what needs more is a file."""
-LOOKED_BACK: Final = 20_000
-"""Lines from the end of history in which notes are looked for."""
 RENDERED: Final = 2_000
 """Tokens that notes may take in a prompt."""
 
@@ -139,16 +137,9 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
     return tuple(found.values())
 
 
-def recent_notes(
-    newest_first: Iterable[Line | object], limit: int = LOOKED_BACK
-) -> tuple[Note, ...]:
+def recent_notes(newest_first: Iterable[Line]) -> tuple[Note, ...]:
     """The notes of the running task, from the end of history; a finished task's are left there."""
-    lines: list[Line] = []
-    for line in islice(newest_first, limit):
-        if isinstance(line, Line):
-            if isinstance(line.entry, TaskDone):
-                break
-            lines.append(line)
+    lines = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), newest_first))
     return notes_of(reversed(lines))
 
 
@@ -180,10 +171,10 @@ def _line(note: Note) -> str:
     return f"- {mark}{note.text}{where}"
 
 
-def write(places: SessionPlaces, notes: Sequence[Note], disk: Disk = REAL) -> None:
+def write(places: SessionPlaces, notes: Sequence[Note]) -> None:
     """Put all notes into the session's `notes.md`, whole or not at all."""
     text = f"# Notes of {places.key}\n\n{_grouped(notes, len(notes))}\n"
-    replace_file(places.notes, text.encode(), disk)
+    replace_file(places.notes, text.encode())
 
 
 class LogSection(Part):
@@ -215,23 +206,19 @@ def log_text(section: LogSection, at: datetime) -> str:
     )
 
 
-def write_log(places: AgentPlaces, section: LogSection, at: datetime, disk: Disk = REAL) -> Path:
+def write_log(places: AgentPlaces, section: LogSection, at: datetime) -> Path:
     """Add a section to the agent's log."""
-    add(places.log, log_text(section, at), "# Log\n", disk)
+    add(places.log, log_text(section, at), "# Log\n")
     return places.log
 
 
 def write_journal(
-    places: AgentPlaces,
-    session: str,
-    at: datetime,
-    parts: Sequence[tuple[str, Sequence[str]]],
-    disk: Disk = REAL,
+    places: AgentPlaces, session: str, at: datetime, parts: Sequence[tuple[str, Sequence[str]]]
 ) -> Path:
     """Add what a consolidation found to the journal of its day."""
     path = places.journals / f"{at:%Y-%m-%d}.md"
     text = _markdown(f"{at:%H:%M} · {session}", parts)
-    add(path, text, f"# Journal of {at:%Y-%m-%d}\n", disk)
+    add(path, text, f"# Journal of {at:%Y-%m-%d}\n")
     return path
 
 
@@ -244,16 +231,16 @@ def _markdown(title: str, parts: Sequence[tuple[str, Sequence[str]]]) -> str:
     return "\n".join(blocks)
 
 
-def add(path: Path, text: str, opening: str, disk: Disk = REAL) -> None:
+def add(path: Path, text: str, opening: str) -> None:
     """Append to a file for people, durably; what stands there is never touched."""
-    ensure_folder(path.parent, disk)
+    ensure_folder(path.parent)
     try:
-        fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd = REAL.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            start = "" if disk.size(fd) else opening
-            write_all(fd, (start + text).encode(), disk)
-            disk.sync(fd)
+            start = "" if REAL.size(fd) else opening
+            write_all(fd, (start + text).encode())
+            REAL.sync(fd)
         finally:
-            disk.close(fd)
+            REAL.close(fd)
     except OSError as error:
         raise not_saved(path, error) from error

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, Disk, replace_file
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
@@ -115,16 +115,14 @@ def _passes_luhn(written: str) -> bool:
 STANDING: Final = frozenset({"USER.md", "IDENTITY.md"})
 
 
-def write_index(places: AgentPlaces, disk: Disk = REAL) -> None:
+def write_index(places: AgentPlaces) -> None:
     """Bring `MEMORY.md` up to date with the files beside it."""
     if places.memory.is_dir():
         text = index_text(read_shelf(places))
-        replace_file(places.memory / INDEX, text.encode(), disk)
+        replace_file(places.memory / INDEX, text.encode())
 
 
-def credit(
-    places: AgentPlaces, file: str, *, now: str, prevented: bool = False, disk: Disk = REAL
-) -> Memory:
+def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> Memory:
     """Count a use, or a prevented mistake; the memory's words are not touched."""
     path = path_of(places, f"memory/{file}")
     memory = parse(read_text(path))
@@ -134,7 +132,7 @@ def credit(
         prevented=memory.prevented + prevented,
         last_applied=now,
     )
-    replace_file(path, render(counted).encode(), disk)
+    replace_file(path, render(counted).encode())
     return counted
 
 
@@ -201,12 +199,6 @@ class ProposalDraft(Part):
     kind: Kind
     name: str
     text: str
-    description: str = ""
-    critical: bool = False
-    evergreen: bool = False
-    invariant: str = ""
-    tags: tuple[str, ...] = ()
-    supersedes: tuple[str, ...] = ()
 
 
 class Proposal(Part):
@@ -303,18 +295,12 @@ def _memory(
             f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(KINDS)}."
         )
     fresh = Memory(
-        name=_clean_line(draft.name),
+        name=" ".join(for_terminal(draft.name).split()),
         kind=draft.kind,
         body=for_terminal(draft.text).strip(),
-        description=_clean_line(draft.description),
         sources=tuple(sources),
         session=session,
         created=created,
-        critical=draft.critical,
-        evergreen=draft.evergreen,
-        invariant=_clean_line(draft.invariant),
-        tags=draft.tags,
-        supersedes=draft.supersedes,
     )
     if earlier is None:
         return fresh
@@ -327,10 +313,6 @@ def _memory(
         sources=tuple(dict.fromkeys((*earlier.sources, *sources))),
         extra=earlier.extra,
     )
-
-
-def _clean_line(text: str) -> str:
-    return " ".join(for_terminal(text).split())
 
 
 def diff(entry: MemoryProposed) -> str:
@@ -404,9 +386,7 @@ def _undo(places: AgentPlaces, standing: ProposalState, by: str) -> MemoryDecide
     return MemoryDecided(proposal=entry.proposal, decision="undone", by=by, after=entry.before)
 
 
-def apply(
-    places: AgentPlaces, entry: MemoryProposed, decided: MemoryDecided, disk: Disk = REAL
-) -> bool:
+def apply(places: AgentPlaces, entry: MemoryProposed, decided: MemoryDecided) -> bool:
     """Write what a recorded decision says; True when the file changed. Safe to repeat."""
     if decided.by != PERSON or decided.proposal != entry.proposal:
         raise NotAllowed("This decision is not for this proposal.", "Decide about it again.")
@@ -415,10 +395,10 @@ def apply(
         return False
     path = path_of(places, entry.path)
     if decided.after:
-        replace_file(path, with_counts_of(decided.after, current).encode(), disk)
+        replace_file(path, with_counts_of(decided.after, current).encode())
     else:
         path.unlink(missing_ok=True)
-    write_index(places, disk)
+    write_index(places)
     return True
 
 

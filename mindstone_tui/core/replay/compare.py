@@ -66,7 +66,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
         for item in fold.placed(model=fold.model or UNNAMED, turn=fold.turn)
         if item.line is not None
     ]
-    return (*pieces, *(piece for text in fold.derived for piece in _derived(text)))
+    return (*pieces, *(piece for text in fold.derived.values() for piece in _derived(text)))
 
 
 def _derived(text: str) -> list[AnswerPiece]:

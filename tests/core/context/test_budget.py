@@ -12,7 +12,6 @@ from mindstone_tui.core.context.budget import (
     edges,
     marks,
     pressing,
-    resolve_window,
     room_for,
     shares,
     spike,
@@ -41,11 +40,8 @@ def test_the_reserve_is_its_share_at_least_4096_at_most_a_quarter(
 
 
 def test_a_window_nobody_knows_is_assumed_and_never_zero() -> None:
-    assert resolve_window() == (32_768, "assumed")
-    assert resolve_window(explicit=1_000, metadata=2_000, registry=3_000) == (1_000, "set")
-    assert resolve_window(metadata=2_000, registry=3_000) == (2_000, "measured")
-    assert resolve_window(registry=3_000) == (3_000, "estimated")
-    assert room_for(0, "measured", BUDGET).label == "assumed"
+    room = room_for(0, "measured", BUDGET)
+    assert (room.window, room.label) == (32_768, "assumed")
 
 
 def test_an_assumed_window_prunes_earlier() -> None:

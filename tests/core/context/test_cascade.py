@@ -5,26 +5,25 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.config.settings import CascadeSettings
+from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings
 from mindstone_tui.core.context.cascade import (
     AUTO_COMPACT,
     CASCADE,
-    CascadePlan,
     Effect,
     StepName,
     StepOutcome,
     by_level,
     cascade_due,
+    cascade_plan,
     excess,
     kept_recent,
     run_auto_compact,
     run_cascade,
-    stages,
     to_compact,
 )
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, RECENT, Exchange
 
-PLAN = CascadePlan()
+PLAN = cascade_plan(CascadeSettings(), ContextSettings().emergency)
 
 
 class Window:
@@ -172,19 +171,19 @@ def test_the_newest_tokens_and_the_protected_stay_verbatim() -> None:
 
 def test_older_turns_are_grouped_by_what_remains_of_them() -> None:
     assert by_level(range(1, 31), 30) == {
-        1: tuple(range(25, 30)),
-        2: tuple(range(10, 25)),
-        3: tuple(range(1, 10)),
+        1: list(range(25, 30)),
+        2: list(range(10, 25)),
+        3: list(range(1, 10)),
     }
     assert excess(0.9, 0.6, 1_000) == 300
     assert excess(0.5, 0.6, 1_000) == 0
 
 
 async def test_marks_that_were_set_move_the_steps() -> None:
-    early = CascadePlan(target=0.4, stages=stages(CascadeSettings(tool_results=50.0, target=40.0)))
+    early = cascade_plan(CascadeSettings(tool_results=50.0, target=40.0), 95.0)
     assert cascade_due(0.55, None, early)
     assert not cascade_due(0.55, None, PLAN)
     window = Window(0.55, tool_results=0.2)
     outcome = await run_cascade(window.steps(NAMES), window.measure, 1_000, early)  # type: ignore[arg-type]
     assert [taken.step for taken in outcome.taken] == ["tool_results"]
-    assert by_level((1, 8, 10), 10, (1, 5)) == {2: (8,), 3: (1,)}
+    assert by_level((1, 8, 10), 10, (1, 5)) == {2: [8], 3: [1]}

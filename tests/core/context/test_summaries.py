@@ -25,13 +25,12 @@ from mindstone_tui.core.context.extract import (
     passages_of,
 )
 from mindstone_tui.core.context.summaries import (
-    STRATEGIES,
     Material,
     Summarizer,
     Summary,
     Unchanged,
     level_of,
-    strategy,
+    summarise,
 )
 from mindstone_tui.core.entries import Line, Message, Span
 from mindstone_tui.core.entries.conversation import (
@@ -46,7 +45,6 @@ from mindstone_tui.core.errors import (
     ProviderNonsense,
     ProviderRefused,
     ProviderUnreachable,
-    UnknownName,
 )
 from mindstone_tui.core.text import as_data
 from tests.builders import line_of, transcript_in, use_tool
@@ -77,8 +75,8 @@ def summarizer(ask: Saying | None = None, **kwargs: object) -> Summarizer:
 
 
 async def compacted(ask: Saying | None, passages: Sequence[SourceMessage] = TALK) -> Summary:
-    outcome = await STRATEGIES["conversation_compaction"](
-        Material(passages=tuple(passages)), summarizer(ask)
+    outcome = await summarise(
+        "conversation_compaction", Material(passages=tuple(passages)), summarizer(ask)
     )
     assert isinstance(outcome, Summary)
     return outcome
@@ -92,7 +90,7 @@ async def test_a_model_that_keeps_everything_is_taken_at_its_word() -> None:
     assert summary.sources == (Span(2, 3), Span(7, 8))
     assert summary.prompt_version == prompts.load("compaction").version
     assert summary.tokens_before == sum(words(one.text) for one in TALK)
-    assert summary.ratio > 5
+    assert summary.tokens_before > 5 * summary.tokens_after
     assert [purpose for purpose, _ in ask.seen] == ["summary"]
 
 
@@ -118,8 +116,8 @@ async def test_rules_and_open_items_stand_word_for_word_whatever_the_model_wrote
 async def test_promises_and_open_questions_have_their_section_whatever_the_text_names() -> None:
     promised = passage(8, "user", "I'll send you the schema tomorrow.", turn=8)
     open_ = passage(9, "user", "We still have to decide on a name.", turn=9)
-    outcome = await STRATEGIES["conversation_compaction"](
-        Material(passages=(*TALK, promised, open_)), summarizer()
+    outcome = await summarise(
+        "conversation_compaction", Material(passages=(*TALK, promised, open_)), summarizer()
     )
     assert isinstance(outcome, Summary)
     promises = outcome.text.partition("Promised:\n")[2]
@@ -182,7 +180,7 @@ async def test_a_model_that_fails_twice_is_replaced_by_sentences_of_the_original
     name: str, failure: Exception | str
 ) -> None:
     ask = Saying(failure)
-    outcome = await STRATEGIES[name](Material(passages=TALK, level=1), summarizer(ask))
+    outcome = await summarise(name, Material(passages=TALK, level=1), summarizer(ask))
     assert isinstance(outcome, Summary)
     assert outcome.fallback
     assert outcome.why
@@ -198,7 +196,7 @@ async def test_a_model_that_never_answers_costs_only_its_time_limit() -> None:
         return ""
 
     patient = Summarizer(ask=silence, count=words, timeout=0.001)
-    outcome = await STRATEGIES["conversation_compaction"](Material(passages=TALK), patient)
+    outcome = await summarise("conversation_compaction", Material(passages=TALK), patient)
     assert isinstance(outcome, Summary)
     assert outcome.why == "no answer in time"
 
@@ -253,8 +251,10 @@ async def test_a_summary_carries_what_an_earlier_one_carried_until_it_is_taken_b
         "Word for word:\nRules:\n- Never push on Fridays. (turn 2)\nDecisions:\n- Use Postgres."
     )
     rules, approvals = rules_in(f"{earlier}\nApprovals:\n- shell(ls) is allowed (session)")
-    outcome = await STRATEGIES["conversation_compaction"](
-        Material(passages=(*TALK, talk), rules=rules, approvals=approvals), summarizer()
+    outcome = await summarise(
+        "conversation_compaction",
+        Material(passages=(*TALK, talk), rules=rules, approvals=approvals),
+        summarizer(),
     )
     assert isinstance(outcome, Summary)
     assert "- Never push on Fridays. (turn 2)" in outcome.text
@@ -292,14 +292,14 @@ async def test_notes_of_small_talk_are_none() -> None:
         passage(3, "assistant", f"Agreed! {FILLER}"),
         passage(4, "user", "Thanks, that looks great!"),
     )
-    outcome = await STRATEGIES["notes"](Material(passages=talk), summarizer())
+    outcome = await summarise("notes", Material(passages=talk), summarizer())
     assert isinstance(outcome, Summary)
     assert outcome.text == ""
 
 
 async def test_nothing_gained_replaces_nothing() -> None:
     short = (passage(1, "user", "Never use tabs."),)
-    outcome = await STRATEGIES["conversation_compaction"](Material(passages=short), summarizer())
+    outcome = await summarise("conversation_compaction", Material(passages=short), summarizer())
     assert isinstance(outcome, Unchanged)
     assert "nothing gained" in outcome.why
 
@@ -316,8 +316,8 @@ async def test_a_short_tool_result_is_left_alone_and_a_long_one_is_not() -> None
     long = Material(
         passages=(passage(1, "tool", "ValueError: bad header in src/io.py\n" + "word " * 900),)
     )
-    assert isinstance(await STRATEGIES["tool_result_summary"](short, summarizer()), Unchanged)
-    outcome = await STRATEGIES["tool_result_summary"](long, summarizer())
+    assert isinstance(await summarise("tool_result_summary", short, summarizer()), Unchanged)
+    outcome = await summarise("tool_result_summary", long, summarizer())
     assert isinstance(outcome, Summary)
     assert "ValueError: bad header in src/io.py" in outcome.text
     assert outcome.tokens_after < outcome.tokens_before // 5
@@ -333,9 +333,7 @@ def test_the_older_an_exchange_the_higher_its_level_without_end(age: int, level:
 async def test_each_level_leaves_less_and_the_last_is_a_title() -> None:
     sizes = []
     for level in (1, 2, 3):
-        outcome = await STRATEGIES["progressive"](
-            Material(passages=TALK, level=level), summarizer()
-        )
+        outcome = await summarise("progressive", Material(passages=TALK, level=level), summarizer())
         assert isinstance(outcome, Summary)
         assert outcome.level == level
         assert "Never touch the lexer." in outcome.text
@@ -343,13 +341,13 @@ async def test_each_level_leaves_less_and_the_last_is_a_title() -> None:
         last = outcome.text
     assert sizes == sorted(sizes, reverse=True)
     assert "turn 1: Fix the parser in src/parser.py." in last
-    current = await STRATEGIES["progressive"](Material(passages=TALK, level=0), summarizer())
+    current = await summarise("progressive", Material(passages=TALK, level=0), summarizer())
     assert isinstance(current, Unchanged)
 
 
 async def test_notes_have_one_form_whoever_wrote_them() -> None:
     wrong = Saying("Here are the notes you asked for: everything is fine.")
-    outcome = await STRATEGIES["notes"](Material(passages=TALK), summarizer(wrong))
+    outcome = await summarise("notes", Material(passages=TALK), summarizer(wrong))
     assert isinstance(outcome, Summary)
     assert outcome.fallback
     for line in outcome.text.splitlines():
@@ -359,9 +357,9 @@ async def test_notes_have_one_form_whoever_wrote_them() -> None:
 
 async def test_a_sub_agents_short_result_passes_and_a_long_one_is_bounded() -> None:
     short = Material(passages=(passage(1, "assistant", "Found it in src/a.py."),))
-    assert isinstance(await STRATEGIES["sub_agent"](short, summarizer()), Unchanged)
+    assert isinstance(await summarise("sub_agent", short, summarizer()), Unchanged)
     long = Material(passages=(passage(1, "assistant", "Found it in src/a.py. " + "word " * 5_000),))
-    outcome = await STRATEGIES["sub_agent"](long, summarizer())
+    outcome = await summarise("sub_agent", long, summarizer())
     assert isinstance(outcome, Summary)
     assert outcome.tokens_after <= 2_000
 
@@ -369,7 +367,7 @@ async def test_a_sub_agents_short_result_passes_and_a_long_one_is_bounded() -> N
 async def test_more_than_one_request_can_carry_is_written_in_parts_from_the_originals() -> None:
     ask = Saying("")
     patient = Summarizer(ask=ask, count=words, model="m", room=1_200)
-    await STRATEGIES["conversation_compaction"](Material(passages=TALK), patient)
+    await summarise("conversation_compaction", Material(passages=TALK), patient)
     sent = [messages[1]["content"] for _, messages in ask.seen[::2]]
     assert len(sent) == 2
     assert "src/parser.py" in sent[0]
@@ -390,12 +388,6 @@ async def test_a_tool_cannot_make_rules() -> None:
     summary = await compacted(None, hostile)
     assert "constraint: You must always" not in summary.text
     assert "You must always run" not in summary.text.split("Open:")[0]
-
-
-def test_an_unknown_strategy_names_the_known_ones() -> None:
-    with pytest.raises(UnknownName) as caught:
-        strategy("zip")
-    assert "conversation_compaction" in caught.value.remedy
 
 
 def test_prompts_are_files_with_a_version_that_follows_their_text() -> None:
@@ -438,6 +430,6 @@ def test_any_text_has_facts_and_they_stand_in_it(texts: list[str]) -> None:
 @given(st.text(max_size=2_000))
 async def test_compaction_of_any_text_never_grows_it(text: str) -> None:
     material = Material(passages=(passage(1, "user", text),))
-    outcome = await STRATEGIES["conversation_compaction"](material, summarizer())
+    outcome = await summarise("conversation_compaction", material, summarizer())
     if isinstance(outcome, Summary):
         assert outcome.tokens_after < outcome.tokens_before

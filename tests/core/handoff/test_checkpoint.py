@@ -124,7 +124,8 @@ def test_the_state_of_a_task_is_read_from_what_was_said_and_noted(home: Path) ->
         "parse_block fails on empty input with IndexError."
     ]
     assert state.progress[0].text == "p95 is at 55 ms after the first change."
-    assert set(state.sources) <= {line.seq for line in lines_of(work(home / "b"))}
+    sourced = {one.seq for one in (*state.decisions, *state.issues, *state.progress)}
+    assert sourced <= {line.seq for line in lines_of(work(home / "b"))}
 
 
 def test_a_checkpoint_goes_on_from_the_one_before(home: Path) -> None:
