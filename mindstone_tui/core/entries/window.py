@@ -189,7 +189,7 @@ class PromptPlanned(Entry):
     """A request as it will be sent: enough to rebuild it, byte for byte, and to prove it."""
 
     call: int
-    """The how-manieth model call of its turn, from 1."""
+    """Which model call of its turn this is, from 1."""
     at: int
     """The window change it was folded from; -1 when the session never had one."""
     through: int
@@ -519,7 +519,7 @@ class HealthMeasured(Entry):
     index_lag: int = 0
     protected: float = 0.0
     window: int = 0
-    """The how-manieth window of the session; 0 where nobody counted."""
+    """Which window of the session this is; 0 where nobody counted."""
     growth: float | None = None
     """Tokens a turn, averaged as everywhere else."""
 

@@ -143,7 +143,7 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
     session: str
     format: int = FORMAT
     window: int = 1
-    """The how-manieth window of the session."""
+    """Which window of the session this is."""
     version: int = 0
     """Counts up with every save; 0 was never saved."""
     goal: str = ""
