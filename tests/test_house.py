@@ -19,7 +19,9 @@ LONGEST = 600
 """Lines of a module."""
 SHORTEST = 60
 """Lines below which a module needs a second importer to be worth a file."""
+LONGEST_FUNCTION = 60
 MOST_METHODS = 20
+MOST_ARGUMENTS = 10
 NOUNS_IN_ING = {"embedding", "ranking", "spelling"}
 FACES = {
     "config",
@@ -144,6 +146,20 @@ def test_a_public_class_of_the_core_has_a_name_of_its_own() -> None:
         for name, where in twice.items()
         if not (len(where) == 2 and within(where[0], entries) and within(where[1], events))
     }
+
+
+def test_no_function_is_too_long_to_read_and_none_is_made_with_too_many_things() -> None:
+    odd = {}
+    for name, path in modules().items():
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
+                odd[f"{name}.{node.name}"] = "is too long"
+            given = len(node.args.args) + len(node.args.kwonlyargs) - 1
+            if node.name == "__init__" and given > MOST_ARGUMENTS:
+                odd[f"{name}:{node.lineno}"] = "takes too many arguments"
+    assert not odd
 
 
 def test_no_class_does_too_much() -> None:

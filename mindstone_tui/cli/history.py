@@ -75,6 +75,22 @@ _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
 
+StartOverOption = Annotated[
+    str,
+    typer.Option(
+        "--start-over",
+        metavar="KEY",
+        help="If KEY's transcript is missing: move its other files aside and start it anew.",
+    ),
+]
+LongOption = Annotated[
+    bool,
+    typer.Option(
+        "--long", "-l", help="Also show program, folder, branch, models, dates, tokens and cost."
+    ),
+]
+
+
 def sessions(
     json: JsonOption = False,
     limit: Annotated[
@@ -83,14 +99,7 @@ def sessions(
     sub_agents: Annotated[
         bool, typer.Option("--sub-agents", help="Show sub-agents behind their session.")
     ] = False,
-    long: Annotated[
-        bool,
-        typer.Option(
-            "--long",
-            "-l",
-            help="Also show program, folder, branch, models, dates, tokens and cost.",
-        ),
-    ] = False,
+    long: LongOption = False,
     program: ProgramOption = "",
     project: ProjectOption = "",
     since: SinceOption = "",
@@ -99,14 +108,7 @@ def sessions(
     role: RoleFilterOption = "",
     tool: ToolFilterOption = "",
     file: FileFilterOption = "",
-    fresh: Annotated[
-        str,
-        typer.Option(
-            "--start-over",
-            metavar="KEY",
-            help="If KEY's transcript is missing: move its other files aside and start it anew.",
-        ),
-    ] = "",
+    fresh: StartOverOption = "",
 ) -> None:
     """List sessions, the one used last first. Sub-agent sessions are only counted.
 
@@ -137,15 +139,18 @@ def sessions(
         shown = folded(shown)
     if json:
         say_json({"sessions": shown})
-        return
-    if not summaries:
-        hint(_NONE_MATCH if wanted else "No sessions yet. Run `mindstone` to start one.")
-        if program and (known := {one.program for one in list_described(places())}):
-            hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
-        return
-    _list(shown, long=long)
-    if hidden := len(every) - len(summaries):
+    elif not summaries:
+        _say_that_there_are_none(program, filtered=wanted is not None)
+    else:
+        _list(shown, long=long)
+    if (hidden := len(every) - len(summaries)) and summaries and not json:
         hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
+
+
+def _say_that_there_are_none(program: str, *, filtered: bool) -> None:
+    hint(_NONE_MATCH if filtered else "No sessions yet. Run `mindstone` to start one.")
+    if program and (known := {one.program for one in list_described(places())}):
+        hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
 
 
 def _list(shown: Sequence[ListedSession], *, long: bool) -> None:

@@ -162,15 +162,9 @@ def replay(
             with Progress("lines", 0, quiet=json) as bar:
                 options = rehearsal_options(settings, bar, vectors=vectors)
                 watching = Watching(
-                    history=history,
-                    settings=settings,
-                    options=options,
-                    speed=speed,
-                    at=at,
-                    plain=plain,
-                    json=json,
+                    history=history, settings=settings, options=options, speed=speed, at=at
                 )
-                code = watch(watching)
+                code = watch(msgspec.structs.replace(watching, plain=plain, json=json))
             raise typer.Exit(code)
 
 

@@ -75,10 +75,8 @@ def serve(
     if not on_demand:
         make_room(home)
     if background:
-        if socket_only:
-            ready(start_in_background(home.places, ["--socket-only", "--json"]))
-        else:
-            ready(start_in_background(home.places, ["--port", str(chosen), "--json"]))
+        where = ["--socket-only"] if socket_only else ["--port", str(chosen)]
+        ready(start_in_background(home.places, [*where, "--json"]))
         return
     http = not (socket_only or on_demand)
     asyncio.run(Resident(home).run(port=chosen, http=http, ready=ready, linger=linger))

@@ -27,6 +27,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.library.stats import (
     NamedCount,
+    Stats,
     StatsRow,
     calendar,
     headline,
@@ -84,8 +85,11 @@ def stats(
     if json or output is not None:
         return
     say(headline(found), "bold")
-    if not found.total.sessions:
-        return
+    if found.total.sessions:
+        _print_tables(found, rows)
+
+
+def _print_tables(found: Stats, rows: int) -> None:
     _print_days(found.days)
     most = rows or None
     _print_rows("PROGRAM", found.programs[:most])

@@ -180,16 +180,7 @@ class Resident:
                 number = listener.getsockname()[1]
                 url = f"http://{HOST}:{number}"
                 server = self._server(number, token)
-            self._told = Listening(
-                pid=os.getpid(),
-                version=__version__,
-                started=self._started,
-                socket=str(self._own.socket),
-                token=str(self._own.token),
-                url=url,
-                on_demand=linger > 0,
-            )
-            replace_file(self._own.told, msgspec.json.encode(self._told))
+            self._told = told = self._leave_word(url, on_demand=linger > 0)
             files.callback(self._own.told.unlink, missing_ok=True)
             on_ending(self.stop)
             tasks = [
@@ -200,7 +191,7 @@ class Resident:
             if server is not None:
                 # `serve` without the handlers for signals, which are the resident's own.
                 tasks.append(asyncio.create_task(server._serve(sockets=[listener])))
-            ready(self._told)
+            ready(told)
             try:
                 await self._stop.wait()
             finally:
@@ -216,6 +207,20 @@ class Resident:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _leave_word(self, url: str, *, on_demand: bool) -> Listening:
+        """Write down where this listens."""
+        told = Listening(
+            pid=os.getpid(),
+            version=__version__,
+            started=self._started,
+            socket=str(self._own.socket),
+            token=str(self._own.token),
+            url=url,
+            on_demand=on_demand,
+        )
+        replace_file(self._own.told, msgspec.json.encode(told))
+        return told
 
     def stop(self) -> None:
         """End it, gracefully."""

@@ -188,8 +188,22 @@ async def _permit(
         context.window.record(allowed, turn)
         permitted.append(msgspec.structs.replace(wanted, where=confined))
         return
+    async for event in _ask_person(context, turn, call, wanted, decision, permitted):
+        yield event
+
+
+async def _ask_person(
+    context: TurnContext,
+    turn: int,
+    call: ToolCall,
+    wanted: _Call,
+    decision: Decision,
+    permitted: list[_Call],
+) -> AsyncIterator[events.AnyEvent]:
+    """Put a call to a person, and record what they say."""
     waiting = context.questions.ask(call.id)
-    question = await question_about(context, turn, tool, approval, decision)
+    approval = wanted.approval
+    question = await question_about(context, turn, wanted.tool, approval, decision)
     # On disk before it is put: any surface may answer, and the first answer on disk holds.
     context.window.record(_written(question), turn)
     yield question

@@ -338,6 +338,18 @@ def _of_window(event: ev.WindowEvent) -> EventLine:
                 text=f"Summary derived {by} ({strategy.replace('_', ' ')}) · {_shrunk(event)}",
                 detail="the originals stay in the transcript",
             )
+        case ev.ContextReported(report=report):
+            room = f"{tokens(report.prompt.tokens)} of {tokens(report.usable)} tokens"
+            return EventLine(text=f"Context window {percent(report.utilization)} full · {room}")
+        case _:
+            return _of_pressure(event)
+
+
+Pressure = ev.ZoneChanged | ev.ShareCrossed | ev.VelocitySpiked | ev.AlertRaised | ev.AlertsCleared
+
+
+def _of_pressure(event: Pressure) -> EventLine:
+    match event:
         case ev.ZoneChanged(before=before, after=after, utilization=share):
             relief = ZONES.index(after) < ZONES.index(before)
             worse = after in ("orange", "red") and not relief
@@ -370,9 +382,6 @@ def _of_window(event: ev.WindowEvent) -> EventLine:
         case ev.AlertsCleared(metrics=metrics):
             named = ", ".join(metric.replace("_", " ") for metric in metrics)
             return EventLine(sign="✓", text=f"No longer wrong: {named}", tone="good")
-        case ev.ContextReported(report=report):
-            room = f"{tokens(report.prompt.tokens)} of {tokens(report.usable)} tokens"
-            return EventLine(text=f"Context window {percent(report.utilization)} full · {room}")
         case _:
             assert_never(event)
 

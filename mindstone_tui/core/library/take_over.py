@@ -100,15 +100,12 @@ def initial_prune(
     if found is None:
         return None
     tokens = round(found.tokens + always)
-    before = state or WindowState(through=-1)
     spans = single(line.seq for lines in found.kept.values() for line in lines)
     if task is not None:
         spans = merged((*spans, Span(task.seq, task.seq)))
-    out = found.first_out.turn
-    said_outside = outside_tokens(found.first_out.seq)
-    outside = Outside(
-        exchanges=out, tokens=said_outside, unindexed=0 if receipt is not None else out
-    )
+    out, said_outside = found.first_out.turn, outside_tokens(found.first_out.seq)
+    unindexed = 0 if receipt is not None else out
+    outside = Outside(exchanges=out, tokens=said_outside, unindexed=unindexed)
     left = Left(
         turn=out,
         span=Span(0, found.first_out.seq),
@@ -121,7 +118,7 @@ def initial_prune(
     return ContextWindowPruned(
         left=(left,),
         state=msgspec.structs.replace(
-            before,
+            before := state or WindowState(through=-1),
             through=found.head,
             spans=spans,
             task=task.seq if task is not None else before.task,
