@@ -216,8 +216,10 @@ T = TypeVar("T")
 
 
 def feature_class(found: object) -> type[Feature] | None:
-    """What a door of features lets in."""
-    return found if isinstance(found, type) and issubclass(found, Feature) else None
+    """What a door of features lets in: a feature with a name that people can be told."""
+    if isinstance(found, type) and issubclass(found, Feature) and hasattr(found, "name"):
+        return found
+    return None
 
 
 def load_features() -> tuple[list[type[Feature]], tuple[LeftOut, ...]]:
