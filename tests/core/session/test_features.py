@@ -19,6 +19,7 @@ from mindstone_tui.core.session.features import (
     Say,
     WrongUse,
     command,
+    feature_class,
     known_commands,
     load_features,
 )
@@ -133,6 +134,14 @@ def test_every_command_has_one_name_and_every_feature_one() -> None:
     assert len(declared) == len(set(declared)) == len(known_commands())
     names = [feature.name for feature in load_features()[0]]
     assert len(names) == len(set(names))
+
+
+def test_only_a_feature_that_has_a_name_is_let_in() -> None:
+    class Nameless(Feature):
+        """Nobody could be told what failed."""
+
+    assert feature_class(Tides) is Tides
+    assert [feature_class(each) for each in (Nameless, Tides.name, dict, None)] == [None] * 4
 
 
 def test_a_command_without_a_docstring_is_refused() -> None:
