@@ -92,6 +92,14 @@ def test_pinning_what_has_left_brings_it_back(home: Path) -> None:
         manual.unpin(stage.window, 2)
 
 
+def test_unpinning_lets_go_of_that_turn_and_of_no_other(home: Path) -> None:
+    stage = talked(home)
+    for turn in (1, 2, 3):
+        manual.pin(stage.window, turn)
+    manual.unpin(stage.window, 2)
+    assert stage.window.fold.state.pins == (1, 3)
+
+
 def test_restoring_more_than_fits_is_refused_in_one_sentence(home: Path) -> None:
     stage = Stage(home, window=4_000)
     for number in range(12):
