@@ -62,6 +62,7 @@ const draw = {
     node.className = "answer" + (item.partial ? " partial" : "");
     node.innerHTML = item.html;
     for (const link of node.querySelectorAll("a")) { link.rel = "noreferrer noopener"; link.target = "_blank"; }
+    if (item.imported) node.append(make("small", "", "imported"));
     answer = thought = null;
     if (follow) talk.scrollTop = talk.scrollHeight;
   },
