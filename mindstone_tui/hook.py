@@ -17,6 +17,8 @@ _SENT_AS_IT_IS = 256 << 10
 """Bytes of a moment that are passed on unread; of a longer one, only what is needed."""
 _LONGEST_PROMPT = 100_000
 _LONGEST_ANSWER = 1 << 20
+_ROOM = 256 << 10
+"""Bytes below which a disk counts as full."""
 _STARTING = 8.0
 """Seconds that a resident may take to listen."""
 _FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
@@ -33,7 +35,7 @@ def main(arguments: "list[str]") -> int:
         said = _said(sys.stdin.buffer.read(_LONGEST_INPUT))
         is_read = any(name in said for name in _READS)
         answer = _ask(state, program, said, until)
-        if answer is None:
+        if answer is None and not _is_full(state):
             _start(state, home, said, records=not is_read)
             if is_read:
                 answer = _ask_again(state, program, said, until)
@@ -162,6 +164,15 @@ def _start(state: str, home: str, said: bytes, *, records: bool) -> None:
 
         if isinstance(file := json.loads(said).get("transcript_path"), str) and file:
             _leave_behind([*python, "watch", "--once", file], environ)
+
+
+def _is_full(state: str) -> bool:
+    """Whether the disk has no room for a resident, which nobody should then wait for."""
+    try:
+        disk = os.statvfs(state)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM
 
 
 def _may_start(state: str) -> bool:

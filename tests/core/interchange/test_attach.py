@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui import hook
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange.attach import (
     TARGETS,
@@ -333,3 +334,23 @@ def test_a_link_to_settings_stays_a_link_and_its_mode_stays(tmp_path: Path) -> N
 def test_an_unknown_program_is_answered_with_those_that_can_be() -> None:
     with pytest.raises(UnknownName, match="cannot be attached"):
         target_of("emacs")
+
+
+def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        assert not hook._is_full(str(place))
+        (place / "fill").write_bytes(bytes(900 << 10))
+        assert hook._is_full(str(place))
+        said = b'{"hook_event_name":"UserPromptSubmit","prompt":"hello"}'
+        command = [sys.executable, "-m", "mindstone_tui", "hook", "codex", "--state", str(place)]
+        environ = {**os.environ, "MINDSTONE_HOME": ""}
+        done = subprocess.run(command, input=said, env=environ, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert [each.name for each in place.iterdir()] == ["fill"]
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=False)
