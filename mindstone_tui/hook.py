@@ -167,12 +167,12 @@ def _start(state: str, home: str, said: bytes, *, records: bool) -> None:
 
 
 def _is_full(state: str) -> bool:
-    """Whether the disk has no room for a resident, which nobody should then wait for."""
+    """Whether the disk takes nothing from a resident, which nobody should then wait for."""
     try:
         disk = os.statvfs(state)
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < _ROOM
+    return bool(disk.f_flag & os.ST_RDONLY) or disk.f_bavail * disk.f_frsize < _ROOM
 
 
 def _may_start(state: str) -> bool:

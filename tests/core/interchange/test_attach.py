@@ -352,5 +352,9 @@ def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
         done = subprocess.run(command, input=said, env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         assert [each.name for each in place.iterdir()] == ["fill"]
+        (place / "fill").unlink()
+        assert not hook._is_full(str(place))
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        assert hook._is_full(str(place))
     finally:
         subprocess.run(["umount", "-l", str(place)], check=False)
