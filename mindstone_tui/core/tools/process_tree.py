@@ -32,6 +32,8 @@ _MARK: Final = "MINDSTONE_PROCESS_TREE"
 _PREFIX: Final = "mindstone-"
 _PATIENCE: Final = 2.0
 """Seconds in which the kernel surely has killed what it was told to."""
+_UNUSED: Final = 600.0
+"""Seconds after which an empty group was left behind; a fresh one waits for its supervisor."""
 _NAMESPACE: Final = (
     *("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"),
 )
@@ -121,9 +123,10 @@ def _new_group(token: str) -> Path | None:
     home = _own_group()
     if home is None or not os.access(home, os.W_OK):
         return None
-    for stale in home.glob(f"{_PREFIX}*"):
+    for old in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # refused while anything runs in it
-            stale.rmdir()
+            if old.stat().st_mtime < time.time() - _UNUSED:
+                old.rmdir()
     group = home / f"{_PREFIX}{token}"
     try:
         group.mkdir()

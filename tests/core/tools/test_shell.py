@@ -256,7 +256,18 @@ async def test_no_child_outlives_its_call_whatever_it_does_to_its_supervisor(
     assert alive(marker) == []
 
 
-@pytest.mark.skipif(ProcessTree().group is None, reason="no control group may be made here")
+def _groups_can_be_made() -> bool:
+    tree = ProcessTree()
+    tree.end()
+    return tree.group is not None
+
+
+in_control_groups = pytest.mark.skipif(
+    not _groups_can_be_made(), reason="no control group may be made here"
+)
+
+
+@in_control_groups
 async def test_a_child_that_wipes_its_environment_is_found_in_its_control_group(
     tmp_path: Path, marker: str
 ) -> None:
@@ -265,6 +276,18 @@ async def test_a_child_that_wipes_its_environment_is_found_in_its_control_group(
     command = f"ps >/dev/null; {sys.executable} -S evil.py {marker} {os.getpid()}"
     await shell(tmp_path, command, limits=ToolLimits(seconds=0.5))
     assert alive(marker) == []
+
+
+@in_control_groups
+def test_a_fresh_control_group_is_not_swept_by_another_command() -> None:
+    waiting, left = ProcessTree().group, ProcessTree().group
+    assert waiting is not None
+    assert left is not None
+    os.utime(left, (0, 0))
+    ProcessTree().end()
+    assert waiting.exists()
+    assert not left.exists()
+    waiting.rmdir()
 
 
 def test_the_mark_alone_finds_who_was_left_behind(marker: str) -> None:
