@@ -32,7 +32,7 @@ from mindstone_tui.core.providers.dialect import (
     wire_name,
 )
 from mindstone_tui.core.providers.errors import Failure, failure_of
-from mindstone_tui.core.providers.http import Client, HttpAnswer, import_httpx
+from mindstone_tui.core.providers.http import Client, HttpAnswer
 from mindstone_tui.core.providers.model_server import LAST_WORDS, ModelServer, reason_of
 from mindstone_tui.core.providers.stream import Translator
 
@@ -92,11 +92,6 @@ class DirectProvider(ModelServer):
         self._settings = settings
         self._now = now
         self._client: Client | None = None
-
-    def warm_up(self) -> None:
-        """Import httpx; a failure is told when it is needed."""
-        with contextlib.suppress(ProviderError):
-            import_httpx()
 
     async def close(self) -> None:
         """Close the connections."""

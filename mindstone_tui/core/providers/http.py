@@ -1,8 +1,8 @@
 """One bounded way to ask a server over HTTP and to read its answer as it comes.
 
-httpx is imported at the first request, off the loop. Nothing is asked twice here, no redirect
-leads to another server, no answer is larger than its limit, and whatever was opened is closed the
-moment nobody listens any more. How long to wait is the caller's to say.
+Nothing is asked twice here, no redirect leads to another server, no answer is larger than its
+limit, and whatever was opened is closed the moment nobody listens any more. How long to wait is the
+caller's to say.
 
 From the bytes of an answer to its events (server-sent events, or one JSON value a line) all is
 pure and bounded: bytes go in as they arrive, whole payloads come out, and neither a line nor an
@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import ssl
-import sys
-import threading
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from types import ModuleType
-from typing import Any, Final, Protocol
+from collections.abc import Iterator
+from typing import Final, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.errors import ProviderError, ProviderRefused
+from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core.providers.connection import (
+    AnswerHead,
+    Connection,
+    ConnectTimeout,
+    certificates,
+    proxy_for,
+)
 from mindstone_tui.core.providers.discovery import is_loopback
 from mindstone_tui.core.values import Value
 
@@ -214,9 +217,6 @@ _HEADERS: Final = {
     "accept-encoding": "identity",
     "user-agent": f"mindstone/{__version__}",
 }
-_NEEDED_SOON: Final = ("httpcore", "anyio._backends._asyncio")
-"""What httpx would import with its first client and at its first connection."""
-_importing: Final = threading.Lock()
 
 
 class HttpCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -230,40 +230,14 @@ class HttpCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return f"HttpCall({len(self.body)} bytes)"
 
 
-class BadHttpMessage(Exception):
-    """Somebody answers there, but not in HTTP."""
-
-
-def import_httpx() -> ModuleType:
-    """httpx without its command line, which would load half of what draws our own screens."""
-    with _importing:
-        unwanted = "httpx._main"
-        if "httpx" not in sys.modules:
-            sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
-        try:
-            httpx = importlib.import_module("httpx")
-        except ImportError as error:
-            raise ProviderError(
-                f"httpx cannot be loaded: {error}.",
-                "Install the package again; local models work without it.",
-            ) from error
-        if sys.modules.get(unwanted, httpx) is None:
-            del sys.modules[unwanted]
-        for later in _NEEDED_SOON:
-            importlib.import_module(later)
-        return httpx
-
-
 class HttpAnswer:
     """A response whose body is read piece by piece."""
 
-    def __init__(self, response: Any) -> None:
-        self._response = response
-        self._raw: AsyncIterator[bytes] = response.aiter_raw()
+    def __init__(self, connection: Connection, head: AnswerHead, idle: list[Connection]) -> None:
+        self._connection = connection
+        self._idle = idle
         self._unpacked: Unpacked | None = None
-        self.status: int = response.status_code
-        self.reason: str = response.reason_phrase
-        self.headers: dict[str, str] = dict(response.headers)
+        self.status, self.reason, self.headers = head
 
     @property
     def is_success(self) -> bool:
@@ -275,7 +249,7 @@ class HttpAnswer:
         if self._unpacked is None:
             encoding = self.headers.get("content-encoding", "").strip().lower()
             self._unpacked = Unpacked(encoding)
-        data = await anext(self._raw, None)
+        data = await self._connection.piece()
         return None if data is None else self._unpacked.feed(data)
 
     async def beginning(self, patience: float) -> bytes:
@@ -298,43 +272,39 @@ class HttpAnswer:
 
     async def close(self) -> None:
         """Give the connection back, or cut it if something is still to come."""
-        # A connection that is broken may fail to close; it is gone either way.
-        with contextlib.suppress(Exception):
-            await self._response.aclose()
+        if self._connection.ready_again():
+            self._idle.append(self._connection)
+        else:
+            self._connection.cut()
 
 
 class Client:
-    """Connections to one server, kept open between requests."""
+    """Connections to one server; one that an answer left whole is used again."""
 
     def __init__(self, base_url: str, connect_timeout: float) -> None:
         self._plain = urlsplit(base_url).scheme == "http"
         self._local = is_loopback(base_url)
         self._connect_timeout = connect_timeout
-        self._client: Any = None
+        self._certificates: ssl.SSLContext | None = None
+        self._idle: list[Connection] = []
 
     async def prepare(self) -> None:
         """Load what a first request needs, which is no part of the time a server may take."""
-        if self._client is not None:
-            return
-        made = await asyncio.to_thread(self._make)
-        if self._client is None:
-            self._client = made
-        else:  # another request was quicker
-            await made.aclose()
+        if not self._plain and self._certificates is None:
+            self._certificates = await asyncio.to_thread(certificates)
 
     async def post(self, call: HttpCall, patience: float) -> HttpAnswer:
         """Send a request; the answer may be an error, of which nothing was read yet."""
         await self.prepare()
         url = call.url
         for _ in range(MOST_REDIRECTS):
-            request = self._client.build_request(
-                "POST",
-                url,
-                headers={**_HEADERS, **call.headers},
-                content=call.body,
-                timeout=self._timeout(patience),
-            )
-            answer = HttpAnswer(await self._answered(request))
+            connection = await self._connected(url, min(patience, self._connect_timeout))
+            try:
+                head = await connection.ask(url, {**_HEADERS, **call.headers}, call.body)
+            except BaseException:
+                connection.cut()
+                raise
+            answer = HttpAnswer(connection, head, self._idle)
             if not 300 <= answer.status < 400:
                 return answer
             await answer.close()
@@ -343,33 +313,24 @@ class Client:
             f"{_origin(url)} sends the request in circles.", "Check the address of the server."
         )
 
+    async def _connected(self, url: str, patience: float) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.hung_up:
+                return connection
+            connection.cut()
+        # A request to this machine has no business with a proxy.
+        proxy = None if self._local else proxy_for(url)
+        try:
+            async with asyncio.timeout(patience):
+                return await Connection.open(url, self._certificates, proxy)
+        except TimeoutError as error:
+            raise ConnectTimeout("nobody takes up the connection") from error
+
     async def close(self) -> None:
         """Close every connection."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
-    async def _answered(self, request: Any) -> Any:
-        try:
-            return await self._client.send(request, stream=True)
-        except import_httpx().RemoteProtocolError as error:
-            if "illegal" in str(error):  # what arrived is quoted there as Python's bytes
-                raise BadHttpMessage("what came back is not HTTP") from error
-            raise
-
-    def _make(self) -> Any:
-        """A client; certificates take a while to load, and an unencrypted address needs none."""
-        httpx = import_httpx()
-        local = self._local and self._plain
-        return httpx.AsyncClient(
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
-            # A request to this machine has no business with a proxy.
-            trust_env=not self._local,
-            follow_redirects=False,
-        )
-
-    def _timeout(self, patience: float) -> Any:
-        return import_httpx().Timeout(patience, connect=min(patience, self._connect_timeout))
+        while self._idle:
+            self._idle.pop().cut()
 
 
 def _redirected(url: str, answer: HttpAnswer) -> str:

@@ -81,9 +81,8 @@ class ModelServer(abc.ABC):
                 yield Retrying(attempt=attempt + 1, wait=wait, why=error.what)
                 await self._pause(wait)
 
-    @abc.abstractmethod
-    def warm_up(self) -> None:
-        """Load what a first request needs, so that it does not wait for it; blocks."""
+    def warm_up(self) -> None:  # noqa: B027  # most have nothing to load
+        """Load what a first request needs, if that is heavy; blocks."""
 
     @abc.abstractmethod
     async def close(self) -> None:

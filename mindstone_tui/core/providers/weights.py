@@ -29,7 +29,6 @@ from mindstone_tui.core.errors import MindstoneError, PlaceError, ProviderUnreac
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.discovery import is_loopback
-from mindstone_tui.core.providers.http import import_httpx
 from mindstone_tui.core.providers.local_models import LocalModel, ModelPart, path_of, present
 
 Progress = Callable[[int, int], None]
@@ -275,7 +274,8 @@ async def _from_official(part: PartFile, model: LocalModel, progress: Progress) 
     if part.is_whole:
         return
     where = urlsplit(model.official).hostname or ""
-    httpx = await asyncio.to_thread(import_httpx)
+    import httpx  # 0.2 s, nothing beside a download
+
     headers = {"accept-encoding": "identity"}
     if part.have:
         headers["range"] = f"bytes={part.have}-"
