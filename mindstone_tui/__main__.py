@@ -73,6 +73,7 @@ def main() -> int:
 
         return hook(arguments[1:])
     collect_less_often()
+    # Typer: 60 ms, and --version needs none of it.
     from mindstone_tui.cli.main import hide_own_memory, run
 
     hide_own_memory()

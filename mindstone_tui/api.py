@@ -29,6 +29,8 @@ from mindstone_tui.core.events import (
     TurnEnded,
 )
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript import Damaged, History, Verdict
+from mindstone_tui.core.transcript import verify as verify_transcript
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import McpServerSettings
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from mindstone_tui.core.session.options import ForeignExchange, Guest, Opening
     from mindstone_tui.core.session.services import SessionChoice
     from mindstone_tui.core.session.session import Session
-    from mindstone_tui.core.transcript import Damaged, Verdict
 
 
 class Home:
@@ -64,7 +65,7 @@ class Home:
         """Bring the copy of a shared history up to date, if it is one and its server answers."""
         history = load(self.places, self.environ).settings.history
         if history.url or history.sessions:
-            from mindstone_tui.core.shared.copies import catch_up
+            from mindstone_tui.core.shared.copies import catch_up  # psycopg: 0.15 s
 
             catch_up(self.places, history, None if everything else [key], elsewhere=everything)
 
@@ -128,13 +129,13 @@ class Conversation:
 
     def choices(self) -> tuple[SessionChoice, ...]:
         """What may be chosen for this session (`/model`, `/approve`, …), and what is in force."""
-        from mindstone_tui.core.session.services import choices_of
+        from mindstone_tui.core.session.services import choices_of  # with all it needs: 0.15 s
 
         return choices_of(self._session.services)
 
     def plan(self) -> tuple[tuple[str, str], ...]:
         """The task's pieces, each with `planned`, `in_progress` or `done`."""
-        from mindstone_tui.core.features.tasks import TasksFeature
+        from mindstone_tui.core.features.tasks import TasksFeature  # with all it needs: 0.15 s
 
         checkpoint = self._session.services.features.get(TasksFeature).tasks.state().checkpoint
         return tuple((one.title, one.status) for one in checkpoint.subtasks)
@@ -223,7 +224,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
-        from mindstone_tui.core.library.vectors import follow
+        from mindstone_tui.core.library.vectors import follow  # 30 ms
 
         self._closing = True
         if self._leaving is not None:
@@ -250,7 +251,7 @@ class Conversation:
 
     async def _leave(self) -> None:
         """Open the session again, which makes the fork, and say there what had no turn here."""
-        from mindstone_tui.core.session.build import open_session
+        from mindstone_tui.core.session.build import open_session  # with all it needs: 0.15 s
 
         old = self._session
         try:
@@ -365,7 +366,7 @@ def recall(
 
     `scope` is `session`, `agent` (all sessions of that agent, with its log and journals) or `all`.
     """
-    from mindstone_tui.core.library.find import StoredRecall, checked_scope
+    from mindstone_tui.core.library.find import StoredRecall, checked_scope  # 40 ms
 
     if not query.strip():
         raise UsageError("There is nothing to look for.", "Say what to recall.")
@@ -387,7 +388,7 @@ def context(
     home: Home | Path | str | None = None,
 ) -> ContextReport:
     """The context window in numbers: of the next request, or of a turn's in the past."""
-    from mindstone_tui.core.library.read_only import Look, look_at
+    from mindstone_tui.core.library.read_only import Look, look_at  # 50 ms
 
     here = _home(home)
     here.fetch_news(here.key(session))
@@ -414,8 +415,6 @@ def log(
     home: Home | Path | str | None = None,
 ) -> Iterator[Line | Damaged]:
     """A transcript's lines, of these kinds and this turn; a damaged line is always among them."""
-    from mindstone_tui.core.transcript import Damaged, History
-
     here = _home(home)
     here.fetch_news(here.key(session))
     places = here.places.session(here.key(session))
@@ -431,15 +430,13 @@ def log(
 
 def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdict:
     """Whether every line of a transcript is what was written; the verdict says where it is not."""
-    from mindstone_tui.core.transcript import verify as verify_transcript
-
     here = _home(home)
     here.fetch_news(here.key(session))
     return verify_transcript(here.places.session(here.key(session)))
 
 
 def _recognised(data: bytes, name: str) -> Image:
-    from mindstone_tui.core.session.attachments import recognise
+    from mindstone_tui.core.session.attachments import recognise  # 15 ms
 
     seen = recognise(data, name)
     if seen is None:

@@ -32,8 +32,8 @@ from mindstone_tui.core.recall.ranking import Candidate, evidence_for
 from mindstone_tui.core.recall.store import PASSAGE_COLUMNS, STORED, passage_from
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.recall.closeness import AskedTokens
-    from mindstone_tui.core.recall.vector_view import VectorView
+    from mindstone_tui.core.recall.closeness import AskedTokens  # numpy: 0.1 s
+    from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
 T = TypeVar("T")
 
@@ -173,7 +173,7 @@ class _Look(msgspec.Struct, kw_only=True):
         """What was compared word by word."""
         if self.tokens is None:
             return None
-        from mindstone_tui.core.recall.closeness import word_weights
+        from mindstone_tui.core.recall.closeness import word_weights  # numpy: 0.1 s
 
         return AskedWords(word_weights(self.tokens), self.nearness)
 
@@ -241,7 +241,7 @@ class Gatherer:
             english_only=english_only,
         )
         if asked is not None and len(asked.token_vectors):
-            from mindstone_tui.core.recall.closeness import asked_tokens
+            from mindstone_tui.core.recall.closeness import asked_tokens  # numpy: 0.1 s
 
             look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
         by_words = (FROM_WORDS if compared else FROM_WORDS_ALONE) // share
@@ -416,7 +416,7 @@ class Gatherer:
         """By row, how close it comes beyond what is usual; word by word it is kept in the look."""
         if look.tokens is None:
             return {}
-        from mindstone_tui.core.recall.closeness import closeness
+        from mindstone_tui.core.recall.closeness import closeness  # numpy: 0.1 s
 
         stored = [read for read in found if read[2]]
         some = [] if look.usual_closeness is not None else self._some_tokens(look.passages)
@@ -478,7 +478,7 @@ def by_chance(tokens: Floats) -> Floats:
 def _view_of(dims: int) -> VectorView:
     """An empty view; from here on numpy is loaded."""
     import_numpy_on_one_thread()
-    from mindstone_tui.core.recall.vector_view import VectorView
+    from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
     return VectorView(dims)
 

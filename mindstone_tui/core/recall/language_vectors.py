@@ -28,7 +28,7 @@ from mindstone_tui.core.recall.store import (
 )
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.recall.vector_view import VectorView
+    from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
 READ_AT_ONCE: Final = 256
 """Passages whose language is told in one transaction."""
@@ -115,7 +115,7 @@ class LanguageVectors:
         """Store vectors in one transaction."""
         import numpy as np
 
-        from mindstone_tui.core.recall.closeness import signs
+        from mindstone_tui.core.recall.closeness import signs  # numpy: 0.1 s
 
         packed = signs(vectors)
         small = vectors.astype(np.float16)
@@ -184,7 +184,7 @@ class LanguageVectors:
         generation = self._tables.fact("generation")
         if self._view is None or self._generation != generation:
             import_numpy_on_one_thread()
-            from mindstone_tui.core.recall.vector_view import VectorView
+            from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
             self._view, self._last_place, self._generation = VectorView(dims), 0, generation
         fresh = list(

@@ -258,7 +258,7 @@ def _meaning(
     cosines = {place: cosine - mean for place, (cosine, _) in kept.items()}
     if not len(asked.token_vectors):
         return cosines, {}
-    from mindstone_tui.core.recall.closeness import asked_tokens, closeness
+    from mindstone_tui.core.recall.closeness import asked_tokens, closeness  # numpy: 0.1 s
 
     tokens = asked_tokens(asked, lexicon.rarity)
     background = closeness(tokens, [each for _, each in sample[:BACKGROUND]]).whole

@@ -22,6 +22,7 @@ from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
+from mindstone_tui.core.recall.embed_apart import open_embedder_apart
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session.fork import (
     fork_session,
@@ -180,8 +181,6 @@ class _Assembly:
     def recall(self) -> SessionRecall:
         open_by_name = self.opening.embedder
         if self.opening.apart:
-            from mindstone_tui.core.recall.embed_apart import open_embedder_apart
-
             open_by_name = open_embedder_apart
         embedder = open_by_name(self.settings.recall.embedder)
         return SessionRecall(

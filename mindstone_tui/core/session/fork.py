@@ -152,7 +152,7 @@ def while_away(own: SessionPlaces) -> str:
 
 def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> None:
     """Put a fork on the server that it could not be put on when it began."""
-    from mindstone_tui.core.shared.copies import open_store, push
+    from mindstone_tui.core.shared.copies import open_store, push  # psycopg: 0.15 s
 
     store = open_store(history, places.key)
     if store is not None:

@@ -302,7 +302,7 @@ class SessionServices:
     async def publish(self) -> None:
         """Have the server find what was said here, where it is searched."""
         if self.store is not None and self.context.settings.history.search == "server":
-            from mindstone_tui.core.library.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly  # psycopg: 0.15 s
 
             await asyncio.to_thread(publish_quietly, self.places, self.context.settings)
 

@@ -57,7 +57,7 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.shared.copies import Feed
+    from mindstone_tui.core.shared.copies import Feed  # psycopg: 0.15 s
 
 _STEPS_OUT: Final = 4
 """Steps of the loop from a session's stream to a client's socket."""
@@ -136,7 +136,7 @@ class Session:
     def _listen(self) -> None:
         """Have what other machines write brought here as they write it, until this is closed."""
         if self.services.store is not None:
-            from mindstone_tui.core.shared.copies import Feed
+            from mindstone_tui.core.shared.copies import Feed  # psycopg: 0.15 s
 
             self._feed = Feed(self.services.places, self.services.store.another())
             self._feed.start()

@@ -16,7 +16,7 @@ import select
 import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -39,10 +39,6 @@ from mindstone_tui.core.shared import schema
 from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.history_store import Grant, StoredSession
 from mindstone_tui.core.transcript.reader import Head
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 _CHECKED_EVERY: Final = 0.1
 
@@ -448,10 +444,6 @@ class PostgresStore:
     @contextlib.contextmanager
     def talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """The connection, for one question at a time; what goes wrong becomes an error of ours."""
-        import psycopg
-
-        from mindstone_tui.core.shared.postgres import PatientConnection, in_our_words
-
         with self._lock:
             try:
                 if self._connection is not None and self._connection.is_gone():

@@ -28,7 +28,7 @@ from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.verdicts import CommandPart
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.tools.web_page import Page
+    from mindstone_tui.core.tools.web_page import Page  # http.client: 15 ms
 
 _MOST_REDIRECTS: Final = 5
 _MOST_ROBOTS: Final = 512 * 1024
@@ -140,7 +140,7 @@ class Fetcher:
         return self._told(page, way, context)
 
     def _told(self, page: Page, way: list[str], context: ToolContext) -> ToolResult:
-        from mindstone_tui.core.tools.web_page import text_of_html
+        from mindstone_tui.core.tools.web_page import text_of_html  # http.client: 15 ms
 
         if page.status >= 400:
             raise ToolError(f"{way[-1]} answers {page.status}.", "Check the address.")
@@ -168,7 +168,7 @@ class Fetcher:
         )
 
     def _ask_robots(self, url: str) -> None:
-        from mindstone_tui.core.tools.web_page import wishes_of
+        from mindstone_tui.core.tools.web_page import wishes_of  # http.client: 15 ms
 
         if not self._settings.robots:
             return
@@ -183,7 +183,7 @@ class Fetcher:
             )
 
     def _get(self, url: str, most: int) -> Page:
-        from mindstone_tui.core.tools.web_page import read_page
+        from mindstone_tui.core.tools.web_page import read_page  # http.client: 15 ms
 
         parts = urlsplit(url)
         host = parts.hostname or ""
