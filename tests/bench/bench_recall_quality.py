@@ -34,7 +34,7 @@ from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import choose, queries
 from mindstone_tui.core.recall.passages import Passage, pieces_of
-from mindstone_tui.core.recall.ranking import Weights
+from mindstone_tui.core.recall.thresholds import Weights
 from tests.corpora import lines
 
 NO_NEIGHBOURS = {"neighbour": 0.0, "second_neighbour": 0.0, "answer": 0.0, "sitting": 0.0}

@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.embedding import Encoded, Floats
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import (
@@ -37,32 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FROM_WORDS_ALONE: Final = 80
-"""Passages that their words bring in,"""
-FROM_WORDS: Final = 60
-"""so many of them beside those that their meaning brings in,"""
-FROM_MEANING: Final = 120
-"""which are these."""
-WITH_NEIGHBOURS: Final = 36
-"""How many of the strongest bring their neighbours along."""
-BACKGROUND: Final = 48
-"""Passages, evenly spread over history, whose closeness says what is usual."""
-USUAL_COSINE: Final = 0.1
-USUAL_CLOSENESS: Final = 0.2
-USUAL_OTHER: Final = 0.15
-"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
-ASKS_ITSELF: Final = 0.5
-"""The share of its nearness across languages that a question keeps: all of them are alike."""
-USUAL_CROWDING: Final = 0.1
-"""How near a passage that says something is to the others of its history."""
-CROWDED: Final = 1.0
-"""How much of what it is nearer than that is taken off its nearness across languages."""
-BY_CHANCE: Final = 0.04
-"""Closeness that a passage gains each time its length grows by a factor of e."""
-UNRELATED: Final = 0.35
-"""Closeness below which a word has nothing to do with what it was compared with."""
-FEW_TOKENS: Final = 20
-"""The length from which that shows."""
 DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
@@ -125,7 +100,7 @@ class AskedWords(msgspec.Struct, frozen=True):
         rows = [self.nearness[each].tolist() for each in passages if each in self.nearness]
         best = map(max, zip(*rows, strict=True))
         weighed = zip(best, self.weights.tolist(), strict=False)
-        return sum((weight for near, weight in weighed if near < UNRELATED), 0.0)
+        return sum((weight for near, weight in weighed if near < tuned.UNRELATED), 0.0)
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,14 +195,13 @@ class Gatherer:
         matches = self.lexicon.match(question.terms, passages, most)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = ordinary = 0.0
+        count = tuned.FROM_MEANING // share + len(hidden)
         if asked is not None and self._view is not None:
             self.refresh()
-            count = FROM_MEANING // share + len(hidden)
             nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
             signals.meaning = _kept(nearest, None, hidden)
-            mean = usual(mean, USUAL_COSINE, passages)
+            mean = usual(mean, tuned.USUAL_COSINE, passages)
         if across is not None:
-            count = FROM_MEANING // share + len(hidden)
             nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
             signals.other = _kept(nearest, None, hidden)
         look = _Look(
@@ -237,18 +211,19 @@ class Gatherer:
             across=across,
             passages=passages,
             mean=mean,
-            ordinary=usual(ordinary, USUAL_OTHER, passages),
+            ordinary=usual(ordinary, tuned.USUAL_OTHER, passages),
             english_only=english_only,
         )
         if asked is not None and len(asked.token_vectors):
             from mindstone_tui.core.recall.closeness import asked_tokens  # numpy: 0.1 s
 
             look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
-        by_words = (FROM_WORDS if compared else FROM_WORDS_ALONE) // share
+        by_words = (tuned.FROM_WORDS if compared else tuned.FROM_WORDS_ALONE) // share
         found = self._read(look, _choose(signals, by_words), allowed)
         candidates = self._weigh(look, found)
-        strongest = sorted(candidates, key=evidence_for, reverse=True)[: WITH_NEIGHBOURS // share]
-        beside = self._read_beside(look, [item.row for item in strongest], found, allowed)
+        strongest = sorted(candidates, key=evidence_for, reverse=True)
+        leading = [item.row for item in strongest[: tuned.WITH_NEIGHBOURS // share]]
+        beside = self._read_beside(look, leading, found, allowed)
         candidates += self._weigh(look, beside)
         return Gathered(
             candidates=candidates,
@@ -404,11 +379,11 @@ class Gatherer:
             crowded = look.across.vectors.crowding(
                 len(look.across.asked), [row for row, _, _, _ in found if row in signals.other]
             )
-            known = CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
+            known = tuned.CROWDED * look.passages / (look.passages + _SHORT_HISTORY)
             for row, _, _, passage in found:
                 if row in signals.other:
-                    nearer = crowded.get(row, USUAL_CROWDING) - USUAL_CROWDING
-                    kept = ASKS_ITSELF if only_asks(passage.text) else 1.0
+                    nearer = crowded.get(row, tuned.USUAL_CROWDING) - tuned.USUAL_CROWDING
+                    kept = tuned.ASKS_ITSELF if only_asks(passage.text) else 1.0
                     near = signals.other[row] - look.ordinary - known * nearer
                     signals.other[row] = near * kept
 
@@ -423,7 +398,7 @@ class Gatherer:
         measured = closeness(look.tokens, some + [signs for _, _, signs, _ in stored])
         if look.usual_closeness is None:
             mean = float(measured.whole[: len(some)].mean()) if some else 0.0
-            look.usual_closeness = usual(mean, USUAL_CLOSENESS, look.passages)
+            look.usual_closeness = usual(mean, tuned.USUAL_CLOSENESS, look.passages)
         words = measured.words[len(some) :]
         look.nearness |= dict(zip([passage.id for _, _, _, passage in stored], words, strict=True))
         beyond = measured.whole - look.usual_closeness - by_chance(measured.tokens)
@@ -431,8 +406,8 @@ class Gatherer:
 
     def _some_tokens(self, passages: int) -> list[bytes]:
         """The tokens of some passages, evenly spread: what is usual in this history."""
-        if passages > 1.25 * self._background_of or len(self._background) < BACKGROUND // 2:
-            some = min(BACKGROUND, passages)
+        if passages > 1.25 * self._background_of or len(self._background) < tuned.BACKGROUND // 2:
+            some = min(tuned.BACKGROUND, passages)
             spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
@@ -472,7 +447,9 @@ def by_chance(tokens: Floats) -> Floats:
     """The more tokens a passage has, the closer it comes to anything by chance."""
     import numpy as np
 
-    return np.asarray(BY_CHANCE * np.log(np.maximum(tokens / FEW_TOKENS, 1)), np.float32)
+    return np.asarray(
+        tuned.BY_CHANCE * np.log(np.maximum(tokens / tuned.FEW_TOKENS, 1)), np.float32
+    )
 
 
 def _view_of(dims: int) -> VectorView:

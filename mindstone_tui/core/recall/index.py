@@ -23,6 +23,7 @@ from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
+from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.embedding import (
     Embedder,
@@ -36,7 +37,7 @@ from mindstone_tui.core.recall.embedding import (
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import DEFAULT, Hit, Weights, rank
+from mindstone_tui.core.recall.ranking import Hit, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
 from mindstone_tui.core.recall.store import (
     DAMAGED,
@@ -293,7 +294,7 @@ class RecallIndex:
         allowed: Filter = EVERYTHING,
         pinned_turns: Collection[int] = (),
         asked: Asked | None = None,
-        weights: Weights = DEFAULT,
+        weights: tuned.Weights = tuned.DEFAULT,
         share: int = 1,
     ) -> SearchResult:
         """The k best hits; `asked` saves embedding one question for several indexes.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from mindstone_tui.core.language.intent import is_correction, only_asks
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
+from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.corrections import (
     has_news,
     may_replace,
@@ -31,47 +31,6 @@ from mindstone_tui.core.recall.thresholds import SAME_SUBJECT
 from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
 
-
-class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """How much each part of a score counts; about 1.0 is a strong hit."""
-
-    words: float = 0.35
-    words_alone: float = 1.0
-    """For a passage that has no vector yet: its words speak for all three."""
-    meaning: float = 0.45
-    closeness: float = 1.3
-    other_words: float = 0.5
-    other_meaning: float = 2.0
-    """The same two where question or passage is not English: another model compares them."""
-    neighbour: float = 0.3
-    answer: float = 0.25
-    """What a neighbour gives beside that when it asked, and this is what came after."""
-    second_neighbour: float = 0.18
-    before_long: float = 0.6
-    """The share of this that a long message gives to the one before it, which asked for it,"""
-    after_long: float = 0.2
-    """and to the one after it, which often goes on to something else."""
-    answers: float = 0.2
-    """Of the short message before it, to a long answer."""
-    sitting: float = 0.25
-    """Of the best in the same sitting."""
-    speaker: float = 0.4
-    person: float = 0.2
-    asks: float = -0.1
-    time: float = 0.1
-    date: float = 0.15
-    pieces: float = -0.08
-    """For each time that a message's pieces are e times as many: the best of many is often good
-    by chance."""
-    rule: float = 0.14
-    pin: float = 0.1
-    correction: float = 0.05
-    use: float = 0.02
-    age: float = 0.005
-    kinds: float = 1.0
-
-
-DEFAULT: Final = Weights()
 _PARTS: Final = (
     *("words", "meaning", "closeness"),
     *("neighbours", "sitting", "speaker", "person", "pieces"),
@@ -79,32 +38,10 @@ _PARTS: Final = (
     *("asks", "time", "correction", "rule"),
 )
 """What a score is made of, in the order in which it is added up."""
-KINDS: Final = MappingProxyType(
-    {
-        "memory": 0.1,
-        "note_taken": 0.05,
-        "handoff_replayed": -0.3,
-        "log": -0.1,
-        "journal": -0.1,
-        "tool_returned": -0.08,
-    }
-)
-"""What a passage gains or loses by what it is: derived text loses against what it came from."""
 UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
 """What speakers are called who have no name."""
-SHORT: Final = 400
-"""Characters: only messages shorter than this take from their neighbours."""
-SHORT_QUESTION: Final = 120
-"""Characters from which on a message that ends in a question usually tells something, too."""
-LOOKED_AT: Final = 60
-"""How many of the strongest are weighed by what they say."""
-ARRANGED: Final = 12
-"""How many of the first hits are compared with each other."""
-NEAR_DUPLICATE: Final = 0.85
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
-AS_STRONG: Final = 0.6
-"""A newer statement replaces an older one only if it answers the question nearly as well."""
 
 _SOUNDS_LASTING: Final = (
     "always",
@@ -202,13 +139,13 @@ def rank(
     *,
     count: int,
     pinned_turns: Collection[int] = (),
-    weights: Weights = DEFAULT,
+    weights: tuned.Weights = tuned.DEFAULT,
 ) -> list[Hit]:
     """The best hits, one a message, best first."""
     around = _Surroundings(question, candidates, pinned_turns, weights)
     strongest = sorted(candidates, key=around.rough, reverse=True)
     weighed: list[_Weighed] = []
-    for item in strongest[: max(2 * count, LOOKED_AT)]:
+    for item in strongest[: max(2 * count, tuned.WEIGHED)]:
         parts = (
             *_signals(item, weights),
             *around.gains(item),
@@ -220,7 +157,7 @@ def rank(
     chosen = sorted(_best_pieces(weighed), key=lambda each: (-each[0], -each[1].seq))[:count]
     hits = [_hit(passage, parts) for _, passage, parts in chosen]
     hits.sort(key=lambda hit: (-hit.score, -hit.passage.seq))
-    return arrange(hits[:ARRANGED]) + hits[ARRANGED:]
+    return arrange(hits[: tuned.ARRANGED]) + hits[tuned.ARRANGED :]
 
 
 def _with_rules(weighed: Sequence[_Weighed], count: int, gain: float) -> list[_Weighed]:
@@ -289,7 +226,7 @@ def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit
     return marked
 
 
-def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
+def evidence_for(item: Candidate, weights: tuned.Weights = tuned.DEFAULT) -> float:
     """What speaks for a candidate in its own text."""
     if item.other is not None:
         return weights.other_words * item.words + weights.other_meaning * item.other
@@ -297,7 +234,7 @@ def evidence_for(item: Candidate, weights: Weights = DEFAULT) -> float:
     return words * item.words + weights.meaning * item.meaning + weights.closeness * item.closeness
 
 
-def _signals(item: Candidate, weights: Weights) -> tuple[float, float, float]:
+def _signals(item: Candidate, weights: tuned.Weights) -> tuple[float, float, float]:
     if item.other is not None:
         return weights.other_words * item.words, weights.other_meaning * item.other, 0.0
     return (
@@ -315,7 +252,7 @@ class _Surroundings:
         question: Question,
         candidates: Sequence[Candidate],
         pinned_turns: Collection[int],
-        weights: Weights,
+        weights: tuned.Weights,
     ) -> None:
         self._question = question
         self._pinned_turns = pinned_turns
@@ -356,7 +293,7 @@ class _Surroundings:
         return (
             *self._large(item),
             weights.date if _is_dated(self._question, passage.ts) else 0.0,
-            weights.kinds * KINDS.get(passage.kind, 0.0),
+            weights.kinds * tuned.KINDS.get(passage.kind, 0.0),
             weights.pin if passage.turn in self._pinned_turns else 0.0,
             weights.use * (2 * math.log1p(item.used) - math.log1p(item.injected)),
             weights.age * item.recency,
@@ -429,7 +366,7 @@ def _given(message: _Message | None, item: Candidate, share: float, *, back: boo
 
 def _is_short(passage: Passage) -> bool:
     """Whether it is a short message of a conversation; a tool's output answers nobody."""
-    return passage.pieces == 1 and len(passage.text) < SHORT and passage.role != "tool"
+    return passage.pieces == 1 and len(passage.text) < tuned.SHORT and passage.role != "tool"
 
 
 def _is_dated(question: Question, ts: str) -> bool:
@@ -444,11 +381,13 @@ def _is_dated(question: Question, ts: str) -> bool:
     )
 
 
-def _cues(question: Question, passage: Passage, weights: Weights) -> tuple[float, float, float]:
+def _cues(
+    question: Question, passage: Passage, weights: tuned.Weights
+) -> tuple[float, float, float]:
     """By what a passage says; each of these reads its text."""
     text = passage.text
     questions = only_asks(text)
-    asks = questions and len(text) <= SHORT_QUESTION
+    asks = questions and len(text) <= tuned.SHORT_QUESTION
     return (
         weights.asks if asks else 0.0,
         weights.time if question.wants_time and tells_time(text) else 0.0,
@@ -499,7 +438,7 @@ def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) ->
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
     new, old = newer.passage, older.passage
-    if newer.score < AS_STRONG * older.score or not may_replace(new, old):
+    if newer.score < tuned.AS_STRONG * older.score or not may_replace(new, old):
         return False
     return restates(new, old, subjects[new.id], subjects[old.id])
 
@@ -532,4 +471,4 @@ def _says_again(passage: Passage, other: Passage) -> bool:
 
 def _alike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
     together = len(ours | theirs)
-    return together > 3 and len(ours & theirs) / together >= NEAR_DUPLICATE
+    return together > 3 and len(ours & theirs) / together >= tuned.NEAR_DUPLICATE

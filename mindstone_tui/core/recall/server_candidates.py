@@ -16,19 +16,8 @@ import msgspec
 
 from mindstone_tui.core.language.words import MOST_TERMS, indexed, words_of
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.recall.candidates import (
-    BACKGROUND,
-    FROM_MEANING,
-    FROM_WORDS_ALONE,
-    USUAL_CLOSENESS,
-    USUAL_COSINE,
-    WITH_NEIGHBOURS,
-    Filter,
-    Gathered,
-    by_chance,
-    in_turn,
-    usual,
-)
+from mindstone_tui.core.recall import thresholds as tuned
+from mindstone_tui.core.recall.candidates import Filter, Gathered, by_chance, in_turn, usual
 from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
 from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
@@ -141,9 +130,11 @@ def _gather(
     bounds = SearchBounds(
         without=skip, since=allowed.since, until=allowed.until, kinds=allowed.kinds
     )
-    by_words = store.by_words(_that_retrieve(rarity, lexicon), bounds, FROM_WORDS_ALONE)
+    by_words = store.by_words(_that_retrieve(rarity, lexicon), bounds, tuned.FROM_WORDS_ALONE)
     numbers: Sequence[float] = asked.vector.tolist() if asked is not None else ()
-    by_meaning = store.by_meaning(model, numbers, bounds, FROM_MEANING) if asked is not None else []
+    by_meaning = (
+        store.by_meaning(model, numbers, bounds, tuned.FROM_MEANING) if asked is not None else []
+    )
     chosen = list(dict.fromkeys(in_turn(by_words, by_meaning)))
     found = _read(store, chosen, allowed)
     words = _words(found, rarity, stemmer)
@@ -189,7 +180,7 @@ def _read(
 ) -> list[tuple[Place, FoundPassage, Passage]]:
     """The chosen passages and, around the strongest of them, those beside."""
     wanted = dict.fromkeys(chosen)
-    for session, place in chosen[:WITH_NEIGHBOURS]:
+    for session, place in chosen[: tuned.WITH_NEIGHBOURS]:
         beside = range(max(place - _AROUND, 0), place + _AROUND + 1)
         wanted |= dict.fromkeys((session, each) for each in beside)
     if not wanted:
@@ -254,15 +245,15 @@ def _meaning(
     sample = store.sample(model, numbers, _SAMPLE)
     passages = lexicon.passages
     mean = sum(cosine for cosine, _ in sample) / max(len(sample), 1)
-    mean = usual(mean, USUAL_COSINE, passages)
+    mean = usual(mean, tuned.USUAL_COSINE, passages)
     cosines = {place: cosine - mean for place, (cosine, _) in kept.items()}
     if not len(asked.token_vectors):
         return cosines, {}
     from mindstone_tui.core.recall.closeness import asked_tokens, closeness  # numpy: 0.1 s
 
     tokens = asked_tokens(asked, lexicon.rarity)
-    background = closeness(tokens, [each for _, each in sample[:BACKGROUND]]).whole
-    ordinary = usual(float(background.mean()), USUAL_CLOSENESS, passages)
+    background = closeness(tokens, [each for _, each in sample[: tuned.BACKGROUND]]).whole
+    ordinary = usual(float(background.mean()), tuned.USUAL_CLOSENESS, passages)
     measured = closeness(tokens, [each for _, each in kept.values()])
     beyond = measured.whole - ordinary - by_chance(measured.tokens)
     return cosines, dict(zip(kept, beyond.tolist(), strict=True))

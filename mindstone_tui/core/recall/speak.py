@@ -19,43 +19,11 @@ from mindstone_tui.core.language.lists import english
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, root, words_of
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, read_question
-from mindstone_tui.core.recall.ranking import (
-    DEFAULT,
-    Candidate,
-    Hit,
-    Weights,
-    evidence_for,
-    named_speakers,
-)
-from mindstone_tui.core.recall.thresholds import (
-    ALONE,
-    ASKED_THE_MODEL,
-    BESIDE_THE_BEST,
-    COMPARED,
-    DOUBT,
-    FAR_BELOW,
-    FLOOR,
-    FROM_NEIGHBOURS,
-    LONG,
-    LOOKED_AT,
-    LOWEST,
-    MISSING_WORDS,
-    NEVER_MENTIONED,
-    OF_THE_MODEL,
-    OTHER_FLOOR,
-    OWN_EVIDENCE,
-    RULE_SHARE,
-    RULE_SHARES,
-    SHORTER,
-    SOMEBODY_ELSE,
-    TELLING,
-    TOGETHER,
-    TOGETHER_SHARE,
-    WORDS_FLOOR,
-)
+from mindstone_tui.core.recall.ranking import Candidate, Hit, evidence_for, named_speakers
 from mindstone_tui.core.statements import recognise_standing_instruction
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
@@ -102,7 +70,7 @@ def judge(
     hits: Sequence[Hit],
     *,
     vectors: bool,
-    weights: Weights = DEFAULT,
+    weights: tuned.Weights = tuned.DEFAULT,
 ) -> Judgement:
     """How good the best hit is for the question, or why none is."""
     if not hits:
@@ -112,20 +80,20 @@ def judge(
     if persons.about_others(gathered.candidates, weights):
         return Judgement(strength=0.0, reason=ABOUT_OTHERS)
     others = {item.passage.id for item in gathered.candidates if item.other is not None}
-    missing = NEVER_MENTIONED if gathered.unknown else 0.0
+    missing = tuned.NEVER_MENTIONED if gathered.unknown else 0.0
     ours: list[float] = []
     theirs = [0.0]
-    for hit in (hit for hit in hits[:LOOKED_AT] if persons.fits(hit.passage)):
+    for hit in (hit for hit in hits[: tuned.LOOKED_AT] if persons.fits(hit.passage)):
         value = persons.share(hit.passage) * (_strength(hit) - missing)
         if hit.passage.id in others:
             theirs.append(value / other_floor(gathered.passages))
         else:
-            ours.append(value * (ASKED_THE_MODEL if _asks_the_model(hit.passage) else 1.0))
+            ours.append(value * (tuned.ASKED_THE_MODEL if _asks_the_model(hit.passage) else 1.0))
     strength = max(_in_floors(ours, vectors=vectors), *theirs)
-    strength *= gathered.asked / (gathered.asked + DOUBT)
+    strength *= gathered.asked / (gathered.asked + tuned.DOUBT)
     if gathered.matched is not None:
-        unmet = gathered.matched.missing(hit.passage.id for hit in hits[:LOOKED_AT])
-        strength *= 1 - MISSING_WORDS * unmet
+        unmet = gathered.matched.missing(hit.passage.id for hit in hits[: tuned.LOOKED_AT])
+        strength *= 1 - tuned.MISSING_WORDS * unmet
     if strength >= 1:
         return Judgement(strength=strength)
     named = ", ".join(gathered.unknown)
@@ -135,8 +103,8 @@ def judge(
 
 def other_floor(passages: int) -> float:
     """What evidence across languages must reach in a history of so many passages."""
-    shorter = math.log(LONG / max(min(passages, LONG), 1))
-    return OTHER_FLOOR * max(LOWEST, 1 - SHORTER * shorter)
+    shorter = math.log(tuned.LONG / max(min(passages, tuned.LONG), 1))
+    return tuned.OTHER_FLOOR * max(tuned.LOWEST, 1 - tuned.SHORTER * shorter)
 
 
 def silence(message: str, hits: Sequence[Hit], judged: Judgement) -> str:
@@ -148,10 +116,10 @@ def silence(message: str, hits: Sequence[Hit], judged: Judgement) -> str:
             return judged.reason
         case "tells":
             wanted = specifics(message, read_question(message).names)
-            texts = [hit.text.lower() for hit in hits[:LOOKED_AT]]
+            texts = [hit.text.lower() for hit in hits[: tuned.LOOKED_AT]]
             if not any(name in text for name in wanted for text in texts):
                 return NAMES_NOTHING
-            return "" if judged.strength >= TELLING else judged.reason or NOTHING_CLOSE
+            return "" if judged.strength >= tuned.TELLING else judged.reason or NOTHING_CLOSE
 
 
 def worth_injecting(message: str, hits: Sequence[Hit]) -> list[Hit]:
@@ -160,7 +128,7 @@ def worth_injecting(message: str, hits: Sequence[Hit]) -> list[Hit]:
     asked = frozenset(query_terms(message))
 
     def near(hit: Hit) -> bool:
-        share = FAR_BELOW if evidence(hit) >= OWN_EVIDENCE else BESIDE_THE_BEST
+        share = tuned.FAR_BELOW if evidence(hit) >= tuned.OWN_EVIDENCE else tuned.BESIDE_THE_BEST
         return hit.score >= share * best
 
     return [hit for hit in hits if near(hit) and not _repeats(hit.text, asked)]
@@ -181,7 +149,7 @@ def _applies(text: str, wanted: Collection[str]) -> bool:
         return False
     about = {root(term) for term in query_terms(rule.text) if term not in english("of every rule")}
     shared = len(about.intersection(wanted))
-    return shared >= RULE_SHARES and shared >= RULE_SHARE * min(len(about), len(wanted))
+    return shared >= tuned.RULE_SHARES and shared >= tuned.RULE_SHARE * min(len(about), len(wanted))
 
 
 def evidence(hit: Hit) -> float:
@@ -197,15 +165,17 @@ def _in_floors(strengths: Sequence[float], *, vectors: bool) -> float:
     """How good hits are: the best by itself, or tempered by the two that come next."""
     if not strengths:
         return 0.0
-    best = sorted(strengths, reverse=True)[:TOGETHER]
+    best = sorted(strengths, reverse=True)[: tuned.TOGETHER]
     if not vectors:
-        return best[0] / WORDS_FLOOR
-    together = (1 - TOGETHER_SHARE) * best[0] + TOGETHER_SHARE * sum(best) / TOGETHER
-    return max(together / FLOOR, best[0] / ALONE)
+        return best[0] / tuned.WORDS_FLOOR
+    together = (1 - tuned.TOGETHER_SHARE) * best[0] + tuned.TOGETHER_SHARE * sum(
+        best
+    ) / tuned.TOGETHER
+    return max(together / tuned.FLOOR, best[0] / tuned.ALONE)
 
 
 def _strength(hit: Hit) -> float:
-    around = FROM_NEIGHBOURS * hit.parts.get("neighbours", 0.0)
+    around = tuned.FROM_NEIGHBOURS * hit.parts.get("neighbours", 0.0)
     return evidence(hit) + around + hit.parts.get("asks", 0.0) + hit.parts.get("time", 0.0)
 
 
@@ -251,19 +221,21 @@ class _Persons:
 
     def share(self, passage: Passage) -> float:
         """How much of a passage's evidence counts for the person who asks."""
-        return OF_THE_MODEL if self._of_oneself and passage.role == "assistant" else 1.0
+        return tuned.OF_THE_MODEL if self._of_oneself and passage.role == "assistant" else 1.0
 
-    def about_others(self, candidates: Sequence[Candidate], weights: Weights) -> bool:
+    def about_others(self, candidates: Sequence[Candidate], weights: tuned.Weights) -> bool:
         """Whether the strongest passages are about somebody who was not asked about."""
         if not self._named:
             return False
-        strongest = sorted(candidates, key=lambda item: -evidence_for(item, weights))[:COMPARED]
+        strongest = sorted(candidates, key=lambda item: -evidence_for(item, weights))[
+            : tuned.COMPARED
+        ]
         ours = theirs = 0.0
         for item in strongest:
             about, value = self._about(item.passage), evidence_for(item, weights)
             ours = max(ours, value) if about >= 0 else ours
             theirs = max(theirs, value) if about <= 0 else theirs
-        return ours < theirs - SOMEBODY_ELSE
+        return ours < theirs - tuned.SOMEBODY_ELSE
 
     def _about(self, passage: Passage) -> int:
         """1 for the person asked about, -1 for another, 0 where it may be either."""

@@ -2,13 +2,15 @@
 
 Each group says on what it was measured, what came out, and when it was set; "unknown" where nobody
 wrote that down. Whoever changes a number measures again (`tests/bench/bench_recall_quality.py`,
-`tests/bench/bench_languages.py`) and writes down here what came out. The numbers that rank rather
-than decide are in `ranking.py` (`Weights`) and `candidates.py`.
+`tests/bench/bench_languages.py`) and writes down here what came out.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 # Measured on: fifteen conversations between two people or with an assistant, their own questions,
 # those of the others, and the 208 messages of said_to_agents.tsv.
@@ -93,3 +95,98 @@ CORRECTED_SUBJECT: Final = 0.4
 """The share of the words of a correcting sentence that a statement has which it corrects."""
 CORRECTED_VALUE: Final = 0.3
 """The same where each has a number that the other has not."""
+
+# What is looked at, and what a score is made of.
+# Measured on: the development sets of tests/bench/bench_recall_quality.py. Figures: docs/recall.md.
+# Date: 2026-11-15.
+
+FROM_WORDS_ALONE: Final = 80
+"""Passages that their words bring in,"""
+FROM_WORDS: Final = 60
+"""so many of them beside those that their meaning brings in,"""
+FROM_MEANING: Final = 120
+"""which are these."""
+WITH_NEIGHBOURS: Final = 36
+"""How many of the strongest bring their neighbours along."""
+BACKGROUND: Final = 48
+"""Passages, evenly spread over history, whose closeness says what is usual."""
+USUAL_COSINE: Final = 0.1
+USUAL_CLOSENESS: Final = 0.2
+USUAL_OTHER: Final = 0.15
+"""What unrelated texts have; a short history cannot tell yet what is usual in it."""
+ASKS_ITSELF: Final = 0.5
+"""The share of its nearness across languages that a question keeps: all of them are alike."""
+USUAL_CROWDING: Final = 0.1
+"""How near a passage that says something is to the others of its history."""
+CROWDED: Final = 1.0
+"""How much of what it is nearer than that is taken off its nearness across languages."""
+BY_CHANCE: Final = 0.04
+"""Closeness that a passage gains each time its length grows by a factor of e."""
+UNRELATED: Final = 0.35
+"""Closeness below which a word has nothing to do with what it was compared with."""
+FEW_TOKENS: Final = 20
+"""The length from which that shows."""
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """How much each part of a score counts; about 1.0 is a strong hit."""
+
+    words: float = 0.35
+    words_alone: float = 1.0
+    """For a passage that has no vector yet: its words speak for all three."""
+    meaning: float = 0.45
+    closeness: float = 1.3
+    other_words: float = 0.5
+    other_meaning: float = 2.0
+    """The same two where question or passage is not English: another model compares them."""
+    neighbour: float = 0.3
+    answer: float = 0.25
+    """What a neighbour gives beside that when it asked, and this is what came after."""
+    second_neighbour: float = 0.18
+    before_long: float = 0.6
+    """The share of this that a long message gives to the one before it, which asked for it,"""
+    after_long: float = 0.2
+    """and to the one after it, which often goes on to something else."""
+    answers: float = 0.2
+    """Of the short message before it, to a long answer."""
+    sitting: float = 0.25
+    """Of the best in the same sitting."""
+    speaker: float = 0.4
+    person: float = 0.2
+    asks: float = -0.1
+    time: float = 0.1
+    date: float = 0.15
+    pieces: float = -0.08
+    """For each time that a message's pieces are e times as many: the best of many is often good
+    by chance."""
+    rule: float = 0.14
+    pin: float = 0.1
+    correction: float = 0.05
+    use: float = 0.02
+    age: float = 0.005
+    kinds: float = 1.0
+
+
+DEFAULT: Final = Weights()
+KINDS: Final = MappingProxyType(
+    {
+        "memory": 0.1,
+        "note_taken": 0.05,
+        "handoff_replayed": -0.3,
+        "log": -0.1,
+        "journal": -0.1,
+        "tool_returned": -0.08,
+    }
+)
+"""What a passage gains or loses by what it is: derived text loses against what it came from."""
+SHORT: Final = 400
+"""Characters: only messages shorter than this take from their neighbours."""
+SHORT_QUESTION: Final = 120
+"""Characters from which on a message that ends in a question usually tells something, too."""
+WEIGHED: Final = 60
+"""How many of the strongest are weighed by what they say."""
+ARRANGED: Final = 12
+"""How many of the first hits are compared with each other."""
+NEAR_DUPLICATE: Final = 0.85
+AS_STRONG: Final = 0.6
+"""A newer statement replaces an older one only if it answers the question nearly as well."""

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
-from mindstone_tui.core.recall.candidates import UNRELATED
 from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage_tokens, signs
 from mindstone_tui.core.recall.embed_apart import ModelApart
 from mindstone_tui.core.recall.embedding import (
@@ -27,6 +26,7 @@ from mindstone_tui.core.recall.embedding import (
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.index import RecallIndex
+from mindstone_tui.core.recall.thresholds import UNRELATED
 from mindstone_tui.core.recall.vector_view import VectorView, lowest
 from tests.core.recall.talk import WordModel, said
 
