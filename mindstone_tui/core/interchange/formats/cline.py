@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import ToolCall, Usage
-from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import (
     NO_RESULT,
     About,
@@ -33,11 +32,12 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.parts import (
     MessageParts,
+    counted,
     cut_tags,
+    error_if,
     model_of,
     pieces_of_blocks,
     plain,
-    tokens,
     unknown,
     used,
 )
@@ -252,14 +252,9 @@ class _Watched:
 def _request(fields: dict[str, Any]) -> Used | None:
     """What one request took."""
     told = mapping(document_of(text(fields.get("text"))))
-    usage = tokens(
-        told.get("tokensIn"),
-        told.get("tokensOut"),
-        told.get("cacheReads"),
-        told.get("cacheWrites"),
-        cost=told.get("cost"),
-    )
-    return None if usage == Usage() else Used(usage=usage, model=_model(fields))
+    names = ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")
+    usage = counted(told, *names, apart=True, cost=told.get("cost"))
+    return next(used(usage, _model(fields)), None)
 
 
 def _model(fields: dict[str, Any]) -> str:
@@ -313,9 +308,9 @@ def _used(number: int, fields: dict[str, Any], watched: _Watched) -> Iterator[Re
     if known := watched.used.get(number - 1):
         yield known
         return
-    told = mapping(mapping(fields.get("metrics")).get("tokens"))
-    cost = mapping(fields.get("metrics")).get("cost")
-    usage = tokens(told.get("prompt"), told.get("completion"), told.get("cached"), cost=cost)
+    metrics = mapping(fields.get("metrics"))
+    told, cost = mapping(metrics.get("tokens")), metrics.get("cost")
+    usage = counted(told, "prompt", "completion", "cached", apart=True, cost=cost)
     yield from used(usage, _model(fields))
 
 
@@ -349,14 +344,8 @@ def _user(
         if result.call in spoken_calls:
             yield Aside(what="note of the program")
         else:
-            yield Gave(
-                line=number,
-                call=result.call,
-                text="\n\n".join(sorted_text.results),
-                status=result.status,
-                ts=ts,
-                images=result.images,
-            )
+            given = "\n\n".join(sorted_text.results)
+            yield msgspec.structs.replace(result, text=given, name="", ts=ts)
     content = fields.get("content")
     blocks = content if isinstance(content, list) else [content]
     rest = [plain([each]) or "" for each in blocks if mapping(each).get("type") != "tool_result"]
@@ -364,7 +353,7 @@ def _user(
     words += found.words
     for each in found.results:
         if pending:
-            status: ToolStatus = "error" if has_failed(each) else "ok"
+            status = error_if(has_failed(each))
             yield Gave(line=number, call=pending.pop(0), text=each, status=status, ts=ts)
         else:
             yield Aside(what="note of the program")

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
     NO_RESULT,
@@ -30,6 +29,8 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    counted,
+    error_if,
     joined,
     plain,
     tool_call,
@@ -40,7 +41,6 @@ from mindstone_tui.core.interchange.pictures import Picture, pictures_in
 from mindstone_tui.core.interchange.read_bytes import (
     Flaw,
     as_json,
-    count,
     decode_object,
     mapping,
     moment,
@@ -192,12 +192,8 @@ def _about(payload: dict[str, Any]) -> Iterator[Record]:
 def _used(info: dict[str, Any], model: str) -> Iterator[Record]:
     total = mapping(info.get("total_token_usage"))
     if total:
-        usage = Usage(
-            prompt=count(total.get("input_tokens")),
-            completion=count(total.get("output_tokens")),
-            cached=count(total.get("cached_input_tokens")),
-            reasoning=count(total.get("reasoning_output_tokens")),
-        )
+        names = ("input_tokens", "output_tokens", "cached_input_tokens", "")
+        usage = counted(total, *names, "reasoning_output_tokens")
         yield Used(usage=usage, model=model, so_far=True)
     else:
         yield unknown("event_msg")
@@ -272,14 +268,7 @@ def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator
         case "assistant" if not said:
             yield Aside(what="empty answer")
         case "assistant":
-            yield Said(
-                line=number,
-                role="assistant",
-                text=said,
-                id=source,
-                ts=ts,
-                model=model,
-            )
+            yield Said(line=number, role="assistant", text=said, id=source, ts=ts, model=model)
         case role:
             yield Aside(what=f"{text(role) or 'nameless'} message")
 
@@ -300,14 +289,8 @@ def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record
     thought = joined(plain(each) or "" for each in shown)
     if not thought:
         return Aside(what="sealed reasoning")
-    return Said(
-        line=number,
-        role="assistant",
-        text="",
-        ts=ts,
-        model=model,
-        thinking=(Thinking(text=thought),),
-    )
+    thinking = (Thinking(text=thought),)
+    return Said(line=number, role="assistant", text="", ts=ts, model=model, thinking=thinking)
 
 
 def _called(number: int, item: dict[str, Any], ts: str, model: str) -> Said:
@@ -359,7 +342,7 @@ def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
         call=text(item.get("call_id")),
         text=said,
         name=text(item.get("name")),
-        status="error" if failed or _FAILED.match(said) else "ok",
+        status=error_if(failed or _FAILED.match(said) is not None),
         ts=ts,
         images=pictures_in(output),
     )

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -26,11 +25,11 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
 )
 from mindstone_tui.core.interchange.formats.parts import (
-    BlockResult,
     MessageParts,
+    counted,
+    error_if,
     joined,
     model_of,
-    money,
     titled,
     unknown,
     used,
@@ -82,7 +81,7 @@ def _session(
             yield Aside(what="summary of the program")
         else:
             yield from _message(number, row)
-    yield from used(Usage(cost=money(session.get("cost"))))
+    yield from used(counted({}, cost=session.get("cost")))
 
 
 def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
@@ -102,7 +101,7 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             case "tool_call":
                 pieces.call(data.get("name"), data.get("input") or "{}", data.get("id"))
             case "tool_result":
-                pieces.results.append(_result(data))
+                _add_result(pieces, data)
             case "finish":
                 finish = text(data.get("reason")) or finish
             case "image_url" | "binary":
@@ -120,16 +119,11 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _result(data: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, data: dict[str, Any]) -> None:
     images = _pictures(data, "mime_type", "data")
-    said = text(data.get("content"))
-    return BlockResult(
-        call=text(data.get("tool_call_id")),
-        text=joined((said, "[image]")) if images else said,
-        name=text(data.get("name")),
-        status="error" if data.get("is_error") is True else "ok",
-        images=images,
-    )
+    said = joined((text(data.get("content")), "[image]" if images else ""))
+    status = error_if(data.get("is_error") is True)
+    pieces.give(data.get("tool_call_id"), said, name=data.get("name"), status=status, images=images)
 
 
 def _attached(data: dict[str, Any]) -> str:

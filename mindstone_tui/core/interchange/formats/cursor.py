@@ -25,10 +25,10 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
 )
 from mindstone_tui.core.interchange.formats.parts import (
-    BlockResult,
     MessageParts,
     add_block,
     cut_tags,
+    error_if,
     pieces_of_blocks,
     plain,
     titled,
@@ -37,6 +37,7 @@ from mindstone_tui.core.interchange.formats.parts import (
 )
 from mindstone_tui.core.interchange.formats.sources import (
     connected,
+    each_with,
     guarded,
     has_tables,
     is_database,
@@ -164,7 +165,7 @@ def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[
                     part.get("toolCallId"),
                 )
             case "tool-result":
-                pieces.results.append(_result(part))
+                _add_result(pieces, part)
             case _:
                 add_block(pieces, part)
     model = text(mapping(mapping(fields.get("providerOptions")).get("cursor")).get("modelName"))
@@ -188,17 +189,13 @@ def asked_in(texts: list[str]) -> list[str]:
     return asked or texts
 
 
-def _result(part: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, part: dict[str, Any]) -> None:
     """What a tool gave: a text, or a value of some shape."""
     given = part.get("result", part.get("output"))
     inner = mapping(given).get("value", given)
     said = inner if isinstance(inner, str) else plain(sequence(inner)) or as_json(inner)
-    return BlockResult(
-        call=text(part.get("toolCallId")),
-        text=said,
-        name=text(part.get("toolName")),
-        status="error" if part.get("isError") is True else "ok",
-    )
+    status = error_if(part.get("isError") is True)
+    pieces.give(part.get("toolCallId"), said, name=part.get("toolName"), status=status)
 
 
 _PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
@@ -354,30 +351,28 @@ def _add_tool(pieces: MessageParts, tool: dict[str, Any]) -> None:
     result = tool.get("result")
     if result or status in _DONE:
         given = result if isinstance(result, str) else "" if result is None else as_json(result)
-        ended = _DONE.get(status, "ok")
-        pieces.results.append(BlockResult(call=call.id, text=given, name=name, status=ended))
+        pieces.give(call.id, given, name=name, status=_DONE.get(status, "ok"))
 
 
 def _transcript(path: Path) -> Iterator[Record]:
     """What the agent of the command line wrote down."""
     yield Began(id=path.stem)
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
-        match fields.get("role"):
-            case _ if pieces is None:
-                yield Broken(line=number, why="the content is neither text nor a list of blocks")
-            case "user":
-                pieces.texts[:] = asked_in(pieces.texts)
-                yield from pieces.given("")
-                yield pieces.record("user")
-            case "assistant":
-                yield pieces.record("assistant")
-            case role:
-                yield unknown(f"{text(role) or 'nameless'} message")
+    yield from each_with(records_of(path), _noted)
+
+
+def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
+    match fields.get("role"):
+        case _ if pieces is None:
+            yield Broken(line=number, why="the content is neither text nor a list of blocks")
+        case "user":
+            pieces.texts[:] = asked_in(pieces.texts)
+            yield from pieces.given("")
+            yield pieces.record("user")
+        case "assistant":
+            yield pieces.record("assistant")
+        case role:
+            yield unknown(f"{text(role) or 'nameless'} message")
 
 
 CURSOR = Format(name="cursor", title="Cursor", recognises=_recognises, read=_read, many=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -25,6 +24,8 @@ from mindstone_tui.core.interchange.formats.base import (
 from mindstone_tui.core.interchange.formats.parts import (
     MessageParts,
     add_block,
+    counted,
+    error_if,
     joined,
     plain,
     titled,
@@ -45,7 +46,7 @@ from mindstone_tui.core.interchange.formats.sources import (
     rows,
 )
 from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""
@@ -86,10 +87,7 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
         yield from titled(text(fields.get("name")) or fields.get("description"))
         yield About(folder=text(fields.get("working_dir")))
-        usage = Usage(
-            prompt=count(fields.get("accumulated_input_tokens")),
-            completion=count(fields.get("accumulated_output_tokens")),
-        )
+        usage = counted(fields, "accumulated_input_tokens", "accumulated_output_tokens")
         yield from used(usage, so_far=True)
     else:
         yield unknown(fields.get("type"))
@@ -181,7 +179,7 @@ def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
         line=number,
         call=text(part.get("id")),
         text=said or text(content) or text(result.get("error")),
-        status="error" if failed else "ok",
+        status=error_if(failed),
         ts=ts,
         images=pictures_in(content),
     )

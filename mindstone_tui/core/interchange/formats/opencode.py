@@ -27,11 +27,11 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    counted,
     joined,
     model_of,
     plain,
     titled,
-    tokens,
     tool_call,
     unknown,
 )
@@ -283,14 +283,8 @@ def _own_id(at: int, steps: list[_Step]) -> str:
 
 def _used(counts: dict[str, Any], info: dict[str, Any], model: str) -> Used:
     cache = mapping(counts.get("cache"))
-    usage = tokens(
-        counts.get("input"),
-        counts.get("output"),
-        cache.get("read"),
-        cache.get("write"),
-        reasoning=counts.get("reasoning"),
-        cost=info.get("cost"),
-    )
+    names = ("input", "output", "read", "write", "reasoning")
+    usage = counted({**cache, **counts}, *names, apart=True, cost=info.get("cost"))
     return Used(usage=usage, model=model, answer=text(info.get("id")))
 
 

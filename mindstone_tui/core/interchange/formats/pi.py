@@ -29,10 +29,11 @@ from mindstone_tui.core.interchange.formats.parts import (
     Branches,
     MessageParts,
     add_block,
+    counted,
+    error_if,
     joined,
     model_of,
     plain,
-    tokens,
     unknown,
 )
 from mindstone_tui.core.interchange.formats.sources import records_of, sound
@@ -99,7 +100,7 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
                 call=text(message.get("toolCallId")),
                 text=plain(message.get("content")) or "",
                 name=text(message.get("toolName")),
-                status="error" if message.get("isError") is True else "ok",
+                status=error_if(message.get("isError") is True),
                 id=source,
                 ts=ts,
                 images=pictures_in(message.get("content")),
@@ -114,16 +115,10 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
 def _used(message: dict[str, Any]) -> Iterator[Record]:
     usage = mapping(message.get("usage"))
     if usage and message.get("role") == "assistant":
-        yield Used(
-            usage=tokens(
-                usage.get("input"),
-                usage.get("output"),
-                usage.get("cacheRead"),
-                usage.get("cacheWrite"),
-                cost=mapping(usage.get("cost")).get("total"),
-            ),
-            model=model_of(message),
-        )
+        names = ("input", "output", "cacheRead", "cacheWrite")
+        cost = mapping(usage.get("cost")).get("total")
+        took = counted(usage, *names, apart=True, cost=cost)
+        yield Used(usage=took, model=model_of(message))
 
 
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:

@@ -21,7 +21,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Sample,
     Titled,
 )
-from mindstone_tui.core.interchange.formats.parts import BlockResult, MessageParts, TextRun
+from mindstone_tui.core.interchange.formats.parts import MessageParts, TextRun
 from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
 from mindstone_tui.core.patterns import pattern_of
 
@@ -181,7 +181,7 @@ class _Tool:
         """Add the call and its result to a message."""
         call = pieces.call(self._name, {"shown": self._asked.take()})
         given = self._given.take() if self._was_fenced else NO_RESULT
-        pieces.results.append(BlockResult(call=call.id, text=given, name=self._name))
+        pieces.give(call.id, given, name=self._name)
 
     def _add(self, line: str) -> None:
         if shown := _SUMMARY.sub("", line).strip():
