@@ -106,9 +106,9 @@ def timeline(session: Overview) -> str:
     bars = _bars(session.points)
     width = min(_WIDTH / len(bars), _WIDEST_BAR)
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
-    places = spread([_place(seq, bars) * width for _, seq, _ in session.prunes])
+    places = spread([_place(seq, bars) * width for seq, _ in session.prunes])
     notches = "".join(
-        _notch(x, seq, title) for x, (_, seq, title) in zip(places, session.prunes, strict=True)
+        _notch(x, seq, title) for x, (seq, title) in zip(places, session.prunes, strict=True)
     )
     peak = max(point.utilization for point in session.points)
     words = (
@@ -124,10 +124,10 @@ def timeline(session: Overview) -> str:
     )
 
 
-def _bars(points: tuple[Point, ...]) -> list[Point]:
+def _bars(points: list[Point]) -> list[Point]:
     """At most so many: of those that share a bar, the fullest is shown."""
     if len(points) <= _BARS:
-        return list(points)
+        return points
     edges = [at * len(points) // _BARS for at in range(_BARS + 1)]
     return [
         max(points[first:last], key=lambda point: point.utilization)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -81,8 +82,8 @@ class Spoken(Part):
     ts: str
     who: str
     """The speaker's name, or the role where there is none."""
-    role: str
     text: str
+    role: str = "assistant"
     model: str = ""
     thinking: str = ""
     unfinished: bool = False
@@ -107,8 +108,8 @@ class Recalled(Part):
     ts: str
     session: str
     """The session they were brought back into; they may come from others."""
-    query: str
-    passages: tuple[RecalledPassage, ...]
+    query: str = ""
+    passages: tuple[RecalledPassage, ...] = ()
 
 
 Scene = Spoken | ToolUse | Marker | Recalled
@@ -146,18 +147,19 @@ def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
 
 
 def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
+    said = partial(Spoken, seq=line.seq, ts=line.ts)
     match line.entry:
         case UserMessage(text=text, name=name):
-            return [_spoken(line, "user", name or "user", as_written(text))]
+            return [said(role="user", who=name or "user", text=as_written(text))]
         case AssistantMessage() as answer:
             calls |= {call.id: call for call in answer.calls}
             thought = "\n\n".join(each.text for each in answer.thinking if each.text)
             if not (answer.text or thought):
                 return []
-            who = answer.name or "assistant"
-            return [_spoken(line, "assistant", who, answer.text, answer.model, thought)]
+            spoken = said(who=answer.name or "assistant", text=answer.text, model=answer.model)
+            return [msgspec.structs.replace(spoken, thinking=thought)]
         case AssistantPartial(text=text, model=model):
-            return [_spoken(line, "assistant", "assistant", text, model, unfinished=True)]
+            return [said(who="assistant", text=text, model=model, unfinished=True)]
         case ToolReturned() as result:
             call = calls.pop(result.call, None)
             return [
@@ -172,40 +174,11 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                 )
             ]
         case RecallInjected(query=query, passages=passages):
-            return [
-                Recalled(
-                    seq=line.seq,
-                    ts=line.ts,
-                    session=line.session,
-                    query=query,
-                    passages=passages,
-                )
-            ]
+            where = Recalled(seq=line.seq, ts=line.ts, session=line.session)
+            return [msgspec.structs.replace(where, query=query, passages=passages)]
         case _:
             marker = marker_of(line)
             return [marker] if marker else []
-
-
-def _spoken(
-    line: Line,
-    role: str,
-    who: str,
-    text: str,
-    model: str = "",
-    thinking: str = "",
-    *,
-    unfinished: bool = False,
-) -> Spoken:
-    return Spoken(
-        seq=line.seq,
-        ts=line.ts,
-        who=who,
-        role=role,
-        text=text,
-        model=model,
-        thinking=thinking,
-        unfinished=unfinished,
-    )
 
 
 def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
@@ -282,8 +255,8 @@ class Point(Part):
     zone: Zone
 
 
-class Overview(Part):
-    """The whole session in numbers."""
+class Overview(msgspec.Struct):
+    """The whole session in numbers, counted line by line."""
 
     session: str
     began: str = ""
@@ -291,11 +264,12 @@ class Overview(Part):
     turns: int = 0
     messages: int = 0
     tools: int = 0
-    models: tuple[str, ...] = ()
-    points: tuple[Point, ...] = ()
-    prunes: tuple[tuple[int, int, str], ...] = ()
-    """Turn, line and title of every prune."""
+    models: list[str] = []
+    points: list[Point] = []
+    prunes: list[tuple[int, str]] = []
+    """Line and title of every prune."""
     imported_from: str = ""
+    zone: Zone = "green"
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -303,37 +277,6 @@ class Overview(Part):
         counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         return tuple(plural(number, noun) for number, noun in [*counted, *prunes])
-
-
-def overview(session: str, lines: Iterable[Line]) -> Overview:
-    """Everything that can be said about a session before it is told."""
-    seen = _Seen()
-    for line in lines:
-        seen.take(line)
-    return Overview(
-        session=session,
-        began=seen.began,
-        ended=seen.ended,
-        turns=seen.turns,
-        messages=seen.messages,
-        tools=seen.tools,
-        models=tuple(seen.models),
-        points=tuple(seen.points),
-        prunes=tuple(seen.prunes),
-        imported_from=seen.imported,
-    )
-
-
-class _Seen:
-    """What has been counted so far."""
-
-    def __init__(self) -> None:
-        self.began = self.ended = self.imported = ""
-        self.turns = self.messages = self.tools = 0
-        self.models: dict[str, None] = {}
-        self.points: list[Point] = []
-        self.prunes: list[tuple[int, int, str]] = []
-        self._zone: Zone = "green"
 
     def take(self, line: Line) -> None:
         """Count one line."""
@@ -346,17 +289,18 @@ class _Seen:
                 self.messages += 1
             case AssistantMessage(model=model):
                 self.messages += 1
-                self.models |= {model: None} if model else {}
+                if model and model not in self.models:
+                    self.models.append(model)
             case ToolReturned():
                 self.tools += 1
             case ZoneChanged(after=after):
-                self._zone = after
+                self.zone = after
             case Imported(format=name):
-                self.imported = name
+                self.imported_from = name
             case PromptPlanned(measure=Measure() as measure, purpose=""):
                 self.points.append(self._point(line, measure))
             case ContextWindowPruned():
-                self.prunes.append((line.turn, line.seq, describe_line(line).text))
+                self.prunes.append((line.seq, describe_line(line).text))
 
     def _point(self, line: Line, measure: Measure) -> Point:
         return Point(
@@ -364,5 +308,13 @@ class _Seen:
             seq=line.seq,
             tokens=measure.tokens,
             utilization=measure.utilization,
-            zone=self._zone,
+            zone=self.zone,
         )
+
+
+def overview(session: str, lines: Iterable[Line]) -> Overview:
+    """Everything that can be said about a session before it is told."""
+    seen = Overview(session)
+    for line in lines:
+        seen.take(line)
+    return seen

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.interchange.formats.base import (
     About,
     Aside,
@@ -27,12 +26,12 @@ from mindstone_tui.core.interchange.formats.base import (
 )
 from mindstone_tui.core.interchange.formats.parts import (
     ANOTHER_BRANCH,
+    MessageParts,
     counted,
     joined,
     model_of,
     plain,
     titled,
-    tool_call,
     unknown,
 )
 from mindstone_tui.core.interchange.formats.sources import (
@@ -248,23 +247,14 @@ def _answer(
     model = model_of(info, "modelID", "providerID")
     if counts := mapping(info.get("tokens")):
         yield _used(counts, info, model)
-    steps = list(_steps(parts))
+    steps = list(_steps(number, parts))
     if not steps:
         yield Aside(what="failed answer" if info.get("error") else "empty answer")
     for at, step in enumerate(steps):
-        calls = tuple(_call(number, at, each, step.tools) for each in step.tools)
-        yield Said(
-            line=number,
-            role="assistant",
-            text=joined(step.texts),
-            id=text(info.get("id")) if at == 0 else _own_id(at, steps),
-            ts=ts,
-            model=model,
-            calls=calls,
-            thinking=tuple(Thinking(text=each) for each in step.thoughts),
-            finish=text(info.get("finish")) or "stop",
-        )
-        for call, tool in zip(calls, step.tools, strict=True):
+        source = text(info.get("id")) if at == 0 else _own_id(at, steps)
+        finish = text(info.get("finish"))
+        yield step.record("assistant", id=source, ts=ts, model=model, finish=finish)
+        for call, tool in zip(step.calls, step.tools, strict=True):
             yield from _result(number, call, tool, ts)
     for each in parts:
         if text(each.get("type")) not in _STEPS:
@@ -288,50 +278,45 @@ def _used(counts: dict[str, Any], info: dict[str, Any], model: str) -> Used:
     return Used(usage=usage, model=model, answer=text(info.get("id")))
 
 
-class _Step:
+class _Step(MessageParts):
     """One request's worth of an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, at: int) -> None:
+        super().__init__(number, f"{number}-{at}")
         self.id: object = ""
-        self.texts: list[str] = []
-        self.thoughts: list[str] = []
         self.tools: list[dict[str, Any]] = []
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.texts or self.thoughts or self.tools)
+    def ask(self, part: dict[str, Any]) -> None:
+        """Add a part's call. Some files give many parts one id; then each gets one of its own,
+        because a result must find the call that it stands with."""
+        given = part.get("callID")
+        is_known = any(each.get("callID") == given for each in self.tools)
+        asked = mapping(part.get("state")).get("input")
+        self.call(part.get("tool"), asked, None if is_known else given)
+        self.tools.append(part)
 
 
-def _steps(parts: list[dict[str, Any]]) -> Iterator[_Step]:
-    step = _Step()
+def _steps(number: int, parts: list[dict[str, Any]]) -> Iterator[_Step]:
+    at = 0
+    step = _Step(number, at)
     for part in parts:
         match part.get("type"):
-            case "step-start" if not step.is_empty:
+            case "step-start" if step.has_any:
                 yield step
-                step = _Step()
+                at += 1
+                step = _Step(number, at)
                 continue
             case "text" if said := text(part.get("text")):
                 step.texts.append(said)
             case "reasoning" if said := text(part.get("text")):
-                step.thoughts.append(said)
+                step.think(said)
             case "tool":
-                step.tools.append(part)
+                step.ask(part)
             case _:
                 continue
         step.id = step.id or part.get("id")
-    if not step.is_empty:
+    if step.has_any:
         yield step
-
-
-def _call(number: int, at: int, part: dict[str, Any], tools: list[dict[str, Any]]) -> ToolCall:
-    """A part's call. Some files give many parts one id; then each gets one of its own, because a
-    result must find the call that it stands with."""
-    state = mapping(part.get("state"))
-    given = part.get("callID")
-    place = next(n for n, each in enumerate(tools) if each is part)
-    if any(each.get("callID") == given for each in tools[:place]):
-        given = None
-    return tool_call(given, part.get("tool"), state.get("input"), f"call-{number}-{at}-{place}")
 
 
 def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Iterator[Record]:
