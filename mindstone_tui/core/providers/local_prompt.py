@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
+from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
@@ -69,33 +71,11 @@ _EXAMPLES: Final = (
 ANSWER: Final = "answer"
 """The tool that is none: saying something."""
 _FORM: Final = "Reply with one JSON object that names a tool, as in these examples:\n"
-_SEVERAL: Final = pattern_of(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
 _SPEAK: Final = "they_do"
-_KNOWS_NOT: Final = pattern_of(
-    r"n['’]t know|\b(?:do|does|is|are) not (?:know|say|mention|state|specif|provide)"
-    r"|no information",
-    re.IGNORECASE,
-)
-_ACTS: Final = pattern_of(
-    r"\A\W*(?:please |now |then |can you |could you |would you )*"
-    r"(?:show|open|read|cat|list|run|execute|start|create|write|make|edit|replace|change|rename"
-    r"|search|find|grep|look|install|delete|remove|fix|add|update|build|test|check|commit)\b"
-    r"|\b(?:files?|folders?|director(?:y|ies)|source|code|command|script|repo(?:sitory)?)\b"
-    r"|[\w.-]*/[\w./-]+|\b[\w-]+\.[a-z]{1,5}\b|`[^`]+`|\b\w+_\w+\b|\w\(\)",
-    re.IGNORECASE,
-)
-"""What a message says that may need a tool: an order, a file, a name out of code."""
-_TELLS: Final = pattern_of(
-    r"\A\W*(?:i|i['’]\w+|my|we|our|he|she|they|his|her|their|hello|hi|hey|thanks|thank you)\b",
-    re.IGNORECASE,
-)
-"""How somebody begins who tells of people, greets or thanks,"""
-_WISHES: Final = pattern_of(
-    r"\?|\b(?:want|need|wish|would|should|could|can|must|let['’]?s|please|wonder|forgot|remind"
-    r"|remember)\b",
-    re.IGNORECASE,
-)
-"""and what shows that more is wanted than an answer."""
+
+
+def _says(what: str) -> re.Pattern[str]:
+    return expression(Path(__file__).with_suffix(".txt"), what)
 
 
 def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
@@ -145,7 +125,9 @@ def _fresh(tools: Sequence[ToolSchema], messages: Sequence[Message]) -> list[Too
         for each in messages[at:]
         for call in each.get("tool_calls") or ()
     ]
-    if not calls or (_SEVERAL.search(text_of(messages[at])) and calls.count(calls[-1]) == 1):
+    if not calls or (
+        _says("several").search(text_of(messages[at])) and calls.count(calls[-1]) == 1
+    ):
         return list(tools)
     return [tool for tool in tools if tool.name != calls[-1][0]]
 
@@ -174,9 +156,9 @@ def needs_no_tool(messages: Sequence[Message]) -> bool:
         return False
     last = text_of(messages[-1])
     if last.startswith(_NOTES):
-        return _ACTS.search(last.rpartition(_ASKED)[2]) is None
-    tells = _TELLS.match(last) is not None and _WISHES.search(last) is None
-    return tells and _ACTS.search(last) is None
+        return _says("acts").search(last.rpartition(_ASKED)[2]) is None
+    tells = _says("tells").match(last) is not None and _says("wishes").search(last) is None
+    return tells and _says("acts").search(last) is None
 
 
 class NoteCheck(Part):
@@ -195,7 +177,7 @@ class NoteCheck(Part):
 
         An answer that says that it does not know needs no proof.
         """
-        if _KNOWS_NOT.search(answer):
+        if _says("knows not").search(answer):
             return ""
         return next(iter(unnamed_things(self.notes, self.question)), "")
 
