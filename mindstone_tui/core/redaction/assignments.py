@@ -25,8 +25,6 @@ from mindstone_tui.core.redaction.values import (
     strangeness,
 )
 
-__all__ = ["WORDS", "assigned"]
-
 WORDS = ("pass", "pw", "secret", "token", "key", "auth", "mnemonic")
 """What a telling name has in it; anything else about the name is read where one of these stands."""
 

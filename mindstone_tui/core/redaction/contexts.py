@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from functools import cache
+from pathlib import Path
 
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.formats import Matches, Scan
@@ -15,22 +17,6 @@ from mindstone_tui.core.redaction.values import (
     looks_issued,
     words,
 )
-
-__all__ = [
-    "LONGEST_BLOCK",
-    "addresses",
-    "beside_runs",
-    "command_passwords",
-    "hashes",
-    "headers",
-    "logins",
-    "open_block",
-    "private_keys",
-    "putty_keys",
-    "sql_logins",
-    "webhooks",
-]
-
 
 # Addresses
 
@@ -274,42 +260,22 @@ _ARGUMENT = r"(?:\\?[\"'])?(?P<value>[^\s\"'\\]{3,200})"
 _USER = r"[\"']?[^\s:\"'=]{1,60}:"
 
 
-def _option(
-    letters: str, programs: str, option: str
-) -> tuple[str, re.Pattern[str], re.Pattern[str]]:
-    return letters, pattern_of(rf"(?:\b|\\[nt])(?:{programs})\b"), pattern_of(option + _ARGUMENT)
-
-
-_OPTIONS = (
-    _option("p", r"mysql\w*|mariadb\w*|7z|7za|7zz", " -p"),
-    _option("p", r"sshpass", " -p ?"),
-    _option(
-        "p",
-        r"(?:docker|podman|helm|az|oc|cf|crane|skopeo|twine)\b.{0,60}\b(?:login|upload)",
-        " -p ",
-    ),
-    _option(
-        "p", r"mongo\w*|psexec|winexe|evil-winrm|mosquitto_\w+|isql|ipmitool|rdesktop", " -[pP] "
-    ),
-    _option("p", r"sqlcmd|bcp|tsql|osql|zip|unzip", " -P ?"),
-    _option("p", r"plink|pscp|psftp", " -pw "),
-    _option("u", r"curl|wget|ab|svn|restic", rf" -[uU] ?{_USER}"),
-    _option("u", r"smbclient|rpcclient|net|smbmap", r" -U ?[\"']?[^\s%\"']{1,60}%"),
-    _option("-", r"curl|http|https|xh|wget", rf" --(?:user|proxy-user|auth)[ =]{_USER}"),
-    _option("a", r"http|https|xh|ab", rf" -[aA] {_USER}"),
-    _option("a", r"redis-cli", " -a "),
-    _option("a", r"snmp\w+", " -A "),
-    _option("w", r"ldap\w+", " -w "),
-    _option("b", r"htpasswd", r" -[A-Za-z]*b[A-Za-z]* \S+ \S+ "),
-)
 _SECURED = pattern_of(
     r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
 )
 _CANDIDATE = pattern_of(r" -(?:[puawb]|-(?:user|proxy-user|auth))")
-_BY_LETTER = {
-    letter: [(program, option) for letters, program, option in _OPTIONS if letter in letters]
-    for letter in "puawb-"
-}
+
+
+@cache
+def _options() -> dict[str, list[tuple[re.Pattern[str], re.Pattern[str]]]]:
+    """Programs and their options in `options.tsv`, by the letter of the option."""
+    found: dict[str, list[tuple[re.Pattern[str], re.Pattern[str]]]] = {}
+    for row in Path(__file__).with_name("options.tsv").read_text("utf-8").splitlines()[1:]:
+        letter, option, programs = row.split("\t")
+        named = re.compile(rf"(?:\b|\\[nt])(?:{programs})\b")
+        taken = re.compile(option.replace("{user}", _USER) + _ARGUMENT)
+        found.setdefault(letter, []).append((named, taken))
+    return found
 
 
 def command_passwords(scan: Scan) -> Matches:
@@ -321,7 +287,7 @@ def command_passwords(scan: Scan) -> Matches:
 
 def _after_option(scan: Scan, place: int) -> tuple[int, int] | None:
     text = scan.text
-    for program, option in _BY_LETTER.get(scan.low[place + 2], ()):
+    for program, option in _options().get(scan.low[place + 2], ()):
         match = option.match(text, place)
         if match and program.search(_command(text, place)) and _is_password(match["value"]):
             return match.span("value")

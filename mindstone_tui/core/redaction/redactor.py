@@ -35,8 +35,6 @@ from mindstone_tui.core.redaction.contexts import (
 )
 from mindstone_tui.core.redaction.formats import LEAST_RUN, Formats, Matches, Scan, vendor_formats
 
-__all__ = ["RedactedPieces", "Redactor", "password_in", "secrets_of", "without_password"]
-
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
 
