@@ -15,20 +15,12 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import decode_object, lines, mapping, moment, open_file, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .parts import (
     ANOTHER_BRANCH,
     Branches,
     MessageParts,
@@ -39,18 +31,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     plain,
     unknown,
 )
-from mindstone_tui.core.interchange.formats.sources import records_of
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    decode_object,
-    lines,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
-)
-from mindstone_tui.core.patterns import pattern_of
+from .sources import records_of
 
 _LEFT_OUT = Aside(what="command of the program")
 _READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")

@@ -17,20 +17,11 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.formats.base import (
-    NO_RESULT,
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import as_json, mapping, moment, sequence, text
+from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import (
     MessageParts,
     counted,
     cut_tags,
@@ -41,9 +32,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
     used,
 )
-from mindstone_tui.core.interchange.formats.sources import array_of, document, document_of, sound
-from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
-from mindstone_tui.core.patterns import pattern_of
+from .sources import array_of, document, document_of, sound
 
 _NAMES: Final = frozenset(
     {

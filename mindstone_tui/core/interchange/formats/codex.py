@@ -14,40 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.base import (
-    NO_RESULT,
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    counted,
-    error_if,
-    joined,
-    plain,
-    tool_call,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import mentions, records_of, sound
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    decode_object,
-    mapping,
-    moment,
-    sequence,
-    text,
-)
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import Picture, pictures_in
+from ..read_bytes import Flaw, as_json, decode_object, mapping, moment, sequence, text
+from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
+from .sources import mentions, records_of, sound
 
 _MARKED = (
     ("# AGENTS.md instructions", "</INSTRUCTIONS>"),

@@ -13,28 +13,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    counted,
-    joined,
-    money,
-    plain,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import array_of, document
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, counted, joined, money, plain, titled, unknown, used
+from .sources import array_of, document
 
 _LIST: Final = "sessions.json"
 _ID: Final = "sessionId"

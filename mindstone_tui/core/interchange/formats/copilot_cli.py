@@ -11,29 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    MessageParts,
-    counted,
-    error_if,
-    plain,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import each_with, mentions, records_of, sound
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Aside, Began, Format, Gave, Record, Said, Sample, Titled
+from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, plain, unknown, used
+from .sources import each_with, mentions, records_of, sound
 
 _SIDE_CHAIN = Aside(what="side chain of a sub-agent")
 

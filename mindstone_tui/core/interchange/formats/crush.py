@@ -15,34 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    counted,
-    error_if,
-    joined,
-    model_of,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    guarded,
-    has_tables,
-    json_in,
-    rows,
-)
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+from ..pictures import Picture, pictures_in
+from ..read_bytes import mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import MessageParts, counted, error_if, joined, model_of, titled, unknown, used
+from .sources import connected, guarded, has_tables, json_in, rows
 
 _FOLDER: Final = ".crush"
 

@@ -15,16 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+
+from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import (
     MessageParts,
     add_block,
     cut_tags,
@@ -35,25 +29,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     unknown,
     used,
 )
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    each_with,
-    guarded,
-    has_tables,
-    is_database,
-    json_in,
-    records_of,
-)
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    count,
-    decode_object,
-    mapping,
-    moment,
-    sequence,
-    text,
-)
+from .sources import connected, each_with, guarded, has_tables, is_database, json_in, records_of
 
 TABLES: Final = ("blobs", "meta")
 QUERY: Final = "user_query"

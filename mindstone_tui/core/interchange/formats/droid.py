@@ -12,26 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    counted,
-    cut_tags,
-    pieces_of_blocks,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import beside, each_with, records_of
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+from ..read_bytes import mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import MessageParts, counted, cut_tags, pieces_of_blocks, titled, unknown, used
+from .sources import beside, each_with, records_of
 
 _REMINDERS: Final = ("system-reminder", "system-notification")
 

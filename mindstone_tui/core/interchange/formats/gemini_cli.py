@@ -15,28 +15,13 @@ from typing import Any
 import msgspec
 
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    MessageParts,
-    counted,
-    error_if,
-    joined,
-    tool_call,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import (
+from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import as_json, mapping, moment, open_file, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample, Titled, Used
+from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, joined, tool_call, unknown
+from .sources import (
     Numbered,
     document,
     each_with,
@@ -46,16 +31,6 @@ from mindstone_tui.core.interchange.formats.sources import (
     records_of,
     sound,
 )
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    as_json,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
-)
-from mindstone_tui.core.patterns import pattern_of
 
 _CONTEXT = (
     "<session_context>",

@@ -11,28 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    add_block,
-    counted,
-    error_if,
-    joined,
-    plain,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, add_block, counted, error_if, joined, plain, titled, unknown, used
+from .sources import (
     Numbered,
     connected,
     document,
@@ -45,8 +28,6 @@ from mindstone_tui.core.interchange.formats.sources import (
     records_of,
     rows,
 )
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""

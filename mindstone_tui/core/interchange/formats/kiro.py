@@ -12,27 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.continue_dev import is_session, read_session
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    counted,
-    error_if,
-    joined,
-    titled,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import beside, is_lines, records_of
-from mindstone_tui.core.interchange.pictures import Picture
-from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
+from ..pictures import Picture
+from ..read_bytes import as_json, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Record, Sample, Used
+from .continue_dev import is_session, read_session
+from .parts import MessageParts, counted, error_if, joined, titled, unknown
+from .sources import beside, is_lines, records_of
 
 _KINDS: Final = ("Prompt", "AssistantMessage", "ToolResults")
 _EDITOR: Final = ("workspace-sessions", "kiro.kiroagent")

@@ -15,10 +15,11 @@ from typing import Any, Literal, cast, get_args
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import Broken, Format, Gave, Record, Said, Sample
-from mindstone_tui.core.interchange.formats.parts import plain, tool_call
-from mindstone_tui.core.interchange.formats.sources import array_of, is_array, records_of
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import Broken, Format, Gave, Record, Said, Sample
+from .parts import plain, tool_call
+from .sources import array_of, is_array, records_of
 
 _TIMES = ("ts", "timestamp", "created_at", "time")
 

@@ -12,40 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    MessageParts,
-    counted,
-    joined,
-    model_of,
-    plain,
-    titled,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    document,
-    guarded,
-    has_tables,
-    is_database,
-    json_in,
-    rows,
-)
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import Flaw, as_json, mapping, moment, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import ANOTHER_BRANCH, MessageParts, counted, joined, model_of, plain, titled, unknown
+from .sources import connected, document, guarded, has_tables, is_database, json_in, rows
 
 Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""

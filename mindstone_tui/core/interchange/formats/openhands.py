@@ -10,33 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    counted,
-    error_if,
-    joined,
-    plain,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    Numbered,
-    array_of,
-    beside,
-    document,
-    each_with,
-)
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, counted, error_if, joined, plain, unknown, used
+from .sources import Numbered, array_of, beside, document, each_with
 
 EVENT_FILE: Final = pattern_of(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
 """How the files of single events are called, in a folder `events`."""

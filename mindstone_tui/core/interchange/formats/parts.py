@@ -15,17 +15,11 @@ import msgspec
 
 from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
-from mindstone_tui.core.interchange.formats.base import Aside, Gave, Record, Said, Titled, Used
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    LONGEST_RECORD,
-    as_json,
-    count,
-    mapping,
-    sequence,
-    text,
-)
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import Picture, pictures_in
+from ..read_bytes import LONGEST_RECORD, as_json, count, mapping, sequence, text
+from .base import Aside, Gave, Record, Said, Titled, Used
 
 _OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
 

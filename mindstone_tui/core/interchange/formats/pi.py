@@ -11,20 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .parts import (
     ANOTHER_BRANCH,
     Branches,
     MessageParts,
@@ -36,9 +26,7 @@ from mindstone_tui.core.interchange.formats.parts import (
     plain,
     unknown,
 )
-from mindstone_tui.core.interchange.formats.sources import records_of, sound
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from .sources import records_of, sound
 
 
 def _recognises(sample: Sample) -> bool:

@@ -13,27 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-    Titled,
-)
-from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI, not_said, pieces_of
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    Branches,
-    MessageParts,
-    counted,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import records_of, sound
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+
+from ..read_bytes import mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample, Titled
+from .gemini_cli import GEMINI_CLI, not_said, pieces_of
+from .parts import ANOTHER_BRANCH, Branches, MessageParts, counted, unknown, used
+from .sources import records_of, sound
 
 _KINDS: Final = ("user", "assistant", "tool_result", "system")
 _PERSON: Final = ("", "mid_turn_user_message", "realtime_message", "at_command")

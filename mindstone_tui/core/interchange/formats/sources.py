@@ -20,8 +20,9 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from mindstone_tui.core.disk import open_regular
-from mindstone_tui.core.interchange.formats.base import Broken, Record, Sample
-from mindstone_tui.core.interchange.read_bytes import (
+from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import (
     LONGEST_RECORD,
     Flaw,
     decode,
@@ -31,7 +32,7 @@ from mindstone_tui.core.interchange.read_bytes import (
     open_file,
     whole,
 )
-from mindstone_tui.core.patterns import pattern_of
+from .base import Broken, Record, Sample
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
