@@ -1,6 +1,7 @@
 """The HTTP side of the resident: the model endpoints, health and figures.
 
-Starlette and uvicorn come with the MCP library; both are loaded only where this is.
+Starlette and uvicorn come with the MCP library. Only the resident that serves HTTP loads this
+module, and with it both of them.
 """
 
 from __future__ import annotations
@@ -8,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
 
 from mindstone_tui import __version__, api
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
 from mindstone_tui.core.errors import (
     MindstoneError,
     NoSuchSession,
@@ -33,13 +36,6 @@ from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
 from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -58,27 +54,6 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-
-
-class TokenFile:
-    """The secret that opens the gateway, readable by its owner alone."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> str:
-        """The token, made on first use; a file that others can read is replaced."""
-        try:
-            safe = self.path.stat().st_mode & 0o077 == 0
-            token = read_regular(self.path).decode("ascii").strip()
-            if safe and len(token) >= 32:
-                return token
-        except (OSError, UnicodeDecodeError):
-            pass
-        token = secrets.token_urlsafe(32)
-        ensure_folder(self.path.parent)
-        replace_file(self.path, token.encode())
-        return token
 
 
 class Refusal(Exception):
@@ -229,8 +204,6 @@ class Endpoints:
 
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""
-        from starlette.routing import Route
-
         chat = partial(self._answer, wire_chat.read)
         messages = partial(self._answer, wire_messages.read)
         responses = partial(self._answer, wire_responses.read)
@@ -247,8 +220,6 @@ class Endpoints:
     async def _answer(
         self, read: Callable[[dict[str, Any]], ClientRequest], request: Request
     ) -> Response:
-        from starlette.responses import JSONResponse, StreamingResponse
-
         try:
             asked = read(decode(await request.body()))
             run = await self.gateway.take(
@@ -325,8 +296,6 @@ class Endpoints:
 
     def failed(self, request: Request, error: MindstoneError) -> Response:
         """What a client is told when its request came to nothing."""
-        from starlette.responses import JSONResponse
-
         status = status_of(error)
         self.answered[request.url.path, status] += 1
         note(f"failed {status} {request.url.path}: {error.what}", self._log)
@@ -335,8 +304,6 @@ class Endpoints:
         return JSONResponse({"type": "error", "error": told}, status)
 
     async def _count(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         try:
             size = wire_messages.rough_size(decode(await request.body()))
         except MindstoneError as error:
@@ -344,8 +311,6 @@ class Endpoints:
         return JSONResponse({"input_tokens": size})
 
     async def _models(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         del request
         settings = self.gateway.settings
         found = await list_models(self._home.places, settings, self._home.environ)
@@ -355,13 +320,9 @@ class Endpoints:
         return JSONResponse({"object": "list", "data": data, **ends})
 
     async def _model(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         return JSONResponse(_model(request.path_params["name"]))
 
     async def _health(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         del request
         return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
 
@@ -445,11 +406,6 @@ def _model(name: str) -> dict[str, Any]:
 
 def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Starlette:
     """Every path there is; anything else is not found."""
-    # Deferred: nobody but the resident needs a web framework.
-    from starlette.applications import Starlette
-    from starlette.responses import JSONResponse, PlainTextResponse
-    from starlette.routing import Route
-
     endpoints = Endpoints(home, gateway, log)
 
     async def metrics(request: Request) -> Response:

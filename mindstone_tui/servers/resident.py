@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -39,7 +40,6 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
-from mindstone_tui.servers.http import Guard, TokenFile
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.peer import Handler, Peer
@@ -111,6 +111,27 @@ def listening(places: Places) -> Listening | None:
         except BlockingIOError:
             return msgspec.json.decode(read_regular(own.told), type=Listening)
     return None
+
+
+class TokenFile:
+    """The secret that opens the gateway, readable by its owner alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> str:
+        """The token, made on first use; a file that others can read is replaced."""
+        try:
+            safe = self.path.stat().st_mode & 0o077 == 0
+            token = read_regular(self.path).decode("ascii").strip()
+            if safe and len(token) >= 32:
+                return token
+        except (OSError, UnicodeDecodeError):
+            pass
+        token = secrets.token_urlsafe(32)
+        ensure_folder(self.path.parent)
+        replace_file(self.path, token.encode())
+        return token
 
 
 def already() -> UsageError:
@@ -272,9 +293,9 @@ class Resident:
         return {
             "status": self._status,
             "stop": self._end,
-            "recall": self._recall,
-            "search": self._search,
-            "sessions": self._sessions,
+            "recall": _asks(self._lookup.recall, query="", session="", scope="session", limit=0),
+            "search": _asks(self._lookup.search, query="", session="", limit=0),
+            "sessions": _asks(self._lookup.sessions, contains=""),
             **self._attached.methods(),
         }
 
@@ -292,23 +313,6 @@ class Resident:
         del params
         asyncio.get_running_loop().call_later(0.05, self._stop.set)
         return {"stopping": True}
-
-    async def _recall(self, params: dict[str, Any]) -> dict[str, Any]:
-        query, session = str(params.get("query", "")), str(params.get("session", ""))
-        scope, count = str(params.get("scope") or "session"), int(params.get("limit") or 0)
-        return await asyncio.to_thread(
-            self._lookup.recall, query, session=session, scope=scope, limit=count
-        )
-
-    async def _search(self, params: dict[str, Any]) -> dict[str, Any]:
-        query, session = str(params.get("query", "")), str(params.get("session", ""))
-        count = int(params.get("limit") or 0)
-        return await asyncio.to_thread(self._lookup.search, query, session=session, limit=count)
-
-    async def _sessions(self, params: dict[str, Any]) -> dict[str, Any]:
-        return await asyncio.to_thread(
-            self._lookup.sessions, contains=str(params.get("contains", ""))
-        )
 
     async def _tend(self, linger: float) -> None:
         """Close what is idle, and make the vectors that are missing."""
@@ -342,7 +346,7 @@ class Resident:
     def _server(self, port: int, token: str) -> Any:
         import uvicorn
 
-        from mindstone_tui.servers.http import application
+        from mindstone_tui.servers.http import Guard, application
 
         serve = load(self._home.places, self._home.environ).settings.serve
         hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))
@@ -400,6 +404,16 @@ def patient_protocol(seconds: float) -> Any:
                 self.transport.close()
 
     return PatientProtocol
+
+
+def _asks(look: Callable[..., dict[str, Any]], **usual: str | int) -> Handler:
+    """What looks something up for a program; what it does not name is as it is usually."""
+
+    async def ask(params: dict[str, Any]) -> dict[str, Any]:
+        given = {name: type(value)(params.get(name) or value) for name, value in usual.items()}
+        return await asyncio.to_thread(partial(look, **given))
+
+    return ask
 
 
 def _listen(port: int) -> socket.socket:

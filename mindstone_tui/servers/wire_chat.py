@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
 
@@ -23,7 +23,7 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
         model=model or "default",
         messages=wire.joined(_messages(messages)),
         instructions="\n\n".join(_instructions(messages)),
-        tools=tuple(_tools(told.get("tools"))),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         user=user,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -92,17 +92,6 @@ def _calls(calls: object) -> Iterator[ToolCall]:
             case {"id": str(own), "function": {"name": str(name)}}:
                 arguments = wire.arguments_of(call["function"].get("arguments"))
                 yield ToolCall(id=own, name=name, arguments=arguments)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"type": "function", "function": {"name": str(name)} as function}:
-                yield ToolSchema(
-                    name=name,
-                    description=str(function.get("description") or ""),
-                    parameters=function.get("parameters") or {"type": "object", "properties": {}},
-                )
 
 
 class ChatWire:

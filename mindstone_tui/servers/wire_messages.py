@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
 
@@ -26,7 +26,7 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
         model=model or "default",
         messages=wire.joined(_messages(messages)),
         instructions=wire.text_of(told.get("system")),
-        tools=tuple(_tools(told.get("tools"))),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         # Programs name themselves here by one id for each of their own sessions.
         user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
@@ -98,17 +98,6 @@ def _calls(content: object) -> Iterator[ToolCall]:
             case {"type": "tool_use", "id": str(own), "name": str(name)}:
                 arguments = wire.arguments_of(block.get("input"))
                 yield ToolCall(id=own, name=name, arguments=arguments)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"name": str(name), "input_schema": dict(parameters)}:
-                yield ToolSchema(
-                    name=name,
-                    description=str(tool.get("description") or ""),
-                    parameters=parameters,
-                )
 
 
 class MessagesWire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
 
@@ -27,7 +27,7 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
         model=model or "default",
         messages=wire.joined(_messages(items)),
         instructions="\n\n".join(text for text in (instructions, *more) if text),
-        tools=tuple(_tools(told.get("tools"))),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         user=user,
         previous=previous,
@@ -102,15 +102,6 @@ def _output(output: object) -> str:
         case str() | list():
             return wire.text_of(output)
     return wire.arguments_of(output)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"type": "function", "name": str(name)}:
-                parameters = tool.get("parameters") or {"type": "object", "properties": {}}
-                description = str(tool.get("description") or "")
-                yield ToolSchema(name=name, description=description, parameters=parameters)
 
 
 class ResponsesWire:

@@ -25,12 +25,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.interchange.pictures import keep_pictures
-from mindstone_tui.core.interchange.steps import (
-    AnsweredCall,
-    WriteStep,
-    joined_pieces,
-    short_id,
-)
+from mindstone_tui.core.interchange.steps import AnsweredCall, WriteStep, joined_pieces, short_id
 from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean, visible
 from mindstone_tui.core.transcript.reader import with_blobs

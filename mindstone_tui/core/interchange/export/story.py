@@ -9,22 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    TurnEnded,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    Measure,
-    PromptPlanned,
-    ZoneChanged,
-)
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, inside, plural
@@ -44,28 +31,16 @@ class Marker(Part):
 
 
 _MARKED: Final = frozenset(
-    [
-        "context_window_pruned",
-        "context_prune_blocked",
-        "tool_results_trimmed",
-        "pinned",
-        "unpinned",
-        "restored",
-        "rewound",
-        "zone_changed",
-        "summary_derived",
-        "model_changed",
-        "alert_raised",
-        "imported",
-        "turn_ended",
-    ]
+    {"context_window_pruned", "context_prune_blocked", "tool_results_trimmed", "zone_changed"}
+    | {"pinned", "unpinned", "restored", "rewound", "imported", "turn_ended"}
+    | {"summary_derived", "model_changed", "alert_raised"}
 )
 """Kinds that a reader elsewhere should see; the rest is bookkeeping."""
 
 
 def marker_of(line: Line) -> Marker | None:
     """What a person should see of a decision; None for pure bookkeeping."""
-    done = isinstance(line.entry, TurnEnded) and line.entry.ending == "done"
+    done = isinstance(line.entry, conversation.TurnEnded) and line.entry.ending == "done"
     if done or line.kind not in _MARKED:
         return None
     told = describe_line(line)
@@ -149,18 +124,18 @@ def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
 def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
     said = partial(Spoken, seq=line.seq, ts=line.ts)
     match line.entry:
-        case UserMessage(text=text, name=name):
+        case conversation.UserMessage(text=text, name=name):
             return [said(role="user", who=name or "user", text=as_written(text))]
-        case AssistantMessage() as answer:
+        case conversation.AssistantMessage() as answer:
             calls |= {call.id: call for call in answer.calls}
             thought = "\n\n".join(each.text for each in answer.thinking if each.text)
             if not (answer.text or thought):
                 return []
             spoken = said(who=answer.name or "assistant", text=answer.text, model=answer.model)
             return [msgspec.structs.replace(spoken, thinking=thought)]
-        case AssistantPartial(text=text, model=model):
+        case conversation.AssistantPartial(text=text, model=model):
             return [said(who="assistant", text=text, model=model, unfinished=True)]
-        case ToolReturned() as result:
+        case conversation.ToolReturned() as result:
             call = calls.pop(result.call, None)
             return [
                 ToolUse(
@@ -281,28 +256,31 @@ class Overview(msgspec.Struct):
     def take(self, line: Line) -> None:
         """Count one line."""
         self.turns = max(self.turns, line.turn)
-        if isinstance(line.entry, UserMessage | AssistantMessage | ToolReturned):
+        if isinstance(
+            line.entry,
+            conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
+        ):
             self.began = min(self.began or line.ts, line.ts)
             self.ended = max(self.ended, line.ts)
         match line.entry:
-            case UserMessage():
+            case conversation.UserMessage():
                 self.messages += 1
-            case AssistantMessage(model=model):
+            case conversation.AssistantMessage(model=model):
                 self.messages += 1
                 if model and model not in self.models:
                     self.models.append(model)
-            case ToolReturned():
+            case conversation.ToolReturned():
                 self.tools += 1
-            case ZoneChanged(after=after):
+            case window.ZoneChanged(after=after):
                 self.zone = after
             case Imported(format=name):
                 self.imported_from = name
-            case PromptPlanned(measure=Measure() as measure, purpose=""):
+            case window.PromptPlanned(measure=window.Measure() as measure, purpose=""):
                 self.points.append(self._point(line, measure))
-            case ContextWindowPruned():
+            case window.ContextWindowPruned():
                 self.prunes.append((line.seq, describe_line(line).text))
 
-    def _point(self, line: Line, measure: Measure) -> Point:
+    def _point(self, line: Line, measure: window.Measure) -> Point:
         return Point(
             turn=line.turn,
             seq=line.seq,

@@ -65,16 +65,8 @@ def shell_command(said: str) -> str:
 
 
 _ITEMS = frozenset(
-    {
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "local_shell_call",
-        "web_search_call",
-    }
+    {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call"}
+    | {"custom_tool_call_output", "local_shell_call", "web_search_call"}
 )
 _HOSTED = {
     "web_search_call": ("web_search", "action"),
