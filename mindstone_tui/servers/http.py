@@ -35,13 +35,15 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
 from mindstone_tui.servers.page import Page
-from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
+from mindstone_tui.servers.wire import ClientRequest, Reply, decode, now
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Wire = wire_chat.ChatWire | wire_messages.MessagesWire | wire_responses.ResponsesWire
+"""How one reply is written: what goes out first, its pieces, its end, or all of it at once."""
 
 OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
 """What anybody on this machine may have: nothing of it says anything about anyone."""

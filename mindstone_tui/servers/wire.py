@@ -12,7 +12,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, Protocol, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -75,28 +75,6 @@ class Reply(msgspec.Struct, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     ending: Ending = "stop"
-
-
-class Wire(Protocol):
-    """How one reply is written in one format."""
-
-    def begin(self) -> Iterable[bytes]:
-        """What goes out first."""
-
-    def text(self, piece: str) -> Iterable[bytes]:
-        """More of the answer."""
-
-    def thought(self, piece: str) -> Iterable[bytes]:
-        """More of the reasoning."""
-
-    def end(self, reply: Reply) -> Iterable[bytes]:
-        """The calls, the figures and the end."""
-
-    def fail(self, said: str) -> Iterable[bytes]:
-        """The end of a reply that broke off."""
-
-    def whole(self, reply: Reply) -> dict[str, Any]:
-        """The same in one piece."""
 
 
 def decode(body: bytes) -> dict[str, Any]:

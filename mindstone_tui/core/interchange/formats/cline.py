@@ -17,6 +17,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import as_json, mapping, moment, sequence, text
@@ -34,28 +35,9 @@ from .parts import (
 )
 from .sources import array_of, document, document_of, sound
 
-_NAMES: Final = frozenset(
-    {
-        *("access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion"),
-        *("browser_action", "codebase_search", "condense", "delete_file", "edit_file"),
-        *("execute_command", "fetch_instructions", "generate_explanation", "insert_content"),
-        *("list_code_definition_names", "list_files", "load_mcp_documentation", "new_rule"),
-        *("new_task", "plan_mode_respond", "read_file", "replace_in_file", "report_bug"),
-        *("run_slash_command", "search_and_replace", "search_files", "switch_mode"),
-        *("update_todo_list", "use_mcp_tool", "use_skill", "web_fetch", "write_to_file"),
-    }
-)
-CLINE_TOOLS: Final = {
-    "appliedDiff": "apply_diff",
-    "editedExistingFile": "replace_in_file",
-    "listCodeDefinitionNames": "list_code_definition_names",
-    "listFilesRecursive": "list_files",
-    "listFilesTopLevel": "list_files",
-    "newFileCreated": "write_to_file",
-    "readFile": "read_file",
-    "searchFiles": "search_files",
-}
-"""Tools as the shown messages name them, by the names that the model uses."""
+_LISTS: Final = lists_in(Path(__file__).with_name("cline.txt"))
+_NAMES: Final = frozenset(" ".join(_LISTS["tools"]).split())
+_SHOWN_TOOLS: Final = dict(line.split() for line in _LISTS["shown"])
 _SPEAKING: Final = {
     "attempt_completion": "result",
     "ask_followup_question": "question",
@@ -66,16 +48,7 @@ _SPEAKING: Final = {
 _OPENING: Final = pattern_of(r"<([a-z_]{3,40})>")
 _RESULT: Final = pattern_of(r"\[([a-z_]+)(?:[^\]\n]{0,2000}(?:\][^\]\n]{0,200}){0,9})?\] Result:")
 _WORDS: Final = ("task", "feedback", "user_message", "answer", "user_feedback")
-_NOTES: Final = (
-    "<environment_details>",
-    "<explicit_instructions",
-    "# task_progress ",
-    "# TODO LIST ",
-    "[TASK RESUMPTION]",
-    "[ERROR] ",
-    "[NOTE] ",
-    "(The user did not provide a new message",
-)
+_NOTES: Final = tuple(line[1:-1] for line in _LISTS["notes"])
 
 
 class UserText(NamedTuple):
@@ -431,7 +404,7 @@ def _shown_answer(
             told = mapping(document_of(said))
             name = text(told.get("tool")) or text(told.get("toolName")) or kind
             rest = {key: each for key, each in told.items() if key not in ("tool", "content")}
-            call = pieces.call(CLINE_TOOLS.get(name, name), rest)
+            call = pieces.call(_SHOWN_TOOLS.get(name, name), rest)
             yield pieces.record("assistant", ts=ts, model=_model(fields), group=request)
             # Of a file that was read, only its path is shown.
             given = "" if name == "readFile" else text(told.get("content"))

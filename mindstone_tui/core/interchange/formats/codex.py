@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.entries.conversation import Thinking
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import Picture, pictures_in
@@ -22,25 +23,9 @@ from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, 
 from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
 from .sources import mentions, records_of, sound
 
-_MARKED = (
-    ("# AGENTS.md instructions", "</INSTRUCTIONS>"),
-    ("<user_instructions>", "</user_instructions>"),
-    ("<environment_context>", "</environment_context>"),
-    ("<permissions instructions>", "</permissions instructions>"),
-    ("<collaboration_mode>", "</collaboration_mode>"),
-    ("<external_", ">"),
-    ("<skill>", "</skill>"),
-    ("<user_shell_command>", "</user_shell_command>"),
-    ("<turn_aborted>", "</turn_aborted>"),
-    ("<subagent_notification>", "</subagent_notification>"),
-    ("<codex_internal_context", "</codex_internal_context>"),
-    ("<goal_context>", "</goal_context>"),
-    ("<recommended_plugins>", "</recommended_plugins>"),
-    ("<hook_prompt", "</hook_prompt>"),
-    ("Warning: apply_patch was requested via ", ""),
-    ("Warning: The maximum number of unified exec processes you can keep open is", ""),
-    ("Warning: Your account was flagged for potentially high-risk cyber activity", ""),
-)
+_MARKED = [
+    line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
+]
 _COMMAND = pattern_of(
     r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
     re.DOTALL,

@@ -17,29 +17,29 @@ from typing import Any, Final
 
 from ..pictures import Picture, pictures_in
 from ..read_bytes import mapping, moment, text
+from . import sources
 from .base import About, Aside, Began, Broken, Format, Record, Sample
 from .parts import MessageParts, counted, error_if, joined, model_of, titled, unknown, used
-from .sources import connected, guarded, has_tables, json_in, rows
 
 _FOLDER: Final = ".crush"
 
 
 def _recognises(sample: Sample) -> bool:
-    return has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
+    return sources.has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
 
 
 def _has_parts(path: Path) -> bool:
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         found = connection.execute("SELECT name FROM pragma_table_info('messages')")
         return "parts" in {name for (name,) in found}
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
     folder = path.absolute().parent
     project = str(folder.parent) if folder.name == _FOLDER else ""
-    with connected(path) as connection:
-        found = rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
+    with sources.connected(path) as connection:
+        found = sources.rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
         for session in found:
             yield from _session(connection, session, project)
 
@@ -53,7 +53,7 @@ def _session(
     yield About(folder=project, parent=text(session.get("parent_session_id")))
     summary = text(session.get("summary_message_id"))
     query = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
-    for number, row in enumerate(rows(connection, query, (name,)), 1):
+    for number, row in enumerate(sources.rows(connection, query, (name,)), 1):
         if summary and summary == row.get("id"):
             yield Aside(what="summary of the program")
         else:
@@ -62,7 +62,7 @@ def _session(
 
 
 def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
-    parts = json_in(row.get("parts"))
+    parts = sources.json_in(row.get("parts"))
     if not isinstance(parts, list):
         yield Broken(line=number, why="a message without parts")
         return

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
 
 from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
+from . import sources
 from .base import About, Aside, Began, Broken, Format, Record, Sample
 from .parts import (
     MessageParts,
@@ -29,7 +30,6 @@ from .parts import (
     unknown,
     used,
 )
-from .sources import connected, each_with, guarded, has_tables, is_database, json_in, records_of
 
 TABLES: Final = ("blobs", "meta")
 QUERY: Final = "user_query"
@@ -183,9 +183,9 @@ _DONE: Final[dict[str, ToolStatus]] = {
 
 
 def _recognises(sample: Sample) -> bool:
-    if has_tables(sample, "ItemTable"):
+    if sources.has_tables(sample, "ItemTable"):
         return _has_conversations(sample.path)
-    if has_tables(sample, *TABLES):
+    if sources.has_tables(sample, *TABLES):
         return True
     first = sample.objects[0] if sample.objects else {}
     return (
@@ -196,7 +196,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _has_conversations(path: Path) -> bool:
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         return _has_table(connection, "cursorDiskKV") or any(
             _value(connection, key) for key in _PROJECT
         )
@@ -212,16 +212,16 @@ def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -
     query = f"SELECT value FROM {table} WHERE key = ?"
     row = connection.execute(query, (key,)).fetchone()
     raw = row[0] if row else None
-    found = json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
+    found = sources.json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
     return found if isinstance(found, dict | list) else None
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
-    if not is_database(path):
+    if not sources.is_database(path):
         yield from _transcript(path)
         return
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         if _has_table(connection, "blobs"):
             yield from read_store(connection, path)
             return
@@ -333,7 +333,7 @@ def _add_tool(pieces: MessageParts, tool: dict[str, Any]) -> None:
 def _transcript(path: Path) -> Iterator[Record]:
     """What the agent of the command line wrote down."""
     yield Began(id=path.stem)
-    yield from each_with(records_of(path), _noted)
+    yield from sources.each_with(sources.records_of(path), _noted)
 
 
 def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:

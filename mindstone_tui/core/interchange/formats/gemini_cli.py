@@ -19,18 +19,9 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
 from ..read_bytes import as_json, mapping, moment, open_file, sequence, text
+from . import sources
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample, Titled, Used
 from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, joined, tool_call, unknown
-from .sources import (
-    Numbered,
-    document,
-    each_with,
-    first_array_of,
-    is_lines,
-    mentions,
-    records_of,
-    sound,
-)
 
 _CONTEXT = (
     "<session_context>",
@@ -141,7 +132,7 @@ def _read(path: Path) -> Iterator[Record]:
 
 def _read_recording(path: Path) -> Iterator[Record]:
     recording = _Recording(_rewound(path))
-    held: Numbered | None = None
+    held: sources.Numbered | None = None
     for found in _found(path):
         if isinstance(found, Broken):
             yield found
@@ -163,11 +154,11 @@ def _read_recording(path: Path) -> Iterator[Record]:
         yield from recording.take(*held)
 
 
-def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if is_lines(path, "messages"):
-        yield from records_of(path)
+def _found(path: Path) -> Iterator[sources.Numbered | Broken]:
+    if sources.is_lines(path, "messages"):
+        yield from sources.records_of(path)
         return
-    session = document(path)
+    session = sources.document(path)
     if isinstance(session, Broken):
         yield session
         return
@@ -194,11 +185,11 @@ def _about(fields: dict[str, Any]) -> Iterator[Record]:
 
 def _rewound(path: Path) -> set[str]:
     """The messages that a rewind took back."""
-    if not mentions(path, b'"$rewindTo"'):
+    if not sources.mentions(path, b'"$rewindTo"'):
         return set()
     said: dict[str, None] = {}
     gone: set[str] = set()
-    for _, fields in sound(_found(path)):
+    for _, fields in sources.sound(_found(path)):
         back = fields.get("$rewindTo")
         if isinstance(back, str) and back in said:
             names = list(said)
@@ -324,7 +315,7 @@ def _given(used: dict[str, Any], call: str, number: int) -> Gave | None:
 def _read_checkpoint(path: Path) -> Iterator[Record]:
     project = path.parent.name if path.parent.parent.name == "tmp" else ""
     yield Began(id=f"{project}-{path.stem}" if project else path.stem)
-    yield from each_with(first_array_of(path), _content)
+    yield from sources.each_with(sources.first_array_of(path), _content)
 
 
 def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:

@@ -16,9 +16,9 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
 from ..read_bytes import Flaw, as_json, mapping, moment, sequence, text
+from . import sources
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
 from .parts import ANOTHER_BRANCH, MessageParts, counted, joined, model_of, plain, titled, unknown
-from .sources import connected, document, guarded, has_tables, is_database, json_in, rows
 
 Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""
@@ -45,13 +45,13 @@ def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[OpencodeSe
 
 def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
     for number, file in enumerate(sorted(messages.glob("*.json")), 1):
-        found = document(file)
+        found = sources.document(file)
         if isinstance(found, Broken):
             yield Broken(line=number, why=f"{file.name}: {found.why}")
             continue
         listed: list[Any] = []
         for part in sorted((parts / file.stem).glob("*.json")):
-            read = document(part)
+            read = sources.document(part)
             if isinstance(read, Broken):
                 yield Broken(line=number, why=f"{part.name}: {read.why}")
             else:
@@ -61,8 +61,8 @@ def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
 
 def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
     """All sessions of the database, the oldest first."""
-    with connected(path) as connection:
-        found = rows(connection, "SELECT * FROM session ORDER BY time_created, id")
+    with sources.connected(path) as connection:
+        found = sources.rows(connection, "SELECT * FROM session ORDER BY time_created, id")
         for row in found:
             info = {
                 "id": row.get("id"),
@@ -70,24 +70,24 @@ def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
                 "directory": row.get("directory"),
                 "parentID": row.get("parent_id"),
                 "time": {"created": row.get("time_created")},
-                "revert": json_in(row.get("revert")),
+                "revert": sources.json_in(row.get("revert")),
             }
             yield OpencodeSession(info, _messages(connection, str(row.get("id"))))
 
 
 def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message | Broken]:
     query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-    for number, row in enumerate(rows(connection, query, (session,)), 1):
-        data = json_in(row["data"])
+    for number, row in enumerate(sources.rows(connection, query, (session,)), 1):
+        data = sources.json_in(row["data"])
         if isinstance(data, Flaw):
             yield Broken(line=number, why=data.why)
             continue
-        parts = rows(
+        parts = sources.rows(
             connection,
             "SELECT id, data FROM part WHERE message_id = ? ORDER BY id",
             (str(row["id"]),),
         )
-        listed = [{**mapping(json_in(each["data"])), "id": each["id"]} for each in parts]
+        listed = [{**mapping(sources.json_in(each["data"])), "id": each["id"]} for each in parts]
         yield number, {**mapping(data), "id": row["id"]}, listed
 
 
@@ -101,7 +101,7 @@ def _recognises(sample: Sample) -> bool:
         ("id" in mapping(first.get("info")) and "messages" in first)
         or (_EXPORT.match(sample.start) is not None and b'"messages"' in sample.start)
         or _is_stored(sample.path, first)
-        or has_tables(sample, "session", "message", "part")
+        or sources.has_tables(sample, "session", "message", "part")
     )
 
 
@@ -111,17 +111,17 @@ def _is_stored(path: Path, fields: dict[str, Any]) -> bool:
     return in_place and text(fields.get("id")).startswith("ses_") and "time" in fields
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
     for session in _sessions(path):
         yield from (session,) if isinstance(session, Broken) else _session(session)
 
 
 def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
-    if is_database(path):
+    if sources.is_database(path):
         yield from sessions_in_database(path)
         return
-    fields = document(path)
+    fields = sources.document(path)
     if isinstance(fields, Broken):
         yield fields
     elif _is_stored(path, fields):
