@@ -19,15 +19,9 @@ from mindstone_tui.core.text import as_written, inside, one_line
 Update = dict[str, Any]
 
 KINDS: Final = {
-    "read": "read",
-    "read_entry": "read",
-    "list": "read",
-    "write": "edit",
-    "edit": "edit",
-    "grep": "search",
-    "glob": "search",
-    "find": "search",
-    "recall": "search",
+    **dict.fromkeys(("read", "read_entry", "list"), "read"),
+    **dict.fromkeys(("write", "edit"), "edit"),
+    **dict.fromkeys(("grep", "glob", "find", "recall"), "search"),
     "shell": "execute",
     "note": "think",
 }

@@ -74,6 +74,7 @@ def _local(name: str, asking: Asking) -> Provider:
         return GuideProvider(asking.explained)
     for model in CATALOGUE:
         if name == model.full_name:
+            # Deferred: 19 ms that nobody else needs.
             from mindstone_tui.core.providers.local_provider import LocalProvider
 
             return LocalProvider(model, asking.places, asking.settings, explained=asking.explained)
@@ -89,6 +90,7 @@ def _scripted(name: str, asking: Asking) -> Provider:
 
 def _at_a_server(name: str, asking: Asking) -> Provider:
     address = address_of(name, asking.settings, asking.places, asking.environ)
+    # Deferred: 25 ms, although neither httpx nor litellm itself is loaded yet.
     from mindstone_tui.core.providers import direct, litellm
 
     return direct.direct_provider(address, asking.settings) or litellm.RemoteProvider(address)
@@ -140,6 +142,7 @@ def session_model(changed: ModelChanged | None, settings: ModelSettings, before:
 
 def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     """The models that answer without a key and without a network; the guide always does."""
+    # Deferred: 19 ms, and only lists of models need it.
     from mindstone_tui.core.providers.local_provider import why_not
 
     usable = (each.full_name for each in CATALOGUE if not why_not(places, each, settings))
@@ -153,11 +156,9 @@ def is_remote(name: str) -> bool:
 
 def warm_up(provider: Provider) -> None:
     """Begin, in the background, what makes the first request of a model slow."""
-    from mindstone_tui.core.providers.model_server import ModelServer
-
     asked = provider.behind if isinstance(provider, Configured) else provider
-    if isinstance(asked, ModelServer):
-        threading.Thread(target=asked.warm_up, name="warm-up", daemon=True).start()
+    if (begin := getattr(asked, "warm_up", None)) is not None:
+        threading.Thread(target=begin, name="warm-up", daemon=True).start()
 
 
 class Configured:
@@ -290,6 +291,7 @@ def available(
 
 
 def _embedded(settings: ModelSettings, places: Places) -> Iterator[Availability]:
+    # Deferred: 19 ms, and only lists of models need it.
     from mindstone_tui.core.providers.local_provider import why_not
 
     free = free_memory()
