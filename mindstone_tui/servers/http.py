@@ -22,14 +22,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route
 
 from mindstone_tui import __version__, api
+from mindstone_tui.core import errors
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.errors import (
-    MindstoneError,
-    NoSuchSession,
-    SessionNameError,
-    UnknownName,
-    UsageError,
-)
 from mindstone_tui.core.library.model_list import list_models
 from mindstone_tui.core.text import one_line
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
@@ -233,7 +227,7 @@ class Endpoints:
             pieces = self.gateway.pieces(run, reply)
             # Nothing goes out before there is something to say: what fails first has a status.
             first = await self._first(request, run, pieces)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         reply.id = _PREFIX[asked.format] + run.id
         wire = _wire(asked, reply)
@@ -246,7 +240,7 @@ class Endpoints:
         try:
             async for _ in pieces:
                 pass
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         self.answered[request.url.path, 200] += 1
         return JSONResponse(wire.whole(reply), headers=headers)
@@ -288,7 +282,7 @@ class Endpoints:
             whole = True
             for data in wire.end(reply):
                 yield data
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             whole = True
             for data in wire.fail(error.sentence):
                 yield data
@@ -296,7 +290,7 @@ class Endpoints:
             if not whole:
                 run.stop("The client went away.")
 
-    def failed(self, request: Request, error: MindstoneError) -> Response:
+    def failed(self, request: Request, error: errors.MindstoneError) -> Response:
         """What a client is told when its request came to nothing."""
         status = status_of(error)
         self.answered[request.url.path, status] += 1
@@ -308,7 +302,7 @@ class Endpoints:
     async def _count(self, request: Request) -> Response:
         try:
             size = wire_messages.rough_size(decode(await request.body()))
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         return JSONResponse({"input_tokens": size})
 
@@ -329,11 +323,11 @@ class Endpoints:
         return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
 
 
-def status_of(error: MindstoneError) -> int:
+def status_of(error: errors.MindstoneError) -> int:
     """What a client is told with an error."""
-    if isinstance(error, NoSuchSession | UnknownName):
+    if isinstance(error, errors.NoSuchSession | errors.UnknownName):
         return 404
-    if isinstance(error, UsageError | SessionNameError):
+    if isinstance(error, errors.UsageError | errors.SessionNameError):
         return 400
     return 502
 
@@ -425,13 +419,13 @@ def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Star
         return JSONResponse({"type": "error", "error": {**told, "type": "not_found"}}, status)
 
     async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, MindstoneError)
+        assert isinstance(error, errors.MindstoneError)
         return endpoints.failed(request, error)
 
     metrics_route = Route("/metrics", metrics, methods=["GET"])
     routes = [*endpoints.routes(), *page.routes(), metrics_route]
     handlers: dict[Any, Any] = {
-        MindstoneError: refused,
+        errors.MindstoneError: refused,
         500: failed,
         Exception: failed,
         404: not_found,

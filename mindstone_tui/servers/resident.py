@@ -24,16 +24,9 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui import __version__, api
+from mindstone_tui.core import disk
 from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import (
-    FILE_MODE,
-    REAL,
-    ensure_folder,
-    open_to_changes,
-    read_regular,
-    replace_file,
-)
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.core.paths import Places
@@ -109,7 +102,7 @@ def listening(places: Places) -> Listening | None:
         try:
             fcntl.flock(held.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return msgspec.json.decode(read_regular(own.told), type=Listening)
+            return msgspec.json.decode(disk.read_regular(own.told), type=Listening)
     return None
 
 
@@ -123,14 +116,14 @@ class TokenFile:
         """The token, made on first use; a file that others can read is replaced."""
         try:
             safe = self.path.stat().st_mode & 0o077 == 0
-            token = read_regular(self.path).decode("ascii").strip()
+            token = disk.read_regular(self.path).decode("ascii").strip()
             if safe and len(token) >= 32:
                 return token
         except (OSError, UnicodeDecodeError):
             pass
         token = secrets.token_urlsafe(32)
-        ensure_folder(self.path.parent)
-        replace_file(self.path, token.encode())
+        disk.ensure_folder(self.path.parent)
+        disk.replace_file(self.path, token.encode())
         return token
 
 
@@ -188,7 +181,7 @@ class Resident:
         It also ends by itself once its home or the program is gone, and with `linger` once no hook
         has asked for that many seconds.
         """
-        ensure_folder(self._own.state)
+        disk.ensure_folder(self._own.state)
         with self._alone(), contextlib.ExitStack() as files:
             self._own.told.unlink(missing_ok=True)  # of one that was killed
             token = TokenFile(self._own.token).read()
@@ -240,7 +233,7 @@ class Resident:
             url=url,
             on_demand=on_demand,
         )
-        replace_file(self._own.told, msgspec.json.encode(told))
+        disk.replace_file(self._own.told, msgspec.json.encode(told))
         return told
 
     def stop(self) -> None:
@@ -250,7 +243,7 @@ class Resident:
     @contextlib.contextmanager
     def _alone(self) -> Any:
         """Hold the home's lock; refuse where another resident has it."""
-        fd = REAL.open(self._own.lock, os.O_RDWR | os.O_CREAT)
+        fd = disk.REAL.open(self._own.lock, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -262,9 +255,9 @@ class Resident:
 
     async def _open_socket(self, files: contextlib.ExitStack) -> None:
         path = self._own.socket
-        ensure_folder(path.parent)
+        disk.ensure_folder(path.parent)
         elsewhere = path.parent != self._own.state  # where anybody may make a folder first
-        if elsewhere and (commands := open_to_changes(path.parent)):
+        if elsewhere and (commands := disk.open_to_changes(path.parent)):
             raise UsageError(
                 f"Others can change what lies in {path.parent}, where the socket would be.",
                 f"Run: {'; '.join(commands)}",
@@ -276,7 +269,7 @@ class Resident:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        path.chmod(FILE_MODE)  # a thread of ours may have changed the umask meanwhile
+        path.chmod(disk.FILE_MODE)  # a thread of ours may have changed the umask meanwhile
         files.callback(path.unlink, missing_ok=True)
         server = await asyncio.start_unix_server(self._talk, sock=listener, limit=_MESSAGE)
         files.callback(server.close)
@@ -437,8 +430,8 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
     own = ResidentPlaces(places.state)
     if listening(places) is not None:
         raise already()
-    ensure_folder(own.state)
-    log = REAL.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    disk.ensure_folder(own.state)
+    log = disk.REAL.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     command = [sys.executable, "-P", "-m", "mindstone_tui", "serve", *arguments]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),

@@ -29,17 +29,7 @@ from mindstone_tui.core.entries import Part, Request
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import local_models, local_prompt
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Retrying,
-    TextPart,
-    Window,
-)
+from mindstone_tui.core.providers import base, local_models, local_prompt
 from mindstone_tui.core.providers.errors import Failure, translate
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
@@ -273,11 +263,11 @@ class LocalProvider:
         self._window = 0
         self.process = ModelProcess(environ)
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """What it is, without flattery."""
-        return ModelInfo(
+        return base.ModelInfo(
             name=model,
-            window=Window(tokens=self._planned(), label="measured"),
+            window=base.Window(tokens=self._planned(), label="measured"),
             max_output=self._model.max_output,
             prompt_price=0.0,
             completion_price=0.0,
@@ -288,15 +278,17 @@ class LocalProvider:
             note=f"{self._model.title} on this machine: {self._model.skills}.",
         )
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """The window that its process runs with, which free memory decided."""
-        return Window(tokens=self._planned(), label="measured")
+        return base.Window(tokens=self._planned(), label="measured")
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer from the child; whoever stops listening stops the answer at once."""
         if not options.purpose and (known := about_mindstone(request, self._explained)):
-            yield TextPart(text=known)
-            yield Finished(reason="stop", model=GUIDE)
+            yield base.TextPart(text=known)
+            yield base.Finished(reason="stop", model=GUIDE)
             return
         if missing := self._missing(self._places, self._model, self._settings):
             raise ProviderRefused(
@@ -318,7 +310,7 @@ class LocalProvider:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 if not answer.began:
-                    yield Retrying(attempt=attempt + 1, wait=0.0, why=error.what)
+                    yield base.Retrying(attempt=attempt + 1, wait=0.0, why=error.what)
                 body = answer.rest_of(body)
 
     async def close(self) -> None:
@@ -326,8 +318,8 @@ class LocalProvider:
         await self.process.close()
 
     async def _ask(
-        self, answer: _Answer, body: dict[str, Any], options: Options
-    ) -> AsyncGenerator[Delta, None]:
+        self, answer: _Answer, body: dict[str, Any], options: base.Options
+    ) -> AsyncGenerator[base.Delta, None]:
         """One attempt; what the model said before it stays in `answer`."""
         translator = Translator()
         try:
@@ -335,8 +327,8 @@ class LocalProvider:
             async with contextlib.aclosing(chunks) as heard:
                 async for chunk in heard:
                     for delta in translator.take(chunk):
-                        if isinstance(delta, TextPart) and (text := answer.feed(delta.text)):
-                            yield TextPart(text=text)
+                        if isinstance(delta, base.TextPart) and (text := answer.feed(delta.text)):
+                            yield base.TextPart(text=text)
                     if answer.is_loop:
                         break
             thing = answer.doubt if self._model.tools else ""
@@ -349,13 +341,13 @@ class LocalProvider:
         for last in answer.end():
             yield last
         reason = "repetition" if answer.is_loop else translator.reason or "stop"
-        yield Finished(
+        yield base.Finished(
             reason="tool_calls" if answer.called else reason,
             usage=translator.usage,
             model=self._model.title,
         )
 
-    async def _speak_of(self, notes: Sequence[str], thing: str, options: Options) -> bool:
+    async def _speak_of(self, notes: Sequence[str], thing: str, options: base.Options) -> bool:
         """Let the model say whether notes speak of a thing that they do not call so.
 
         One that cannot say so has not found it.
@@ -367,7 +359,7 @@ class LocalProvider:
             async with contextlib.aclosing(chunks) as heard:
                 async for chunk in heard:
                     parts = translator.take(chunk)
-                    said += "".join(each.text for each in parts if isinstance(each, TextPart))
+                    said += "".join(each.text for each in parts if isinstance(each, base.TextPart))
         return local_prompt.is_yes(said)
 
     def _start(self) -> Start:
@@ -445,17 +437,17 @@ class _Answer:
         """Say that nothing is known instead of it."""
         self._held, self._check = NOTHING_SAYS_SO, None
 
-    def end(self) -> list[TextPart | CallDelta]:
+    def end(self) -> list[base.TextPart | base.CallDelta]:
         """What was held back, or what is said instead; or the tool it asks for, if it does."""
         if self._held:
             shown = self._check is None or self._check.bears_out(self._held)
-            return [TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
+            return [base.TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
         asked = None if self._reader is None or self.is_loop else self._reader.call()
         if asked is None:
             return []
         self.called = True
         name, arguments = asked
-        return [CallDelta(index=0, id=self._call_id, name=name, arguments=arguments)]
+        return [base.CallDelta(index=0, id=self._call_id, name=name, arguments=arguments)]
 
     def rest_of(self, body: dict[str, Any]) -> dict[str, Any]:
         """What to ask for after the process died: the rest of an answer that has begun.

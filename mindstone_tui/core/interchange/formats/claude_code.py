@@ -310,13 +310,8 @@ def _attachment(number: int, fields: dict[str, Any]) -> Record:
     said = plain(attachment.get("prompt")) if kind == "queued_command" else ""
     if not said or said.startswith(_NOTICE) or not _is_by_a_person(attachment):
         return Aside(what=f"attachment: {kind}" if kind else "attachment")
-    return Said(
-        line=number,
-        role="user",
-        text=said,
-        id=text(fields.get("uuid")),
-        ts=moment(fields.get("timestamp")),
-    )
+    source, ts = text(fields.get("uuid")), moment(fields.get("timestamp"))
+    return Said(line=number, role="user", text=said, id=source, ts=ts)
 
 
 def _is_by_a_person(queued: dict[str, Any]) -> bool:

@@ -147,13 +147,8 @@ def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -
             continue
         answered.add(call)
         said = joined(plain(mapping(each).get("content")) or "" for each in output)
-        yield Gave(
-            line=number,
-            call=call,
-            text=said,
-            status=_STATUS.get(status, "ok"),
-            ts=ts,
-        )
+        ended = _STATUS.get(status, "ok")
+        yield Gave(line=number, call=call, text=said, status=ended, ts=ts)
 
 
 CONTINUE = Format(name="continue", title="Continue", recognises=is_session, read=read_session)

@@ -187,14 +187,8 @@ def _user(
             yield Aside(what="text of the program")
     said = joined(_words(each) for each in own)
     if said:
-        yield Said(
-            line=number,
-            role="user",
-            text=said,
-            id=text(info.get("id")),
-            ts=ts,
-            images=pictures_in(own),
-        )
+        source, images = text(info.get("id")), pictures_in(own)
+        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
     else:
         yield Aside(what="message of the program")
 

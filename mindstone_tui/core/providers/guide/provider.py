@@ -20,16 +20,7 @@ from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Retrying,
-    TextPart,
-    Window,
-)
+from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.guide import topics
 from mindstone_tui.core.statements import Utterance, recognise
 
@@ -319,22 +310,24 @@ class GuideProvider:
     def __init__(self, settings: Settings | None = None) -> None:
         self._words = glossary(settings or Settings())
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """The guide costs nothing and says what it is."""
-        return ModelInfo(
+        return base.ModelInfo(
             name=model,
-            window=Window(tokens=WINDOW, label="measured"),
+            window=base.Window(tokens=WINDOW, label="measured"),
             prompt_price=0.0,
             completion_price=0.0,
             cached_price=0.0,
             note="The built-in guide answers by rule; it is not a language model.",
         )
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """There is no server."""
         return None
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer word by word, or ask for tools."""
         answer = (
             _for_purpose(request, options.purpose)
@@ -343,12 +336,12 @@ class GuideProvider:
         )
         for piece in re.findall(r"\s*\S+|\s+\Z", answer.text):
             await asyncio.sleep(0)
-            yield TextPart(text=piece)
+            yield base.TextPart(text=piece)
         mark = len(request.messages)
         for index, (name, arguments) in enumerate(answer.calls):
             call_id = f"guide_{request.hash[:8]}_{mark}_{index}"
-            yield CallDelta(index=index, id=call_id, name=name, arguments=arguments)
-        yield Finished(reason="tool_calls" if answer.calls else "stop", model=request.model)
+            yield base.CallDelta(index=index, id=call_id, name=name, arguments=arguments)
+        yield base.Finished(reason="tool_calls" if answer.calls else "stop", model=request.model)
 
     async def close(self) -> None:
         """Nothing is held."""
