@@ -339,7 +339,7 @@ class Resident:
     def _server(self, port: int, token: str) -> Any:
         import uvicorn
 
-        # Deferred, with uvicorn: a fifth of a second, for a resident that serves HTTP.
+        # Deferred: with uvicorn and starlette some tenths of a second, and only HTTP needs it.
         from mindstone_tui.servers.http import Guard, application
 
         serve = load(self._home.places, self._home.environ).settings.serve
