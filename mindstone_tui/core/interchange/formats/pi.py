@@ -8,6 +8,7 @@ what the program summed up are counted as left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from .parts import (
     plain,
     unknown,
 )
-from .sources import records_of, sound
+from .sources import each_with, records_of, sound
 
 
 def _recognises(sample: Sample) -> bool:
@@ -38,26 +39,24 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    branches = _branches(path)
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        match fields.get("type"):
-            case "message" if not branches.keeps(text(fields.get("id"))):
-                yield Aside(what=ANOTHER_BRANCH)
-            case "session":
-                yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
-                yield About(folder=text(fields.get("cwd")))
-            case "session_info":
-                yield Titled(title=text(fields.get("name")))
-            case "message":
-                message = mapping(fields.get("message"))
-                yield _message(number, fields, message)
-                yield from _used(message)
-            case kind:
-                yield unknown(kind)
+    return each_with(records_of(path), partial(_entry, _branches(path)))
+
+
+def _entry(branches: Branches, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    match fields.get("type"):
+        case "message" if not branches.keeps(text(fields.get("id"))):
+            yield Aside(what=ANOTHER_BRANCH)
+        case "session":
+            yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
+            yield About(folder=text(fields.get("cwd")))
+        case "session_info":
+            yield Titled(title=text(fields.get("name")))
+        case "message":
+            message = mapping(fields.get("message"))
+            yield _message(number, fields, message)
+            yield from _used(message)
+        case kind:
+            yield unknown(kind)
 
 
 def _branches(path: Path) -> Branches:
