@@ -78,13 +78,22 @@ def loading(node: ast.AST) -> Iterator[ast.AST]:
                 below.append(child)
 
 
+def named_from(path: Path, node: ast.ImportFrom) -> str:
+    """The module that an import is from, whether it is named whole or from where it stands."""
+    if not node.level:
+        return node.module or ""
+    folder = path.relative_to(ROOT).parts[: -node.level]
+    return ".".join((*folder, *([node.module] if node.module else [])))
+
+
 def imported(path: Path) -> Iterator[str]:
     """Our own modules that a file imports when it runs, at its top or from within a function."""
     for node in loading(tree(path)):
-        if isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.ImportFrom):
+            whence = named_from(path, node)
             for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                known = name if name in modules() else node.module
+                name = f"{whence}.{alias.name}"
+                known = name if name in modules() else whence
                 if known in modules():
                     yield known
         elif isinstance(node, ast.Import):

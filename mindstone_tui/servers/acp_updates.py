@@ -11,14 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolCalled,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, inside, one_line
@@ -26,15 +19,9 @@ from mindstone_tui.core.text import as_written, inside, one_line
 Update = dict[str, Any]
 
 KINDS: Final = {
-    "read": "read",
-    "read_entry": "read",
-    "list": "read",
-    "write": "edit",
-    "edit": "edit",
-    "grep": "search",
-    "glob": "search",
-    "find": "search",
-    "recall": "search",
+    **dict.fromkeys(("read", "read_entry", "list"), "read"),
+    **dict.fromkeys(("write", "edit"), "edit"),
+    **dict.fromkeys(("grep", "glob", "find", "recall"), "search"),
     "shell": "execute",
     "note": "think",
 }
@@ -200,20 +187,20 @@ def plan(pieces: Sequence[tuple[str, str]]) -> Update:
 def replayed(line: Line) -> Iterator[Update]:
     """What an editor is shown of one line when it loads a session."""
     match line.entry:
-        case UserMessage(text=text, images=images):
+        case conversation.UserMessage(text=text, images=images):
             named = "".join(f"\n[picture {image.name}]" for image in images)
             yield said_by_person(as_written(text) + named)
-        case AssistantMessage(text=text, thinking=thinking):
+        case conversation.AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
                 if each.text:
                     yield thought(each.text)
             if text:
                 yield said_by_agent(text)
-        case AssistantPartial(text=text) if text:
+        case conversation.AssistantPartial(text=text) if text:
             yield said_by_agent(text)
-        case ToolCalled(call=call, name=name, shown=shown):
+        case conversation.ToolCalled(call=call, name=name, shown=shown):
             yield tool_begins(call, name, shown, "in_progress")
-        case ToolReturned() as gave:
+        case conversation.ToolReturned() as gave:
             yield tool_ends(gave.call, gave.status, gave.text, gave.diff, gave.elapsed)
         case _:
             pass

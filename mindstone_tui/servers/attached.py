@@ -46,15 +46,10 @@ _WORTH_A_HANDOFF: Final = 3
 Moment = Literal["start", "prompt", "tool", "compact", "stop", "end"]
 MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionStart": "start",
-    "UserPromptSubmit": "prompt",
-    "BeforeAgent": "prompt",
-    "PostToolUse": "tool",
-    "AfterTool": "tool",
-    "PreCompact": "compact",
-    "PreCompress": "compact",
-    "Stop": "stop",
-    "SubagentStop": "stop",
-    "AfterAgent": "stop",
+    **dict.fromkeys(("UserPromptSubmit", "BeforeAgent"), "prompt"),
+    **dict.fromkeys(("PostToolUse", "AfterTool"), "tool"),
+    **dict.fromkeys(("PreCompact", "PreCompress"), "compact"),
+    **dict.fromkeys(("Stop", "SubagentStop", "AfterAgent"), "stop"),
     "SessionEnd": "end",
 }
 """What a hook's event means, whatever the program calls it."""

@@ -452,12 +452,6 @@ def _split(
 
 
 def _added(left: Usage, right: Usage) -> Usage:
-    def both(one: int | None, other: int | None) -> int | None:
-        return other if one is None else one if other is None else one + other
-
-    return msgspec.structs.replace(
-        right,
-        prompt=right.prompt,
-        completion=both(left.completion, right.completion),
-        cached=right.cached,
-    )
+    """The newest request's usage, with all that was answered since the client asked."""
+    said = [each for each in (left.completion, right.completion) if each is not None]
+    return msgspec.structs.replace(right, completion=sum(said) if said else None)

@@ -1,6 +1,7 @@
 """The HTTP side of the resident: the model endpoints, health and figures.
 
-Starlette and uvicorn come with the MCP library; both are loaded only where this is.
+Starlette and uvicorn come with the MCP library. Only the resident that serves HTTP loads this
+module, and with it both of them.
 """
 
 from __future__ import annotations
@@ -8,44 +9,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
 
 from mindstone_tui import __version__, api
+from mindstone_tui.core import errors
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file
-from mindstone_tui.core.errors import (
-    MindstoneError,
-    NoSuchSession,
-    SessionNameError,
-    UnknownName,
-    UsageError,
-)
 from mindstone_tui.core.library.model_list import list_models
 from mindstone_tui.core.text import one_line
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
 from mindstone_tui.servers.page import Page
-from mindstone_tui.servers.wire import ClientRequest, Reply, Wire, decode, now
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import BaseRoute
-
+from mindstone_tui.servers.wire import ClientRequest, Reply, decode, now
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Wire = wire_chat.ChatWire | wire_messages.MessagesWire | wire_responses.ResponsesWire
+"""How one reply is written: what goes out first, its pieces, its end, or all of it at once."""
 
 OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
 """What anybody on this machine may have: nothing of it says anything about anyone."""
@@ -58,27 +50,6 @@ HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-
-
-class TokenFile:
-    """The secret that opens the gateway, readable by its owner alone."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> str:
-        """The token, made on first use; a file that others can read is replaced."""
-        try:
-            safe = self.path.stat().st_mode & 0o077 == 0
-            token = read_regular(self.path).decode("ascii").strip()
-            if safe and len(token) >= 32:
-                return token
-        except (OSError, UnicodeDecodeError):
-            pass
-        token = secrets.token_urlsafe(32)
-        ensure_folder(self.path.parent)
-        replace_file(self.path, token.encode())
-        return token
 
 
 class Refusal(Exception):
@@ -229,8 +200,6 @@ class Endpoints:
 
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""
-        from starlette.routing import Route
-
         chat = partial(self._answer, wire_chat.read)
         messages = partial(self._answer, wire_messages.read)
         responses = partial(self._answer, wire_responses.read)
@@ -247,8 +216,6 @@ class Endpoints:
     async def _answer(
         self, read: Callable[[dict[str, Any]], ClientRequest], request: Request
     ) -> Response:
-        from starlette.responses import JSONResponse, StreamingResponse
-
         try:
             asked = read(decode(await request.body()))
             run = await self.gateway.take(
@@ -260,7 +227,7 @@ class Endpoints:
             pieces = self.gateway.pieces(run, reply)
             # Nothing goes out before there is something to say: what fails first has a status.
             first = await self._first(request, run, pieces)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         reply.id = _PREFIX[asked.format] + run.id
         wire = _wire(asked, reply)
@@ -273,7 +240,7 @@ class Endpoints:
         try:
             async for _ in pieces:
                 pass
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         self.answered[request.url.path, 200] += 1
         return JSONResponse(wire.whole(reply), headers=headers)
@@ -315,7 +282,7 @@ class Endpoints:
             whole = True
             for data in wire.end(reply):
                 yield data
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             whole = True
             for data in wire.fail(error.sentence):
                 yield data
@@ -323,10 +290,8 @@ class Endpoints:
             if not whole:
                 run.stop("The client went away.")
 
-    def failed(self, request: Request, error: MindstoneError) -> Response:
+    def failed(self, request: Request, error: errors.MindstoneError) -> Response:
         """What a client is told when its request came to nothing."""
-        from starlette.responses import JSONResponse
-
         status = status_of(error)
         self.answered[request.url.path, status] += 1
         note(f"failed {status} {request.url.path}: {error.what}", self._log)
@@ -335,17 +300,13 @@ class Endpoints:
         return JSONResponse({"type": "error", "error": told}, status)
 
     async def _count(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         try:
             size = wire_messages.rough_size(decode(await request.body()))
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             return self.failed(request, error)
         return JSONResponse({"input_tokens": size})
 
     async def _models(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         del request
         settings = self.gateway.settings
         found = await list_models(self._home.places, settings, self._home.environ)
@@ -355,22 +316,18 @@ class Endpoints:
         return JSONResponse({"object": "list", "data": data, **ends})
 
     async def _model(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         return JSONResponse(_model(request.path_params["name"]))
 
     async def _health(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         del request
         return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
 
 
-def status_of(error: MindstoneError) -> int:
+def status_of(error: errors.MindstoneError) -> int:
     """What a client is told with an error."""
-    if isinstance(error, NoSuchSession | UnknownName):
+    if isinstance(error, errors.NoSuchSession | errors.UnknownName):
         return 404
-    if isinstance(error, UsageError | SessionNameError):
+    if isinstance(error, errors.UsageError | errors.SessionNameError):
         return 400
     return 502
 
@@ -445,11 +402,6 @@ def _model(name: str) -> dict[str, Any]:
 
 def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Starlette:
     """Every path there is; anything else is not found."""
-    # Deferred: nobody but the resident needs a web framework.
-    from starlette.applications import Starlette
-    from starlette.responses import JSONResponse, PlainTextResponse
-    from starlette.routing import Route
-
     endpoints = Endpoints(home, gateway, log)
 
     async def metrics(request: Request) -> Response:
@@ -467,13 +419,13 @@ def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Star
         return JSONResponse({"type": "error", "error": {**told, "type": "not_found"}}, status)
 
     async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, MindstoneError)
+        assert isinstance(error, errors.MindstoneError)
         return endpoints.failed(request, error)
 
     metrics_route = Route("/metrics", metrics, methods=["GET"])
     routes = [*endpoints.routes(), *page.routes(), metrics_route]
     handlers: dict[Any, Any] = {
-        MindstoneError: refused,
+        errors.MindstoneError: refused,
         500: failed,
         Exception: failed,
         404: not_found,

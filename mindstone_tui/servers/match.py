@@ -14,14 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Entry, Image, Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ClientMatched,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Entry, Image, Line, conversation
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.options import ForeignExchange
@@ -125,21 +118,21 @@ class Record:
 
     def _take(self, line: Line) -> None:
         match line.entry:
-            case UserMessage(text=text, images=images):
+            case conversation.UserMessage(text=text, images=images):
                 self.channels.setdefault(line.turn, (line.channel, ""))
                 self._spoken.pop(line.turn, None)
                 self._add(line, {mark_of("user", text, [image.sha256 for image in images])})
-            case AssistantMessage(text=text, calls=calls):
+            case conversation.AssistantMessage(text=text, calls=calls):
                 whole = self._spoken.get(line.turn, "") + text
                 self._spoken[line.turn] = whole
                 names = [call.id for call in calls]
                 marks = {mark_of("assistant", text, names), mark_of("assistant", whole, names)}
                 self._add(line, marks)
-            case AssistantPartial(text=text):
+            case conversation.AssistantPartial(text=text):
                 self._add(line, {mark_of("assistant", text)})
-            case ToolReturned(call=call):
+            case conversation.ToolReturned(call=call):
                 self._add(line, {mark_of("tool", "", [call])})
-            case ClientMatched(prior=prior, root=root):
+            case conversation.ClientMatched(prior=prior, root=root):
                 self.channels[line.turn] = (line.channel, root)
                 if prior:
                     self.siblings[prior] = Sibling(line.turn, root)
@@ -215,30 +208,30 @@ def exchanges(
 
     `keep` puts a message's pictures where history can name them.
     """
-    said = UserMessage(text="")
+    said = conversation.UserMessage(text="")
     answers: list[Entry] = []
     for message in messages:
         if message.role == "user":
             if said.text or said.images or answers:
                 yield ForeignExchange(said, tuple(_closed(answers)))
-            said, answers = UserMessage(text=message.text, images=keep(message)), []
+            said, answers = conversation.UserMessage(text=message.text, images=keep(message)), []
         elif message.role == "assistant":
             answers = list(_closed(answers))
-            answers.append(AssistantMessage(text=message.text, calls=message.calls))
+            answers.append(conversation.AssistantMessage(text=message.text, calls=message.calls))
         else:
             answers.append(_returned(message, answers))
     if said.text or said.images or answers:
         yield ForeignExchange(said, tuple(_closed(answers)))
 
 
-def _returned(message: ClientMessage, answers: Sequence[Entry]) -> ToolReturned:
+def _returned(message: ClientMessage, answers: Sequence[Entry]) -> conversation.ToolReturned:
     names = {
         call.id: call.name
         for entry in answers
-        if isinstance(entry, AssistantMessage)
+        if isinstance(entry, conversation.AssistantMessage)
         for call in entry.calls
     }
-    return ToolReturned(
+    return conversation.ToolReturned(
         call=message.call,
         name=names.get(message.call, "tool"),
         text=message.text,
@@ -249,14 +242,19 @@ def _returned(message: ClientMessage, answers: Sequence[Entry]) -> ToolReturned:
 def _closed(answers: Sequence[Entry]) -> Iterator[Entry]:
     """The same, with a result for every call that has none and no result without a call."""
     asked = [
-        call for entry in answers if isinstance(entry, AssistantMessage) for call in entry.calls
+        call
+        for entry in answers
+        if isinstance(entry, conversation.AssistantMessage)
+        for call in entry.calls
     ]
     names = {call.id for call in asked}
-    given = {entry.call for entry in answers if isinstance(entry, ToolReturned)}
+    given = {entry.call for entry in answers if isinstance(entry, conversation.ToolReturned)}
     for entry in answers:
-        if not isinstance(entry, ToolReturned) or entry.call in names:
+        if not isinstance(entry, conversation.ToolReturned) or entry.call in names:
             yield entry
     for call in asked:
         if call.id not in given:
             text = "The client told of no result."
-            yield ToolReturned(call=call.id, name=call.name, text=text, status="interrupted")
+            yield conversation.ToolReturned(
+                call=call.id, name=call.name, text=text, status="interrupted"
+            )

@@ -10,17 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import IMPORTED, Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolAnswered,
-    ToolAsked,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-    UserMessage,
-)
+from mindstone_tui.core.entries import IMPORTED, Line, conversation
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.events.narrate import aside, is_bookkeeping
@@ -77,30 +67,30 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
 def items_of_line(line: Line) -> Iterator[Item]:
     """What a line of history adds to the page, whoever wrote it."""
     match line.entry:
-        case UserMessage(text=text):
+        case conversation.UserMessage(text=text):
             told = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
             yield {"type": "user", **told, "line": line.seq}
-        case AssistantMessage(text=text, thinking=thinking):
+        case conversation.AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
                 if each.text:
                     yield {"type": "thought", "text": each.text}
             if text:
                 told = {"line": line.seq, "imported": is_imported(line)}
                 yield {"type": "answer", "html": prose(text), **told}
-        case AssistantPartial(text=text) if text:
+        case conversation.AssistantPartial(text=text) if text:
             yield {"type": "answer", "html": prose(text), "partial": True, "line": line.seq}
-        case ToolCalled(call=call, name=name, shown=shown):
+        case conversation.ToolCalled(call=call, name=name, shown=shown):
             yield tool(call, name, shown, "running")
-        case ToolAnswered(call=call, allowed=allowed):
+        case conversation.ToolAnswered(call=call, allowed=allowed):
             told = {"call": call, "allowed": allowed, "channel": line.channel}
             yield {"type": "answered", **told}
-        case ToolReturned() as gave:
+        case conversation.ToolReturned() as gave:
             yield _ended(gave.call, gave.name, gave.shown, gave.status, gave.text, gave.diff)
         case RecallInjected(passages=passages):
             yield recall(passages)
-        case TurnEnded(ending=ending, why=why, remedy=remedy):
+        case conversation.TurnEnded(ending=ending, why=why, remedy=remedy):
             yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
-        case ToolAsked() | _:
+        case conversation.ToolAsked() | _:
             return
 
 

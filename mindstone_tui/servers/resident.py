@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -23,23 +24,15 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui import __version__, api
+from mindstone_tui.core import disk
 from mindstone_tui.core.config import load
 from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import (
-    FILE_MODE,
-    REAL,
-    ensure_folder,
-    open_to_changes,
-    read_regular,
-    replace_file,
-)
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
-from mindstone_tui.servers.http import Guard, TokenFile
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.peer import Handler, Peer
@@ -109,8 +102,29 @@ def listening(places: Places) -> Listening | None:
         try:
             fcntl.flock(held.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return msgspec.json.decode(read_regular(own.told), type=Listening)
+            return msgspec.json.decode(disk.read_regular(own.told), type=Listening)
     return None
+
+
+class TokenFile:
+    """The secret that opens the gateway, readable by its owner alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> str:
+        """The token, made on first use; a file that others can read is replaced."""
+        try:
+            safe = self.path.stat().st_mode & 0o077 == 0
+            token = disk.read_regular(self.path).decode("ascii").strip()
+            if safe and len(token) >= 32:
+                return token
+        except (OSError, UnicodeDecodeError):
+            pass
+        token = secrets.token_urlsafe(32)
+        disk.ensure_folder(self.path.parent)
+        disk.replace_file(self.path, token.encode())
+        return token
 
 
 def already() -> UsageError:
@@ -167,7 +181,7 @@ class Resident:
         It also ends by itself once its home or the program is gone, and with `linger` once no hook
         has asked for that many seconds.
         """
-        ensure_folder(self._own.state)
+        disk.ensure_folder(self._own.state)
         with self._alone(), contextlib.ExitStack() as files:
             self._own.told.unlink(missing_ok=True)  # of one that was killed
             token = TokenFile(self._own.token).read()
@@ -219,7 +233,7 @@ class Resident:
             url=url,
             on_demand=on_demand,
         )
-        replace_file(self._own.told, msgspec.json.encode(told))
+        disk.replace_file(self._own.told, msgspec.json.encode(told))
         return told
 
     def stop(self) -> None:
@@ -229,7 +243,7 @@ class Resident:
     @contextlib.contextmanager
     def _alone(self) -> Any:
         """Hold the home's lock; refuse where another resident has it."""
-        fd = REAL.open(self._own.lock, os.O_RDWR | os.O_CREAT)
+        fd = disk.REAL.open(self._own.lock, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,9 +255,9 @@ class Resident:
 
     async def _open_socket(self, files: contextlib.ExitStack) -> None:
         path = self._own.socket
-        ensure_folder(path.parent)
+        disk.ensure_folder(path.parent)
         elsewhere = path.parent != self._own.state  # where anybody may make a folder first
-        if elsewhere and (commands := open_to_changes(path.parent)):
+        if elsewhere and (commands := disk.open_to_changes(path.parent)):
             raise UsageError(
                 f"Others can change what lies in {path.parent}, where the socket would be.",
                 f"Run: {'; '.join(commands)}",
@@ -255,7 +269,7 @@ class Resident:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        path.chmod(FILE_MODE)  # a thread of ours may have changed the umask meanwhile
+        path.chmod(disk.FILE_MODE)  # a thread of ours may have changed the umask meanwhile
         files.callback(path.unlink, missing_ok=True)
         server = await asyncio.start_unix_server(self._talk, sock=listener, limit=_MESSAGE)
         files.callback(server.close)
@@ -272,9 +286,9 @@ class Resident:
         return {
             "status": self._status,
             "stop": self._end,
-            "recall": self._recall,
-            "search": self._search,
-            "sessions": self._sessions,
+            "recall": _asks(self._lookup.recall, query="", session="", scope="session", limit=0),
+            "search": _asks(self._lookup.search, query="", session="", limit=0),
+            "sessions": _asks(self._lookup.sessions, contains=""),
             **self._attached.methods(),
         }
 
@@ -292,23 +306,6 @@ class Resident:
         del params
         asyncio.get_running_loop().call_later(0.05, self._stop.set)
         return {"stopping": True}
-
-    async def _recall(self, params: dict[str, Any]) -> dict[str, Any]:
-        query, session = str(params.get("query", "")), str(params.get("session", ""))
-        scope, count = str(params.get("scope") or "session"), int(params.get("limit") or 0)
-        return await asyncio.to_thread(
-            self._lookup.recall, query, session=session, scope=scope, limit=count
-        )
-
-    async def _search(self, params: dict[str, Any]) -> dict[str, Any]:
-        query, session = str(params.get("query", "")), str(params.get("session", ""))
-        count = int(params.get("limit") or 0)
-        return await asyncio.to_thread(self._lookup.search, query, session=session, limit=count)
-
-    async def _sessions(self, params: dict[str, Any]) -> dict[str, Any]:
-        return await asyncio.to_thread(
-            self._lookup.sessions, contains=str(params.get("contains", ""))
-        )
 
     async def _tend(self, linger: float) -> None:
         """Close what is idle, and make the vectors that are missing."""
@@ -342,7 +339,8 @@ class Resident:
     def _server(self, port: int, token: str) -> Any:
         import uvicorn
 
-        from mindstone_tui.servers.http import application
+        # Deferred: with uvicorn and starlette some tenths of a second, and only HTTP needs it.
+        from mindstone_tui.servers.http import Guard, application
 
         serve = load(self._home.places, self._home.environ).settings.serve
         hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))
@@ -402,6 +400,16 @@ def patient_protocol(seconds: float) -> Any:
     return PatientProtocol
 
 
+def _asks(look: Callable[..., dict[str, Any]], **usual: str | int) -> Handler:
+    """What looks something up for a program; what it does not name is as it is usually."""
+
+    async def ask(params: dict[str, Any]) -> dict[str, Any]:
+        given = {name: type(value)(params.get(name) or value) for name, value in usual.items()}
+        return await asyncio.to_thread(partial(look, **given))
+
+    return ask
+
+
 def _listen(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -422,8 +430,8 @@ def start_in_background(places: Places, arguments: list[str]) -> Listening:
     own = ResidentPlaces(places.state)
     if listening(places) is not None:
         raise already()
-    ensure_folder(own.state)
-    log = REAL.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    disk.ensure_folder(own.state)
+    log = disk.REAL.open(own.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     command = [sys.executable, "-P", "-m", "mindstone_tui", "serve", *arguments]
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),

@@ -12,7 +12,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -21,6 +21,7 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.values import Value
 
 Ending = Literal["stop", "calls", "length"]
+_NO_PARAMETERS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 
 
 class Picture(msgspec.Struct, metaclass=Value, frozen=True):
@@ -74,28 +75,6 @@ class Reply(msgspec.Struct, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     ending: Ending = "stop"
-
-
-class Wire(Protocol):
-    """How one reply is written in one format."""
-
-    def begin(self) -> Iterable[bytes]:
-        """What goes out first."""
-
-    def text(self, piece: str) -> Iterable[bytes]:
-        """More of the answer."""
-
-    def thought(self, piece: str) -> Iterable[bytes]:
-        """More of the reasoning."""
-
-    def end(self, reply: Reply) -> Iterable[bytes]:
-        """The calls, the figures and the end."""
-
-    def fail(self, said: str) -> Iterable[bytes]:
-        """The end of a reply that broke off."""
-
-    def whole(self, reply: Reply) -> dict[str, Any]:
-        """The same in one piece."""
 
 
 def decode(body: bytes) -> dict[str, Any]:
@@ -231,6 +210,24 @@ def chosen_tool(choice: object) -> ToolChoice:
         case {"function": {"name": str(name)}} | {"type": "function" | "tool", "name": str(name)}:
             return {"tool_choice": "named", "tool": name}
     return {}
+
+
+def tools_of(tools: object) -> tuple[ToolSchema, ...]:
+    """The tools that a client offers, as any of the three formats declares them."""
+    found: list[ToolSchema] = []
+    for tool in tools if isinstance(tools, list) else []:
+        match tool:
+            case {"type": "function", "function": {"name": str(name)} as told}:
+                parameters = told.get("parameters") or _NO_PARAMETERS
+            case {"name": str(name), "input_schema": dict(parameters)} as told:
+                pass
+            case {"type": "function", "name": str(name)} as told:
+                parameters = told.get("parameters") or _NO_PARAMETERS
+            case _:
+                continue
+        about = str(told.get("description") or "")
+        found.append(ToolSchema(name=name, description=about, parameters=parameters))
+    return tuple(found)
 
 
 def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:

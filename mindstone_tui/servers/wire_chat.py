@@ -5,43 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.wire import (
-    ClientMessage,
-    ClientRequest,
-    Reply,
-    arguments_of,
-    chosen_tool,
-    flag,
-    joined,
-    now,
-    number,
-    pictures_of,
-    required,
-    sse,
-    stops,
-    text_of,
-    texts,
-    tokens_of,
-    whole_number,
-)
+from mindstone_tui.servers import wire
 
 FORMAT: Final = "chat.completions"
 _FINISH: Final = {"stop": "stop", "calls": "tool_calls", "length": "length"}
 
 
-def read(told: dict[str, Any]) -> ClientRequest:
+def read(told: dict[str, Any]) -> wire.ClientRequest:
     """A body of `/v1/chat/completions`."""
-    messages = required(told, "messages", list)
+    messages = wire.required(told, "messages", list)
     options = told.get("stream_options")
-    user, model = texts(told, "user", "model")
-    return ClientRequest(
+    user, model = wire.texts(told, "user", "model")
+    return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
-        messages=joined(_messages(messages)),
+        messages=wire.joined(_messages(messages)),
         instructions="\n\n".join(_instructions(messages)),
-        tools=tuple(_tools(told.get("tools"))),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         user=user,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -50,23 +32,23 @@ def read(told: dict[str, Any]) -> ClientRequest:
 
 
 def _sampling(told: dict[str, Any]) -> Sampling:
-    if (whole_number(told, "n") or 1) > 1:
+    if (wire.whole_number(told, "n") or 1) > 1:
         raise UsageError("There is one answer to a message here.", "Ask with `n` = 1.")
-    longest = whole_number(told, "max_completion_tokens", least=1)
+    longest = wire.whole_number(told, "max_completion_tokens", least=1)
     form = told.get("response_format")
     wanted = isinstance(form, dict) and form.get("type") in ("json_object", "json_schema")
     return Sampling(
-        max_tokens=longest or whole_number(told, "max_tokens", least=1),
-        temperature=number(told, "temperature"),
-        top_p=number(told, "top_p"),
-        top_k=whole_number(told, "top_k"),
-        seed=whole_number(told, "seed"),
-        presence_penalty=number(told, "presence_penalty"),
-        frequency_penalty=number(told, "frequency_penalty"),
-        stop=stops(told, "stop"),
-        effort=next(texts(told, "reasoning_effort")),
-        **chosen_tool(told.get("tool_choice")),
-        parallel_calls=flag(told, "parallel_tool_calls"),
+        max_tokens=longest or wire.whole_number(told, "max_tokens", least=1),
+        temperature=wire.number(told, "temperature"),
+        top_p=wire.number(told, "top_p"),
+        top_k=wire.whole_number(told, "top_k"),
+        seed=wire.whole_number(told, "seed"),
+        presence_penalty=wire.number(told, "presence_penalty"),
+        frequency_penalty=wire.number(told, "frequency_penalty"),
+        stop=wire.stops(told, "stop"),
+        effort=next(wire.texts(told, "reasoning_effort")),
+        **wire.chosen_tool(told.get("tool_choice")),
+        parallel_calls=wire.flag(told, "parallel_tool_calls"),
         output_format=form if wanted and isinstance(form, dict) else {},
     )
 
@@ -75,25 +57,28 @@ def _instructions(messages: list[Any]) -> Iterator[str]:
     for message in messages:
         match message:
             case {"role": "system" | "developer", "content": content}:
-                yield text_of(content)
+                yield wire.text_of(content)
 
 
-def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
+def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
     for message in messages:
         match message:
             case {"role": "user", "content": content}:
-                yield ClientMessage(
-                    role="user", text=text_of(content), pictures=pictures_of(content)
+                yield wire.ClientMessage(
+                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
                 )
             case {"role": "assistant"}:
                 calls = tuple(_calls(message.get("tool_calls")))
-                yield ClientMessage(
-                    role="assistant", text=text_of(message.get("content")), calls=calls
+                yield wire.ClientMessage(
+                    role="assistant", text=wire.text_of(message.get("content")), calls=calls
                 )
             case {"role": "tool", "tool_call_id": str(call)}:
                 given = message.get("content")
-                yield ClientMessage(
-                    role="tool", text=text_of(given), call=call, pictures=pictures_of(given)
+                yield wire.ClientMessage(
+                    role="tool",
+                    text=wire.text_of(given),
+                    call=call,
+                    pictures=wire.pictures_of(given),
                 )
             case {"role": "system" | "developer"}:
                 continue
@@ -104,29 +89,18 @@ def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
 def _calls(calls: object) -> Iterator[ToolCall]:
     for call in calls if isinstance(calls, list) else []:
         match call:
-            case {"id": str(number), "function": {"name": str(name)}}:
-                arguments = arguments_of(call["function"].get("arguments"))
-                yield ToolCall(id=number, name=name, arguments=arguments)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"type": "function", "function": {"name": str(name)} as function}:
-                yield ToolSchema(
-                    name=name,
-                    description=str(function.get("description") or ""),
-                    parameters=function.get("parameters") or {"type": "object", "properties": {}},
-                )
+            case {"id": str(own), "function": {"name": str(name)}}:
+                arguments = wire.arguments_of(call["function"].get("arguments"))
+                yield ToolCall(id=own, name=name, arguments=arguments)
 
 
 class ChatWire:
     """One reply of chat completions."""
 
-    def __init__(self, reply: Reply, *, with_usage: bool = False) -> None:
+    def __init__(self, reply: wire.Reply, *, with_usage: bool = False) -> None:
         self._reply = reply
         self._with_usage = with_usage
-        self._created = now()
+        self._created = wire.now()
 
     def begin(self) -> Iterable[bytes]:
         """The role."""
@@ -140,21 +114,21 @@ class ChatWire:
         """More of the reasoning, as servers that have it name it."""
         yield self._chunk({"reasoning_content": piece})
 
-    def end(self, reply: Reply) -> Iterable[bytes]:
+    def end(self, reply: wire.Reply) -> Iterable[bytes]:
         """The calls, the reason, the figures if they were asked for, and the end."""
         for index, call in enumerate(reply.calls):
             yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
         yield self._chunk({}, _FINISH[reply.ending])
         if self._with_usage:
-            yield sse({**self._frame(), "choices": [], "usage": _usage(reply)})
+            yield wire.sse({**self._frame(), "choices": [], "usage": _usage(reply)})
         yield b"data: [DONE]\n\n"
 
     def fail(self, said: str) -> Iterable[bytes]:
         """An error in the stream, and its end."""
-        yield sse({"error": {"message": said, "type": "api_error"}})
+        yield wire.sse({"error": {"message": said, "type": "api_error"}})
         yield b"data: [DONE]\n\n"
 
-    def whole(self, reply: Reply) -> dict[str, Any]:
+    def whole(self, reply: wire.Reply) -> dict[str, Any]:
         """The completion in one piece."""
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         if reply.thought:
@@ -179,7 +153,7 @@ class ChatWire:
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return sse({**self._frame(), "choices": [choice]})
+        return wire.sse({**self._frame(), "choices": [choice]})
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -187,8 +161,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
-    prompt, completion = tokens_of(reply.usage)
+def _usage(reply: wire.Reply) -> dict[str, Any]:
+    prompt, completion = wire.tokens_of(reply.usage)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,

@@ -7,42 +7,26 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.wire import (
-    ClientMessage,
-    ClientRequest,
-    Reply,
-    arguments_of,
-    chosen_tool,
-    joined,
-    number,
-    pictures_of,
-    required,
-    sse,
-    stops,
-    text_of,
-    texts,
-    tokens_of,
-    whole_number,
-)
+from mindstone_tui.servers import wire
 
 FORMAT: Final = "messages"
 _STOP: Final = {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens"}
 
 
-def read(told: dict[str, Any]) -> ClientRequest:
+def read(told: dict[str, Any]) -> wire.ClientRequest:
     """A body of `/v1/messages`."""
-    messages = required(told, "messages", list)
-    (model,) = texts(told, "model")
+    messages = wire.required(told, "messages", list)
+    (model,) = wire.texts(told, "model")
     metadata = told.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, dict) else ""
-    return ClientRequest(
+    return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
-        messages=joined(_messages(messages)),
-        instructions=text_of(told.get("system")),
-        tools=tuple(_tools(told.get("tools"))),
+        messages=wire.joined(_messages(messages)),
+        instructions=wire.text_of(told.get("system")),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         # Programs name themselves here by one id for each of their own sessions.
         user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
@@ -59,38 +43,38 @@ def _sampling(told: dict[str, Any]) -> Sampling:
     schema = form.get("schema") if isinstance(form, dict) else None
     inner = {"name": "answer", "schema": schema, "strict": True}
     return Sampling(
-        max_tokens=whole_number(told, "max_tokens", least=1),
-        temperature=number(told, "temperature"),
-        top_p=number(told, "top_p"),
-        top_k=whole_number(told, "top_k"),
-        stop=stops(told, "stop_sequences"),
+        max_tokens=wire.whole_number(told, "max_tokens", least=1),
+        temperature=wire.number(told, "temperature"),
+        top_p=wire.number(told, "top_p"),
+        top_k=wire.whole_number(told, "top_k"),
+        stop=wire.stops(told, "stop_sequences"),
         effort=effort if isinstance(effort, str) else "",
-        **chosen_tool(choice),
+        **wire.chosen_tool(choice),
         parallel_calls=not alone if isinstance(alone, bool) else None,
         output_format={"type": "json_schema", "json_schema": inner} if schema else {},
     )
 
 
-def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
+def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
     for message in messages:
         match message:
             case {"role": "user", "content": content}:
                 for block in content if isinstance(content, list) else []:
                     match block:
                         case {"type": "tool_result", "tool_use_id": str(call)}:
-                            yield ClientMessage(
+                            yield wire.ClientMessage(
                                 role="tool",
-                                text=text_of(block.get("content")),
+                                text=wire.text_of(block.get("content")),
                                 call=call,
                                 failed=block.get("is_error") is True,
-                                pictures=pictures_of(block.get("content")),
+                                pictures=wire.pictures_of(block.get("content")),
                             )
-                yield ClientMessage(
-                    role="user", text=text_of(content), pictures=pictures_of(content)
+                yield wire.ClientMessage(
+                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
                 )
             case {"role": "assistant", "content": content}:
                 calls = tuple(_calls(content))
-                yield ClientMessage(role="assistant", text=_spoken(content), calls=calls)
+                yield wire.ClientMessage(role="assistant", text=_spoken(content), calls=calls)
             case {"role": "system"}:
                 continue
             case _:
@@ -100,8 +84,8 @@ def _messages(messages: list[Any]) -> Iterator[ClientMessage]:
 def _spoken(content: object) -> str:
     """What the assistant said: its reasoning is no part of that."""
     if not isinstance(content, list):
-        return text_of(content)
-    return text_of([block for block in content if _is_text(block)])
+        return wire.text_of(content)
+    return wire.text_of([block for block in content if _is_text(block)])
 
 
 def _is_text(block: object) -> bool:
@@ -111,26 +95,15 @@ def _is_text(block: object) -> bool:
 def _calls(content: object) -> Iterator[ToolCall]:
     for block in content if isinstance(content, list) else []:
         match block:
-            case {"type": "tool_use", "id": str(number), "name": str(name)}:
-                arguments = arguments_of(block.get("input"))
-                yield ToolCall(id=number, name=name, arguments=arguments)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"name": str(name), "input_schema": dict(parameters)}:
-                yield ToolSchema(
-                    name=name,
-                    description=str(tool.get("description") or ""),
-                    parameters=parameters,
-                )
+            case {"type": "tool_use", "id": str(own), "name": str(name)}:
+                arguments = wire.arguments_of(block.get("input"))
+                yield ToolCall(id=own, name=name, arguments=arguments)
 
 
 class MessagesWire:
     """One reply of messages, block by block."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: wire.Reply) -> None:
         self._reply = reply
         self._index = -1
         self._open = ""
@@ -151,7 +124,7 @@ class MessagesWire:
         yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield self._delta({"type": "thinking_delta", "thinking": piece})
 
-    def end(self, reply: Reply) -> Iterable[bytes]:
+    def end(self, reply: wire.Reply) -> Iterable[bytes]:
         """The calls, the reason and the figures, and the end."""
         for call in reply.calls:
             yield from self._close()
@@ -168,7 +141,7 @@ class MessagesWire:
         """An error in the stream."""
         yield self._event("error", error={"type": "api_error", "message": said})
 
-    def whole(self, reply: Reply) -> dict[str, Any]:
+    def whole(self, reply: wire.Reply) -> dict[str, Any]:
         """The message in one piece."""
         content: list[dict[str, Any]] = []
         if reply.text:
@@ -208,11 +181,11 @@ class MessagesWire:
         return self._event("content_block_delta", index=self._index, delta=delta)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
-        return sse({"type": kind, **fields}, kind)
+        return wire.sse({"type": kind, **fields}, kind)
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
-    prompt, completion = tokens_of(reply.usage)
+def _usage(reply: wire.Reply) -> dict[str, Any]:
+    prompt, completion = wire.tokens_of(reply.usage)
     cached = reply.usage.cached or 0
     return {
         "input_tokens": max(prompt - cached, 0),

@@ -5,45 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
+from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.wire import (
-    ClientMessage,
-    ClientRequest,
-    Reply,
-    arguments_of,
-    chosen_tool,
-    flag,
-    joined,
-    now,
-    number,
-    pictures_of,
-    sse,
-    text_of,
-    texts,
-    tokens_of,
-    whole_number,
-)
+from mindstone_tui.servers import wire
 
 FORMAT: Final = "responses"
 
 
-def read(told: dict[str, Any]) -> ClientRequest:
+def read(told: dict[str, Any]) -> wire.ClientRequest:
     """A body of `/v1/responses`."""
     given = told.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     if not isinstance(items, list):
         raise UsageError("`input` is missing or wrong.", "Send a text or a list of items.")
-    user, model, previous, instructions = texts(
+    user, model, previous, instructions = wire.texts(
         told, "user", "model", "previous_response_id", "instructions"
     )
-    more = [text_of(item.get("content")) for item in items if _is_instruction(item)]
-    return ClientRequest(
+    more = [wire.text_of(item.get("content")) for item in items if _is_instruction(item)]
+    return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
-        messages=joined(_messages(items)),
+        messages=wire.joined(_messages(items)),
         instructions="\n\n".join(text for text in (instructions, *more) if text),
-        tools=tuple(_tools(told.get("tools"))),
+        tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         user=user,
         previous=previous,
@@ -56,12 +40,12 @@ def _sampling(told: dict[str, Any]) -> Sampling:
     effort = reasoning.get("effort") if isinstance(reasoning, dict) else ""
     form = text.get("format") if isinstance(text, dict) else None
     return Sampling(
-        max_tokens=whole_number(told, "max_output_tokens", least=1),
-        temperature=number(told, "temperature"),
-        top_p=number(told, "top_p"),
+        max_tokens=wire.whole_number(told, "max_output_tokens", least=1),
+        temperature=wire.number(told, "temperature"),
+        top_p=wire.number(told, "top_p"),
         effort=effort if isinstance(effort, str) else "",
-        **chosen_tool(told.get("tool_choice")),
-        parallel_calls=flag(told, "parallel_tool_calls"),
+        **wire.chosen_tool(told.get("tool_choice")),
+        parallel_calls=wire.flag(told, "parallel_tool_calls"),
         output_format=_nested(form) if isinstance(form, dict) else {},
     )
 
@@ -79,30 +63,30 @@ def _is_instruction(item: object) -> bool:
     return isinstance(item, dict) and item.get("role") in ("system", "developer")
 
 
-def _messages(items: list[Any]) -> Iterator[ClientMessage]:
+def _messages(items: list[Any]) -> Iterator[wire.ClientMessage]:
     for item in items:
         match item:
             case {"type": "function_call", "call_id": str(call), "name": str(name)}:
-                arguments = arguments_of(item.get("arguments"))
-                yield ClientMessage(
+                arguments = wire.arguments_of(item.get("arguments"))
+                yield wire.ClientMessage(
                     role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
                 )
             case {"type": "custom_tool_call", "call_id": str(call), "name": str(name)}:
-                arguments = arguments_of({"input": item.get("input")})
-                yield ClientMessage(
+                arguments = wire.arguments_of({"input": item.get("input")})
+                yield wire.ClientMessage(
                     role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
                 )
             case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call)}:
                 given = item.get("output")
-                yield ClientMessage(
-                    role="tool", text=_output(given), call=call, pictures=pictures_of(given)
+                yield wire.ClientMessage(
+                    role="tool", text=_output(given), call=call, pictures=wire.pictures_of(given)
                 )
             case {"role": "user", "content": content}:
-                yield ClientMessage(
-                    role="user", text=text_of(content), pictures=pictures_of(content)
+                yield wire.ClientMessage(
+                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
                 )
             case {"role": "assistant", "content": content}:
-                yield ClientMessage(role="assistant", text=text_of(content))
+                yield wire.ClientMessage(role="assistant", text=wire.text_of(content))
             case {"role": "system" | "developer"} | {"type": "reasoning"}:
                 continue
             case {"type": str()}:
@@ -114,28 +98,19 @@ def _messages(items: list[Any]) -> Iterator[ClientMessage]:
 def _output(output: object) -> str:
     match output:
         case {"content": content}:
-            return text_of(content)
+            return wire.text_of(content)
         case str() | list():
-            return text_of(output)
-    return arguments_of(output)
-
-
-def _tools(tools: object) -> Iterator[ToolSchema]:
-    for tool in tools if isinstance(tools, list) else []:
-        match tool:
-            case {"type": "function", "name": str(name)}:
-                parameters = tool.get("parameters") or {"type": "object", "properties": {}}
-                description = str(tool.get("description") or "")
-                yield ToolSchema(name=name, description=description, parameters=parameters)
+            return wire.text_of(output)
+    return wire.arguments_of(output)
 
 
 class ResponsesWire:
     """One response, item by item."""
 
-    def __init__(self, reply: Reply, *, previous: str = "") -> None:
+    def __init__(self, reply: wire.Reply, *, previous: str = "") -> None:
         self._reply = reply
         self._previous = previous
-        self._created = now()
+        self._created = wire.now()
         self._number = 0
         self._message = f"msg_{reply.id.removeprefix('resp_')}"
         self._said = False
@@ -159,7 +134,7 @@ class ResponsesWire:
         del piece
         return ()
 
-    def end(self, reply: Reply) -> Iterable[bytes]:
+    def end(self, reply: wire.Reply) -> Iterable[bytes]:
         """What is said, the calls, and the whole response."""
         index = 0
         if self._said:
@@ -180,13 +155,13 @@ class ResponsesWire:
         error = {"code": "server_error", "message": said}
         yield self._event("response.failed", response={**self._frame("failed"), "error": error})
 
-    def whole(self, reply: Reply) -> dict[str, Any]:
+    def whole(self, reply: wire.Reply) -> dict[str, Any]:
         """The response in one piece."""
         output: list[dict[str, Any]] = []
         if reply.text:
             output.append(self._item(reply.text, "completed"))
         output += [_call_item(call, call.arguments or "{}", "completed") for call in reply.calls]
-        prompt, completion = tokens_of(reply.usage)
+        prompt, completion = wire.tokens_of(reply.usage)
         usage = {
             "input_tokens": prompt,
             "input_tokens_details": {"cached_tokens": reply.usage.cached or 0},
@@ -247,7 +222,7 @@ class ResponsesWire:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         self._number += 1
-        return sse({"type": kind, "sequence_number": self._number - 1, **fields}, kind)
+        return wire.sse({"type": kind, "sequence_number": self._number - 1, **fields}, kind)
 
 
 def _part(text: str) -> dict[str, Any]:

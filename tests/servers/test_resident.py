@@ -18,8 +18,7 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.http import TokenFile
-from mindstone_tui.servers.resident import Resident, ask, listening
+from mindstone_tui.servers.resident import Resident, TokenFile, ask, listening
 from tests.cli.program import ROOT, mindstone
 from tests.core.session.stage import check_history
 from tests.servers.residence import PATIENCE, Residence, residing

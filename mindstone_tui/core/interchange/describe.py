@@ -11,15 +11,7 @@ import msgspec
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Gave,
-    Record,
-    Said,
-    Titled,
-    Used,
-)
+from mindstone_tui.core.interchange.formats import base
 from mindstone_tui.core.text import one_line
 
 _LONGEST: Final = 1_024
@@ -51,34 +43,34 @@ class Description:
         self._began = ""
         self._ended = ""
         self._source = ""
-        self._about = About()
+        self._about = base.About()
         self._models: dict[str, None] = {}
         self._used: dict[tuple[str, str], Usage] = {}
         self._answer = ""
         self._counted = Usage()
         self._so_far = Usage()
 
-    def take(self, record: Record) -> None:
+    def take(self, record: base.Record) -> None:
         """One more record."""
         match record:
-            case Began(id=name, ts=ts):
+            case base.Began(id=name, ts=ts):
                 self._source = self._source or one_line(name, _LONGEST_TITLE)
                 self._began = self._began or ts
-            case Titled(title=title):
+            case base.Titled(title=title):
                 self.title = one_line(title, _LONGEST_TITLE) or self.title
-            case About():
-                self._about = About(
+            case base.About():
+                self._about = base.About(
                     folder=self._about.folder or one_line(record.folder, _LONGEST),
                     branch=one_line(record.branch, _LONGEST_TITLE) or self._about.branch,
                     parent=self._about.parent or one_line(record.parent, _LONGEST_TITLE),
                 )
-            case Used():
+            case base.Used():
                 self._use(record)
-            case Said(ts=ts, model=model):
+            case base.Said(ts=ts, model=model):
                 self._date(ts)
                 if model and model not in self._models and len(self._models) < _MOST_MODELS:
                     self._models[one_line(model, _LONGEST_TITLE)] = None
-            case Gave(ts=ts):
+            case base.Gave(ts=ts):
                 self._date(ts)
             case _:
                 pass
@@ -111,7 +103,7 @@ class Description:
         self._began = self._began or ts
         self._ended = max(self._ended, ts)
 
-    def _use(self, record: Used) -> None:
+    def _use(self, record: base.Used) -> None:
         """Count an answer once: what a file says again of the same answer replaces it."""
         place = (self._ended[:_DAY], one_line(record.model, _LONGEST_TITLE))
         if place not in self._used and len(self._used) >= _MOST_DAYS:

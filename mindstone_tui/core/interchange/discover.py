@@ -10,10 +10,13 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from mindstone_tui.core.language.lists import lists_in
 
 _FOREIGN: Final = frozenset({".git", "node_modules"})
 _DEEPEST: Final = 12
@@ -68,6 +71,13 @@ _EXTENSIONS: Final = {
 }
 
 
+@cache
+def _listed() -> list[list[str]]:
+    """The rows of `folders.txt`."""
+    rows = lists_in(Path(__file__).with_name("folders.txt"))["folders"]
+    return [row.split() for row in rows]
+
+
 def session_folders(environ: Mapping[str, str], project: Path | None = None) -> list[SessionFolder]:
     """Every folder that a known program uses here, whether it is there or not.
 
@@ -77,31 +87,11 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
-    rows: list[tuple[str, Path, tuple[str, ...]]] = [
-        ("claude-code", claude / "projects", ("**/*.jsonl",)),
-        ("codex", codex / "sessions", ("**/*.jsonl", "*.json")),
-        ("codex", codex / "archived_sessions", ("**/*.jsonl",)),
-        ("gemini-cli", home / ".gemini" / "tmp", ("*/chats/*.json", "*/chats/*.jsonl")),
-        ("qwen-code", home / ".qwen" / "projects", ("*/chats/*.jsonl",)),
-        ("qwen-code", home / ".qwen" / "tmp", ("*/chats/*.json", "*/chats/*.jsonl")),
-        ("opencode", data / "opencode", ("opencode.db", "storage/session/**/*.json")),
-        ("goose", data / "goose" / "sessions", ("*.jsonl", "sessions.db")),
-        ("pi", home / ".pi" / "agent" / "sessions", ("**/*.jsonl",)),
-        ("droid", home / ".factory" / "sessions", ("**/*.jsonl",)),
-        ("copilot-cli", home / ".copilot" / "session-state", ("*.jsonl", "*/events.jsonl")),
-        ("copilot-cli", home / ".copilot" / "history-session-state", ("*.json",)),
-        ("continue", home / ".continue" / "sessions", ("*-*.json",)),
-        ("kiro", home / ".kiro" / "sessions", ("**/*.jsonl",)),
-        ("kiro", data / "kiro-cli", ("data.sqlite3",)),
-        ("cursor", home / ".cursor" / "projects", ("*/agent-transcripts/**/*.jsonl",)),
-        ("cursor", home / ".cursor" / "chats", ("*/*/store.db",)),
-        (
-            "openhands",
-            home / ".openhands",
-            ("sessions/*/events/*.json", "conversations/**/event-*.json"),
-        ),
-        ("crush", data / "crush", ("crush.db",)),
-    ]
+    bases = {"home": home, "data": data, "claude": claude, "codex": codex}
+    rows: list[tuple[str, Path, tuple[str, ...]]] = []
+    for program, place, *patterns in _listed():
+        start, _, way = place.partition("/")
+        rows.append((program, bases[start] / way, tuple(patterns)))
     for base in _editor_data(home, environ):
         kiro = base / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent"
         rows.append(("cursor", base / "Cursor" / "User" / "globalStorage", ("state.vscdb",)))

@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
@@ -50,6 +50,16 @@ Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
 Finish = Callable[[Transcript], None]
 """Called once, after the last message and before the entry that says the import is complete."""
+
+
+class HowTakenOver(TypedDict, total=False):
+    """What whoever imports may ask for."""
+
+    clean: Clean
+    progress: Progress | None
+    index: Index | None
+    finish: Finish | None
+    trust: Trust
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,17 +111,27 @@ class _Tally:
             case _:
                 pass
 
+    def report(self, path: Path, name: str) -> ImportReport:
+        """The same, as a report of a conversation of which nothing was taken over yet."""
+        return ImportReport(
+            session="",
+            format=name,
+            added=0,
+            already_there=0,
+            skipped=tuple(self.skipped),
+            skipped_total=self.skipped_total,
+            left_out=dict(sorted(self.left_out.items())),
+            path=one_line(str(path), 4_096),
+            title=self.description.title,
+        )
+
 
 def import_file(
     path: Path,
     transcript: Transcript,
     *,
     format: str = "auto",  # noqa: A002 (the option's own name)
-    clean: Clean = str,
-    progress: Progress | None = None,
-    index: Index | None = None,
-    finish: Finish | None = None,
-    trust: Trust = NO_TRUST,
+    **how: Unpack[HowTakenOver],
 ) -> ImportReport:
     """Take over everything a file holds into one session.
 
@@ -119,19 +139,8 @@ def import_file(
     messages changed and adds them again.
     """
     reader = format_of(path, format)
-    digest = file_digest(path)
-    return import_records(
-        reader.read(path),
-        transcript,
-        format=reader.name,
-        path=path,
-        digest=digest,
-        clean=clean,
-        progress=progress,
-        index=index,
-        finish=finish,
-        trust=trust,
-    )
+    about = {"format": reader.name, "digest": file_digest(path)}
+    return import_records(reader.read(path), transcript, path=path, **about, **how)
 
 
 def import_records(
@@ -176,16 +185,11 @@ def import_records(
         )
     elif writer.already_there:
         _describe(transcript, writer, described)
-    return ImportReport(
+    return msgspec.structs.replace(
+        tally.report(path, format),
         session=str(transcript.places.key),
-        format=format,
         added=writer.added,
         already_there=writer.already_there,
-        skipped=tuple(tally.skipped),
-        skipped_total=tally.skipped_total,
-        left_out=dict(sorted(tally.left_out.items())),
-        path=one_line(str(path), 4_096),
-        title=tally.description.title,
         described=described,
         first_turn=writer.first_turn,
         last_turn=writer.last_turn,
@@ -200,17 +204,7 @@ def report_of_nothing(records: Iterable[Record], *, format: str, path: Path) -> 
     for record in records:
         tally.description.take(record)
         tally.note(record)
-    return ImportReport(
-        session="",
-        format=format,
-        added=0,
-        already_there=0,
-        skipped=tuple(tally.skipped),
-        skipped_total=tally.skipped_total,
-        left_out=dict(sorted(tally.left_out.items())),
-        path=one_line(str(path), 4_096),
-        title=tally.description.title,
-    )
+    return tally.report(path, format)
 
 
 def import_so_far(

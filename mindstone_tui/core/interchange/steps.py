@@ -90,12 +90,10 @@ class _Open:
         return WriteStep(said, answered, self.opens)
 
     def closed(self) -> WriteStep:
-        answered = tuple(
-            AnsweredCall(call, self.results.get(name) or _missing(call, self.said))
-            for name, call in self.calls.items()
-        )
-        said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
-        return WriteStep(said, answered, self.opens)
+        """The message with a result for every call; those that never came say so."""
+        for name, call in self.calls.items():
+            self.results.setdefault(name, _missing(call, self.said))
+        return self.so_far()
 
 
 class Assembler:

@@ -7,7 +7,6 @@ without its end; the next import of the same file finds it open and goes on insi
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -26,12 +25,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.interchange.pictures import keep_pictures
-from mindstone_tui.core.interchange.steps import (
-    AnsweredCall,
-    WriteStep,
-    joined_pieces,
-    short_id,
-)
+from mindstone_tui.core.interchange.steps import AnsweredCall, WriteStep, joined_pieces, short_id
 from mindstone_tui.core.transcript import Transcript, blackened_in
 from mindstone_tui.core.transcript.encode import Clean, visible
 from mindstone_tui.core.transcript.reader import with_blobs
@@ -39,53 +33,12 @@ from mindstone_tui.core.transcript.reader import with_blobs
 Message = UserMessage | AssistantMessage | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
 
-_SMALLEST: Final = 1 << 10
-
-
-class Hashes:
-    """A set of 64-bit numbers in one flat array: sixteen bytes a member, or less."""
-
-    def __init__(self) -> None:
-        self._slots = array("Q", bytes(8 * _SMALLEST))
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, key: int) -> bool:
-        return self._slots[self._slot(key)] == key
-
-    def add(self, key: int) -> None:
-        """Take a number in; 0 is not one."""
-        slot = self._slot(key)
-        if self._slots[slot] == key:
-            return
-        self._slots[slot] = key
-        self._count += 1
-        if 3 * self._count > 2 * len(self._slots):
-            self._grow()
-
-    def _slot(self, key: int) -> int:
-        """Where the number is, or where it would go."""
-        mask = len(self._slots) - 1
-        slot = key & mask
-        while (there := self._slots[slot]) and there != key:
-            slot = (slot + 1) & mask
-        return slot
-
-    def _grow(self) -> None:
-        members = self._slots
-        self._slots = array("Q", bytes(2 * len(members) * members.itemsize))
-        for key in members:
-            if key:
-                self._slots[self._slot(key)] = key
-
 
 class Seen:
     """Which messages were there, each told apart from its equals."""
 
     def __init__(self) -> None:
-        self._hashes = Hashes()
+        self._hashes: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -315,7 +268,7 @@ class ImportedBefore:
         self.described: SessionDescribed | None = None
         self.unrecorded = 0
         """Messages after the newest entry that says an import is complete."""
-        self._asked = Hashes()
+        self._asked: set[int] = set()
         self.learned = -1
         """The newest line that was looked at."""
         if transcript.head.seq > 0:

@@ -6,6 +6,7 @@ blank lines do not count.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,12 @@ def lists_in(path: Path) -> dict[str, list[str]]:
         else:
             entries.append(line)
     return found
+
+
+@cache
+def expression(path: Path, name: str) -> re.Pattern[str]:
+    """The lines of a list as one regular expression, in which capitals do not matter."""
+    return re.compile("".join(lists_in(path)[name]), re.IGNORECASE)
 
 
 @cache

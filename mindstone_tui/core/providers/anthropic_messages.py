@@ -7,28 +7,9 @@ from typing import Any, Final
 
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
+from mindstone_tui.core.providers import dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.dialect import (
-    Chunk,
-    Dialect,
-    Event,
-    Interpreter,
-    call_fragment,
-    chunk_of,
-    encoded,
-    fields_of,
-    image_of,
-    inline_image,
-    json_text,
-    parts_of,
-    place_of,
-    schema_of,
-    system_and_rest,
-    text_of,
-    wire_name,
-    words_of,
-)
 from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import with_valid_calls
@@ -46,10 +27,10 @@ _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_in
 
 def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
-    system, rest = system_and_rest(messages_for(request, options, address.model))
+    system, rest = dialect.system_and_rest(messages_for(request, options, address.model))
     thinking = _thinking(options)
     body = {
-        "model": wire_name(address),
+        "model": dialect.wire_name(address),
         "system": [block for message in system for block in _said(message)] or None,
         "messages": in_turn(with_valid_calls(message) for message in rest),
         "max_tokens": options.max_tokens,
@@ -77,7 +58,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     headers = {"anthropic-version": _VERSION}
     if address.key:
         headers["x-api-key"] = address.key.secret
-    return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=encoded(body))
+    return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=dialect.encoded(body))
 
 
 def _choice(request: Request, options: Options) -> dict[str, Any] | None:
@@ -95,7 +76,7 @@ def _choice(request: Request, options: Options) -> dict[str, Any] | None:
 
 
 def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
-    schema = schema_of(output_format)
+    schema = dialect.schema_of(output_format)
     return {"format": {"type": "json_schema", "schema": schema}} if schema else None
 
 
@@ -143,7 +124,7 @@ def _result(message: Message) -> dict[str, Any]:
     result = {
         "type": "tool_result",
         "tool_use_id": message["tool_call_id"],
-        "content": text_of(message),
+        "content": dialect.text_of(message),
     }
     mark = message.get("cache_control")
     return result if mark is None else {**result, "cache_control": mark}
@@ -151,11 +132,11 @@ def _result(message: Message) -> dict[str, Any]:
 
 def _said(message: Message) -> Iterator[dict[str, Any]]:
     """Texts and pictures, with their marks."""
-    for part in parts_of(message):
-        if not (url := image_of(part)):
+    for part in dialect.parts_of(message):
+        if not (url := dialect.image_of(part)):
             yield dict(part)
             continue
-        held = inline_image(url)
+        held = dialect.inline_image(url)
         source = (
             {"type": "base64", "media_type": held[0], "data": held[1]}
             if held
@@ -165,7 +146,7 @@ def _said(message: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "image", "source": source, **mark}
 
 
-class MessagesInterpreter(Interpreter):
+class MessagesInterpreter(dialect.Interpreter):
     """Blocks open, grow and close; usage comes in two halves."""
 
     def __init__(self) -> None:
@@ -173,59 +154,65 @@ class MessagesInterpreter(Interpreter):
         self._inputs: dict[object, Mapping[str, Any]] = {}
         """Arguments that came whole when a call was opened, and not in pieces."""
 
-    def chunks(self, event: Event) -> Iterator[Chunk]:
+    def chunks(self, event: dialect.Event) -> Iterator[dialect.Chunk]:
         """What an event adds."""
         match event.get("type"):
             case "message_start":
-                message = fields_of(event.get("message"))
+                message = dialect.fields_of(event.get("message"))
                 self._count(message.get("usage"))
-                yield chunk_of(model=message.get("model"))
+                yield dialect.chunk_of(model=message.get("model"))
             case "content_block_start":
-                yield from self._opened(event.get("index"), fields_of(event.get("content_block")))
+                yield from self._opened(
+                    event.get("index"), dialect.fields_of(event.get("content_block"))
+                )
             case "content_block_delta":
-                yield from self._grown(event.get("index"), fields_of(event.get("delta")))
+                yield from self._grown(event.get("index"), dialect.fields_of(event.get("delta")))
             case "content_block_stop":
                 yield from self._closed(event.get("index"))
             case "message_delta":
                 self._count(event.get("usage"))
-                reason = words_of(fields_of(event.get("delta")).get("stop_reason"))
+                reason = dialect.words_of(dialect.fields_of(event.get("delta")).get("stop_reason"))
                 self.complete = self.complete or bool(reason)
-                yield chunk_of(finish=_finish(reason), usage=self._counted())
+                yield dialect.chunk_of(finish=_finish(reason), usage=self._counted())
             case "message_stop":
                 self.over = True
 
-    def _opened(self, index: object, block: Mapping[str, Any]) -> Iterator[Chunk]:
+    def _opened(self, index: object, block: Mapping[str, Any]) -> Iterator[dialect.Chunk]:
         match block.get("type"):
             case "text":
-                yield chunk_of({"content": words_of(block.get("text"))})
+                yield dialect.chunk_of({"content": dialect.words_of(block.get("text"))})
             case "thinking":
                 yield _thought(block)
             case "redacted_thinking":
-                yield chunk_of({"thinking_blocks": [dict(block)]})
+                yield dialect.chunk_of({"thinking_blocks": [dict(block)]})
             case "tool_use":
-                self._inputs[index] = fields_of(block.get("input"))
-                yield call_fragment(
-                    place_of(index),
-                    call_id=words_of(block.get("id")),
-                    name=words_of(block.get("name")),
+                self._inputs[index] = dialect.fields_of(block.get("input"))
+                yield dialect.call_fragment(
+                    dialect.place_of(index),
+                    call_id=dialect.words_of(block.get("id")),
+                    name=dialect.words_of(block.get("name")),
                 )
 
-    def _grown(self, index: object, delta: Mapping[str, Any]) -> Iterator[Chunk]:
+    def _grown(self, index: object, delta: Mapping[str, Any]) -> Iterator[dialect.Chunk]:
         match delta.get("type"):
             case "text_delta":
-                yield chunk_of({"content": words_of(delta.get("text"))})
+                yield dialect.chunk_of({"content": dialect.words_of(delta.get("text"))})
             case "thinking_delta" | "signature_delta":
                 yield _thought(delta)
             case "input_json_delta":
                 self._inputs.pop(index, None)
-                yield call_fragment(place_of(index), arguments=words_of(delta.get("partial_json")))
+                yield dialect.call_fragment(
+                    dialect.place_of(index), arguments=dialect.words_of(delta.get("partial_json"))
+                )
 
-    def _closed(self, index: object) -> Iterator[Chunk]:
+    def _closed(self, index: object) -> Iterator[dialect.Chunk]:
         if whole := self._inputs.pop(index, None):
-            yield call_fragment(place_of(index), arguments=json_text(whole))
+            yield dialect.call_fragment(dialect.place_of(index), arguments=dialect.json_text(whole))
 
     def _count(self, usage: object) -> None:
-        counted = {name: count for name, count in fields_of(usage).items() if _is_count(count)}
+        counted = {
+            name: count for name, count in dialect.fields_of(usage).items() if _is_count(count)
+        }
         self._usage.update(counted)
 
     def _counted(self) -> dict[str, int]:
@@ -235,9 +222,12 @@ class MessagesInterpreter(Interpreter):
         return {**self._usage, "prompt_tokens": prompt} if known else self._usage
 
 
-def _thought(block: Mapping[str, Any]) -> Chunk:
-    thought, signature = words_of(block.get("thinking")), words_of(block.get("signature"))
-    return chunk_of({"thinking_blocks": [{"thinking": thought, "signature": signature}]})
+def _thought(block: Mapping[str, Any]) -> dialect.Chunk:
+    thought, signature = (
+        dialect.words_of(block.get("thinking")),
+        dialect.words_of(block.get("signature")),
+    )
+    return dialect.chunk_of({"thinking_blocks": [{"thinking": thought, "signature": signature}]})
 
 
 def _finish(reason: str) -> str:
@@ -248,4 +238,4 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-DIALECT: Final = Dialect(call=call, interpreter=MessagesInterpreter)
+DIALECT: Final = dialect.Dialect(call=call, interpreter=MessagesInterpreter)

@@ -16,21 +16,11 @@ from mindstone_tui.core.bounded_json import read_json, read_object
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable, UnknownName
-from mindstone_tui.core.providers import (
-    anthropic_messages,
-    ollama,
-    openai_chat,
-    openai_responses,
-)
+from mindstone_tui.core.providers import anthropic_messages, ollama, openai_chat, openai_responses
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
 from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.dialect import (
-    Dialect,
-    failure_in,
-    failure_of_status,
-    wire_name,
-)
+from mindstone_tui.core.providers.dialect import Dialect, failure_in, failure_of_status, wire_name
 from mindstone_tui.core.providers.errors import Failure, failure_of
 from mindstone_tui.core.providers.http import Client, HttpAnswer
 from mindstone_tui.core.providers.model_server import LAST_WORDS, ModelServer, reason_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
+from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.stream import field
 
@@ -103,40 +105,6 @@ def _get(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-_TOO_LONG: Final = pattern_of(
-    r"context[_ ]length[_ ]exceeded|context[_ ]window[_ ]exceeded|exceed_context_size"
-    r"|maximum context length|max(?:imum)? prompt length|context (?:length|window|size|limit)"
-    r"[^.]{0,40}(?:exceed|too (?:long|large|small))"
-    r"|exceed\w*[^.]{0,60}(?:context|maximum number of (?:input )?tokens|token limit)"
-    r"|prompt is too long|input is too long|too many (?:input )?tokens"
-    r"|prompt contains \d+ tokens|input token count|reduce the length of the (?:messages|prompt)"
-    r"|request_too_large|tokens? (?:in|of) (?:your )?(?:prompt|input)[^.]{0,40}exceed"
-    r"|context length of only|greater than the context length|longer than the model's context"
-    r"|prompt exceeds|range of input length|exceeds maximum input length|maximum input length is"
-    r"|`?inputs`? tokens \+|input tokens exceed|tokens_limit_reached|body too large for"
-    r"|current length is \d+ while limit is|maximum context limit"
-    r"|n_keep\W+\d+\W+n_ctx|input length \d+ exceeds|`inputs`? must have less than"
-    r"|too long to fit into the model|longer than the maximum model length",
-    re.IGNORECASE,
-)
-_CONTENT: Final = pattern_of(
-    r"content[_ ](?:policy|filter|management)|responsible ?ai|safety (?:system|settings|filter)",
-    re.IGNORECASE,
-)
-_QUOTA: Final = pattern_of(
-    r"insufficient_quota|exceeded your current quota|billing|credit balance|payment required",
-    re.IGNORECASE,
-)
-_DNS: Final = pattern_of(
-    r"name or service not known|getaddrinfo|nodename nor servname|temporary failure in name|"
-    r"name resolution|dns",
-    re.IGNORECASE,
-)
-_TLS: Final = pattern_of(r"certificate|\bssl\b|\btls\b|wrong_version_number", re.IGNORECASE)
-_REFUSED: Final = pattern_of(
-    r"connection refused|connect call failed|all connection", re.IGNORECASE
-)
-_SLOW: Final = pattern_of(r"timed? ?out|timeout", re.IGNORECASE)
 _SECRET: Final = pattern_of(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
 
 _BE_PATIENT: Final = "Try again, raise models.timeout, or choose another model."
@@ -162,6 +130,10 @@ class Failure(Part):
     """What the errors behind it say."""
     status: int | None = None
     headers: dict[str, str] = {}
+
+
+def _says(what: str, text: str) -> bool:
+    return expression(Path(__file__).with_suffix(".txt"), what).search(text) is not None
 
 
 def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:
@@ -215,18 +187,18 @@ def _number(text: str) -> float | None:
 def _by_message(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
     text, status = f"{failure.message} {failure.causes}", failure.status
     client_fault = status is None or status in (400, 413, 422, 500)
-    if failure.kind == "ContextWindowExceededError" or (client_fault and _TOO_LONG.search(text)):
+    if failure.kind == "ContextWindowExceededError" or (client_fault and _says("too long", text)):
         return ContextTooLong(
             f"{where} says the prompt is too long for {model}: {said}",
             "Set its real window in [models.windows], /prune, or choose a model with more room.",
         )
-    if _QUOTA.search(text):
+    if _says("quota", text):
         return ProviderRefused(
             f"{where} says the account has no quota left: {said}",
             "Check the plan and billing of the account, or choose another model.",
         )
     refused = failure.kind == "ContentPolicyViolationError"
-    if refused or (client_fault and _CONTENT.search(text)):
+    if refused or (client_fault and _says("content", text)):
         return ProviderRefused(
             f"{where} refused the content: {said}", "Rephrase it, or choose another model."
         )
@@ -277,20 +249,20 @@ def _busy(what: str, wait: float | None) -> ProviderBusy:
 
 def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderError | None:
     text = f"{failure.message} {failure.causes}"
-    if _DNS.search(text):
+    if _says("name", text):
         return ProviderUnreachable(
             f"The name of {where} cannot be resolved.", "Check the address and the network."
         )
-    if _REFUSED.search(text) or failure.kind == "ConnectTimeout":
+    if _says("no server", text) or failure.kind == "ConnectTimeout":
         return ProviderUnreachable(
             f"No server answers at {where}.", "Start the server, or check its address."
         )
-    if _TLS.search(text):
+    if _says("encryption", text):
         return ProviderUnreachable(
             f"No secure connection to {where}: {said}",
             "Check that the address begins with the right http:// or https://.",
         )
-    if "Timeout" in failure.kind or _SLOW.search(text):
+    if "Timeout" in failure.kind or _says("slow", text):
         return ProviderUnreachable(f"{where} did not answer in time.", _BE_PATIENT)
     if failure.kind in LOST:
         return ProviderUnreachable(

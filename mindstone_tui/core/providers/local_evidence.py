@@ -13,69 +13,26 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.language.languages import ENGLISH, language_of
+from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.language.words import fold, plain_words, root, stopwords, tokens_of
 from mindstone_tui.core.patterns import pattern_of
 
 NOTHING_SAYS_SO: Final = "I don't know, nothing I have says so."
 """What is said instead of an answer that the notes do not bear out."""
-_NUMBERS: Final = (
-    r"\bv?\d|\b(?:no|none|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
-    r"|thirty|forty|fifty|sixty|ninety|hundred|thousand|million|billion|dozen|half|quarter|third"
-    r"|both|all|any|several|many|few|once|twice|single|double|free|nothing|unlimited)\b"
-)
-_TIMES: Final = (
-    r"|\b(?:\w+day|today|tomorrow|yesterday|tonight|morning|noon|afternoon|evening|night|midnight"
-    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec)[a-z]*|spring|summer|autumn|fall"
-    r"|winter|daily|weekly|monthly|yearly|hourly|nightly|every|each|always|never|often|seldom"
-    r"|rarely|now|soon|later|after|before|until|since|during|while|when|whenever|as soon as|last"
-    r"|next|end|start|beginning|immediately|seconds?|minutes?|hours?|days?|weeks?|months?|years?)\b"
-)
-_OFTEN: Final = (
-    r"\b(?:every|each|per|once|twice|times|always|never|often|seldom|rarely|sometimes|usually"
-    r"|hourly|daily|nightly|weekly|monthly|yearly|annually"
-    r"|an? (?:minute|hour|day|night|week|month|year))\b"
-)
-_HOURS: Final = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
-_KINDS: Final = tuple(
-    (pattern_of(asked, re.IGNORECASE), pattern_of(answered, re.IGNORECASE))
-    for asked, answered in (
-        (
-            r"\bhow (?:much|many|high|big|large|old|far|deep|wide|tall|heavy|fast)\b"
-            r"|\b(?:what|which) (?:version|port|number|size|price|amount|width|height)\b",
-            _NUMBERS,
-        ),
-        (
-            r"\bwhen\b|\b(?:what|which) (?:day|date|month|year|week)\b"
-            r"|\bhow (?:long|soon|late)\b",
-            _NUMBERS + _TIMES,
-        ),
-        (r"\bhow often\b", _OFTEN),
-        (r"\b(?:phone|house|room|order|passport|account|ticket) number\b", r"\d"),
-        (r"\bwhat time\b", r"\b\d|\b(?:morning|noon|afternoon|evening|night|midnight|" + _HOURS),
-    )
-)
-"""What some questions ask for, and what notes and an answer must hold to be one."""
-_IS_YES_OR_NO: Final = pattern_of(
-    r"\W*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had|am)\b",
-    re.IGNORECASE,
-)
+_KINDS: Final = {
+    "numbers": ("numbers",),
+    "times": ("numbers", "times"),
+    "often": ("often",),
+    "digits": ("digits",),
+    "hours": ("hours",),
+}
+"""What some questions ask for, and of what notes and an answer must hold something to be one."""
 _ASKS_WHO: Final = pattern_of(r"\bwho(?:se|m)?\b", re.IGNORECASE)
 _ASKS_WHICH: Final = pattern_of(r"\b(?:which|what) ([^\W\d_]+)", re.IGNORECASE)
-_ASKS_WHY: Final = pattern_of(r"\bwhy\b", re.IGNORECASE)
-_REASON: Final = pattern_of(
-    r"\b(?:because|since|as|so|due|cause[ds]?|reason|for|to|after|without|too|not|no|n't)\b",
-    re.IGNORECASE,
-)
-_MONTH_NAMES: Final = (
-    "january|february|march|april|may|june|july|august|september|october|november|december"
-)
-_DATED: Final = pattern_of(r"\A(?:\w+days?|" + _MONTH_NAMES + r")\Z", re.IGNORECASE)
-_IS_QUESTION: Final = pattern_of(
-    r"\?\s*\Z|\A\W*(?:what|which|who|whose|whom|when|where|why|how)\b", re.IGNORECASE
-)
 _SENTENCE: Final = pattern_of(r"(?:\A|[.!?:]\s+|\n)\W*(\w+)")
 _THING: Final = pattern_of(
     r"\b(?:the|an?|my|our|your|his|her|its|their|this|that|these|those) (\w+) (\w+)"
@@ -90,20 +47,21 @@ _IS_VERB: Final = pattern_of(
 )
 _WORD: Final = pattern_of(r"[^\W\d_]+")
 _FIGURE: Final = pattern_of(r"\d[\d.,:/-]*\d")
-_ORDINAL: Final = pattern_of(
-    r"\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b", re.IGNORECASE
-)
 _SHORTEST_NAME: Final = 3
+
+
+def _says(what: str) -> re.Pattern[str]:
+    return expression(Path(__file__).with_suffix(".txt"), what)
 
 
 def bears_out(notes: Sequence[str], question: str, answer: str) -> bool:
     """Whether an answer can have come from the notes."""
-    if not _IS_QUESTION.search(question) or language_of(question) != ENGLISH:
+    if not _says("question").search(question) or language_of(question) != ENGLISH:
         return True
     said = fold(f"{' '.join(notes)} {question}")
     if any(name not in said for name in _named(answer, question)):
         return False
-    if _IS_YES_OR_NO.match(question):
+    if _says("yes or no").match(question):
         return True
     added = _telling(answer) - _telling(question)
     return (
@@ -121,7 +79,7 @@ def unnamed_things(notes: Sequence[str], question: str) -> list[str]:
 
     The notes may call it otherwise, which no comparing of words can tell.
     """
-    if _IS_YES_OR_NO.match(question) or language_of(question) != ENGLISH:
+    if _says("yes or no").match(question) or language_of(question) != ENGLISH:
         return []
     told = fold(" ".join(notes))
     known = {root(word) for word in plain_words(told)}
@@ -142,9 +100,10 @@ def _is_of_the_kind(notes: Sequence[str], question: str, answer: str) -> bool:
     """Whether notes and answer hold a number, a time and the like where one was asked for."""
     told, news = (_without_figures_of(question, text) for text in (" ".join(notes), answer))
     return all(
-        answered.search(told) is not None and answered.search(news) is not None
-        for asked, answered in _KINDS
-        if asked.search(question) is not None
+        any(_says(each).search(text) for each in found)
+        for kind, found in _KINDS.items()
+        if _says(f"asks {kind}").search(question)
+        for text in (told, news)
     )
 
 
@@ -152,7 +111,7 @@ def _only_repeats(question: str, answer: str, added: set[str]) -> bool:
     """Whether an answer names nobody where it was asked who, or no reason where it was why."""
     if _ASKS_WHO.search(question):
         return all(word.isdigit() for word in added)
-    if not _ASKS_WHY.search(question) or _REASON.search(answer):
+    if not re.search(r"\bwhy\b", question, re.IGNORECASE) or _says("reason").search(answer):
         return False
     # What is to be explained usually stands last.
     explained = [root(word) for word in plain_words(question) if word not in stopwords()]
@@ -182,7 +141,7 @@ def _asks_of_another(notes: Sequence[str], question: str) -> bool:
         if found.group().istitle()
         and found.start() not in begins
         and len(found.group()) >= _SHORTEST_NAME
-        and not _DATED.match(found.group())
+        and not _says("date").match(found.group())
     )
     if any(name not in told and name not in stopwords() for name in names):
         return True
@@ -208,7 +167,7 @@ def _named(answer: str, question: str) -> set[str]:
     """What an answer names that nobody could know without having read it: figures and names."""
     begins = {found.start(1) for found in _SENTENCE.finditer(answer)}
     found = {fold(figure.group()) for figure in _FIGURE.finditer(answer)}
-    found |= {fold(ordinal) for ordinal in _ORDINAL.findall(answer)}
+    found |= {fold(ordinal) for ordinal in _says("ordinal").findall(answer)}
     at = 0
     for token in tokens_of(answer):
         at = answer.index(token, at)

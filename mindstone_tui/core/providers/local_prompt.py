@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
+from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
-from mindstone_tui.core.providers.guide.provider import (
-    is_asking,
-    is_context,
-    passages,
-    text_of,
-    unwrapped,
-)
+from mindstone_tui.core.providers.guide import provider as guide
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out, unnamed_things
 from mindstone_tui.core.providers.local_models import LocalModel
 
-TOOLS: Final = ("read", "list", "grep", "write", "edit", "shell", "recall")
-"""What a small model is offered: more names than these only confuse it."""
 _NOTES: Final = f"""\
 Answer the question from the notes. If they do not say what is asked, answer: {NOTHING_SAYS_SO}
 Example: The car is red. Question: Who owns the car? -> {NOTHING_SAYS_SO}
@@ -42,16 +36,6 @@ _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
 _PLACE: Final = "You work in "
 """How the head of a prompt says where the program was started."""
-_PARAMETERS: Final = {
-    "read": ("path",),
-    "list": ("path",),
-    "grep": ("pattern", "path"),
-    "write": ("path", "content"),
-    "edit": ("path", "old_string", "new_string"),
-    "shell": ("command",),
-    "recall": ("query",),
-}
-"""What of a tool's arguments is shown; the others have defaults that serve."""
 _EXAMPLES: Final = (
     ("read", "Show me notes.txt", {"path": "notes.txt"}),
     ("list", "What is in the folder img?", {"path": "img"}),
@@ -66,36 +50,18 @@ _EXAMPLES: Final = (
     ("recall", "What did I say about the car?", {"query": "car"}),
 )
 """One request for each tool: small models follow examples better than rules."""
+TOOLS: Final = tuple(name for name, _, _ in _EXAMPLES)
+"""What a small model is offered: more names than these only confuse it."""
+_PARAMETERS: Final = {name: tuple(arguments) for name, _, arguments in _EXAMPLES}
+"""What of a tool's arguments is shown; the others have defaults that serve."""
 ANSWER: Final = "answer"
 """The tool that is none: saying something."""
 _FORM: Final = "Reply with one JSON object that names a tool, as in these examples:\n"
-_SEVERAL: Final = pattern_of(r"\b(?:and|then|both|all|each|every|also|files)\b|,", re.IGNORECASE)
 _SPEAK: Final = "they_do"
-_KNOWS_NOT: Final = pattern_of(
-    r"n['’]t know|\b(?:do|does|is|are) not (?:know|say|mention|state|specif|provide)"
-    r"|no information",
-    re.IGNORECASE,
-)
-_ACTS: Final = pattern_of(
-    r"\A\W*(?:please |now |then |can you |could you |would you )*"
-    r"(?:show|open|read|cat|list|run|execute|start|create|write|make|edit|replace|change|rename"
-    r"|search|find|grep|look|install|delete|remove|fix|add|update|build|test|check|commit)\b"
-    r"|\b(?:files?|folders?|director(?:y|ies)|source|code|command|script|repo(?:sitory)?)\b"
-    r"|[\w.-]*/[\w./-]+|\b[\w-]+\.[a-z]{1,5}\b|`[^`]+`|\b\w+_\w+\b|\w\(\)",
-    re.IGNORECASE,
-)
-"""What a message says that may need a tool: an order, a file, a name out of code."""
-_TELLS: Final = pattern_of(
-    r"\A\W*(?:i|i['’]\w+|my|we|our|he|she|they|his|her|their|hello|hi|hey|thanks|thank you)\b",
-    re.IGNORECASE,
-)
-"""How somebody begins who tells of people, greets or thanks,"""
-_WISHES: Final = pattern_of(
-    r"\?|\b(?:want|need|wish|would|should|could|can|must|let['’]?s|please|wonder|forgot|remind"
-    r"|remember)\b",
-    re.IGNORECASE,
-)
-"""and what shows that more is wanted than an answer."""
+
+
+def _says(what: str) -> re.Pattern[str]:
+    return expression(Path(__file__).with_suffix(".txt"), what)
 
 
 def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
@@ -145,7 +111,9 @@ def _fresh(tools: Sequence[ToolSchema], messages: Sequence[Message]) -> list[Too
         for each in messages[at:]
         for call in each.get("tool_calls") or ()
     ]
-    if not calls or (_SEVERAL.search(text_of(messages[at])) and calls.count(calls[-1]) == 1):
+    if not calls or (
+        _says("several").search(guide.text_of(messages[at])) and calls.count(calls[-1]) == 1
+    ):
         return list(tools)
     return [tool for tool in tools if tool.name != calls[-1][0]]
 
@@ -172,11 +140,11 @@ def needs_no_tool(messages: Sequence[Message]) -> bool:
     """
     if messages[-1]["role"] != "user":
         return False
-    last = text_of(messages[-1])
+    last = guide.text_of(messages[-1])
     if last.startswith(_NOTES):
-        return _ACTS.search(last.rpartition(_ASKED)[2]) is None
-    tells = _TELLS.match(last) is not None and _WISHES.search(last) is None
-    return tells and _ACTS.search(last) is None
+        return _says("acts").search(last.rpartition(_ASKED)[2]) is None
+    tells = _says("tells").match(last) is not None and _says("wishes").search(last) is None
+    return tells and _says("acts").search(last) is None
 
 
 class NoteCheck(Part):
@@ -195,16 +163,16 @@ class NoteCheck(Part):
 
         An answer that says that it does not know needs no proof.
         """
-        if _KNOWS_NOT.search(answer):
+        if _says("knows not").search(answer):
             return ""
         return next(iter(unnamed_things(self.notes, self.question)), "")
 
 
 def check_of(messages: Sequence[Message]) -> NoteCheck | None:
     """The check for an answer to the last message; None where it need not come from notes."""
-    if not text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
+    if not guide.text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
         return None
-    notes, _, question = text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
+    notes, _, question = guide.text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
     return NoteCheck(
         notes=(*notes.splitlines(), *_said_before(messages)),
         question=question,
@@ -250,14 +218,14 @@ def _said_before(messages: Sequence[Message]) -> Iterator[str]:
 
     Questions are left out, since they say nothing that could be answered with.
     """
-    head = text_of(messages[0]).partition(_FORM)[0]
+    head = guide.text_of(messages[0]).partition(_FORM)[0]
     # Where it works says nothing about anybody, though a folder may be called like somebody.
     yield from (line for line in head.splitlines() if not line.startswith(_PLACE))
     for message in messages[1:-1]:
-        text = text_of(message)
+        text = guide.text_of(message)
         if text.startswith(_NOTES):
             yield text.removeprefix(_NOTES).rpartition(_ASKED)[0]
-        elif not is_asking(text):
+        elif not guide.is_asking(text):
             yield text
 
 
@@ -293,8 +261,8 @@ def _conversation(request: Request, model: LocalModel, *, as_json: bool) -> list
     messages: list[Message] = []
     called: dict[str, str] = {}
     for message in request.messages:
-        if is_context(message) and messages and messages[-1]["role"] == "user":
-            messages[-1] = _with_notes(messages[-1], text_of(message), model.notes)
+        if guide.is_context(message) and messages and messages[-1]["role"] == "user":
+            messages[-1] = _with_notes(messages[-1], guide.text_of(message), model.notes)
             continue
         for call in message.get("tool_calls") or ():
             called[call["id"]] = _call_text(call["function"])
@@ -303,10 +271,10 @@ def _conversation(request: Request, model: LocalModel, *, as_json: bool) -> list
 
 
 def _rendered(message: Message, called: dict[str, str], *, as_json: bool) -> Message:
-    text = text_of(message)
+    text = guide.text_of(message)
     if message["role"] == "tool":
         about = called.get(message.get("tool_call_id", ""), "the tool")
-        result = unwrapped(text)[:_LONGEST_RESULT]
+        result = guide.unwrapped(text)[:_LONGEST_RESULT]
         return {"role": "user", "content": f"Result of {about}: {result}"}
     if message["role"] != "assistant" or not as_json:
         return {"role": message["role"], "content": text}
@@ -326,7 +294,7 @@ def _call_text(function: dict[str, Any]) -> str:
 
 def _with_notes(question: Message, block: str, most: int) -> Message:
     """The question behind what was recalled for it, the best note nearest to it."""
-    notes = [passage.text[:_LONGEST_NOTE] for passage in passages(block)[:most]]
+    notes = [passage.text[:_LONGEST_NOTE] for passage in guide.passages(block)[:most]]
     if not notes:
         return question
     shown = "\n".join(f"- {' '.join(note.split())}" for note in notes)

@@ -29,37 +29,10 @@ from mindstone_tui.core.entries import Part, Request
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Retrying,
-    TextPart,
-    Window,
-)
+from mindstone_tui.core.providers import base, local_models, local_prompt
 from mindstone_tui.core.providers.errors import Failure, translate
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
-from mindstone_tui.core.providers.local_models import (
-    SMALLEST_WINDOW,
-    LocalModel,
-    free_memory,
-    path_of,
-    present,
-    window_for,
-)
-from mindstone_tui.core.providers.local_prompt import (
-    TOOLS,
-    AnswerReader,
-    NoteCheck,
-    RepetitionWatch,
-    body_of,
-    check_of,
-    doubt_body,
-    is_yes,
-)
 from mindstone_tui.core.providers.stream import Translator
 from mindstone_tui.core.signals import let_go
 
@@ -246,7 +219,7 @@ class ModelProcess:
             await child.wait()
 
 
-Missing = Callable[[Places, LocalModel, ModelSettings], str]
+Missing = Callable[[Places, local_models.LocalModel, ModelSettings], str]
 _ATTEMPTS: Final = 2
 _SLOW: Final = 5
 """How many times as long a process may be silent as a server: it works, however slowly."""
@@ -254,15 +227,15 @@ _LONGEST_CHECKED: Final = 400
 """Characters of an answer from notes that are held back to be checked; more is an explanation."""
 
 
-def why_not(places: Places, model: LocalModel, settings: ModelSettings) -> str:
+def why_not(places: Places, model: local_models.LocalModel, settings: ModelSettings) -> str:
     """Why a model cannot answer now; empty when it can."""
-    if not present(places, model):
+    if not local_models.present(places, model):
         fetch = f"`mindstone models add {model.name}` fetches it ({megabytes(model.size)})"
         return f"its file is not here; {fetch}"
     if importlib.util.find_spec("xllamacpp") is None:
         return "xllamacpp, which runs it, is not installed; install mindstone-tui[local]"
-    if not window_for(model, free := free_memory(), settings):
-        needed = model.memory(SMALLEST_WINDOW) + settings.local_memory_left * 1_000_000
+    if not local_models.window_for(model, free := local_models.free_memory(), settings):
+        needed = model.memory(local_models.SMALLEST_WINDOW) + settings.local_memory_left * 1_000_000
         return f"it needs {megabytes(needed)} of free memory, and {megabytes(free)} are free"
     return ""
 
@@ -272,7 +245,7 @@ class LocalProvider:
 
     def __init__(
         self,
-        model: LocalModel,
+        model: local_models.LocalModel,
         places: Places,
         settings: ModelSettings,
         environ: Mapping[str, str] = os.environ,
@@ -290,39 +263,41 @@ class LocalProvider:
         self._window = 0
         self.process = ModelProcess(environ)
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """What it is, without flattery."""
-        return ModelInfo(
+        return base.ModelInfo(
             name=model,
-            window=Window(tokens=self._planned(), label="measured"),
+            window=base.Window(tokens=self._planned(), label="measured"),
             max_output=self._model.max_output,
             prompt_price=0.0,
             completion_price=0.0,
             cached_price=0.0,
             tools=self._model.tools,
-            only_tools=TOOLS if self._model.tools else (),
+            only_tools=local_prompt.TOOLS if self._model.tools else (),
             small=True,
             note=f"{self._model.title} on this machine: {self._model.skills}.",
         )
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """The window that its process runs with, which free memory decided."""
-        return Window(tokens=self._planned(), label="measured")
+        return base.Window(tokens=self._planned(), label="measured")
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer from the child; whoever stops listening stops the answer at once."""
         if not options.purpose and (known := about_mindstone(request, self._explained)):
-            yield TextPart(text=known)
-            yield Finished(reason="stop", model=GUIDE)
+            yield base.TextPart(text=known)
+            yield base.Finished(reason="stop", model=GUIDE)
             return
         if missing := self._missing(self._places, self._model, self._settings):
             raise ProviderRefused(
                 f"{self._model.full_name} cannot answer: {missing}.",
                 "`/model local/guide` works at once.",
             )
-        body = body_of(request, options, self._model)
+        body = local_prompt.body_of(request, options, self._model)
         call_id = f"local_{request.hash[:8]}_{len(request.messages)}"
-        check = None if options.purpose else check_of(body["messages"])
+        check = None if options.purpose else local_prompt.check_of(body["messages"])
         answer = _Answer(call_id, as_json="response_format" in body, check=check)
         for attempt in range(_ATTEMPTS):
             try:
@@ -335,7 +310,7 @@ class LocalProvider:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 if not answer.began:
-                    yield Retrying(attempt=attempt + 1, wait=0.0, why=error.what)
+                    yield base.Retrying(attempt=attempt + 1, wait=0.0, why=error.what)
                 body = answer.rest_of(body)
 
     async def close(self) -> None:
@@ -343,8 +318,8 @@ class LocalProvider:
         await self.process.close()
 
     async def _ask(
-        self, answer: _Answer, body: dict[str, Any], options: Options
-    ) -> AsyncGenerator[Delta, None]:
+        self, answer: _Answer, body: dict[str, Any], options: base.Options
+    ) -> AsyncGenerator[base.Delta, None]:
         """One attempt; what the model said before it stays in `answer`."""
         translator = Translator()
         try:
@@ -352,8 +327,8 @@ class LocalProvider:
             async with contextlib.aclosing(chunks) as heard:
                 async for chunk in heard:
                     for delta in translator.take(chunk):
-                        if isinstance(delta, TextPart) and (text := answer.feed(delta.text)):
-                            yield TextPart(text=text)
+                        if isinstance(delta, base.TextPart) and (text := answer.feed(delta.text)):
+                            yield base.TextPart(text=text)
                     if answer.is_loop:
                         break
             thing = answer.doubt if self._model.tools else ""
@@ -366,30 +341,30 @@ class LocalProvider:
         for last in answer.end():
             yield last
         reason = "repetition" if answer.is_loop else translator.reason or "stop"
-        yield Finished(
+        yield base.Finished(
             reason="tool_calls" if answer.called else reason,
             usage=translator.usage,
             model=self._model.title,
         )
 
-    async def _speak_of(self, notes: Sequence[str], thing: str, options: Options) -> bool:
+    async def _speak_of(self, notes: Sequence[str], thing: str, options: base.Options) -> bool:
         """Let the model say whether notes speak of a thing that they do not call so.
 
         One that cannot say so has not found it.
         """
         said, translator = "", Translator()
         patience = _SLOW * options.timeout
-        chunks = self.process.ask(self._start(), doubt_body(notes, thing), patience)
+        chunks = self.process.ask(self._start(), local_prompt.doubt_body(notes, thing), patience)
         with contextlib.suppress(ProviderUnreachable):
             async with contextlib.aclosing(chunks) as heard:
                 async for chunk in heard:
                     parts = translator.take(chunk)
-                    said += "".join(each.text for each in parts if isinstance(each, TextPart))
-        return is_yes(said)
+                    said += "".join(each.text for each in parts if isinstance(each, base.TextPart))
+        return local_prompt.is_yes(said)
 
     def _start(self) -> Start:
         return Start(
-            weights=path_of(self._places, self._model),
+            weights=local_models.path_of(self._places, self._model),
             window=self._planned(),
             threads=self._settings.local_threads or max(1, _cores() - 1),
             log=self._places.state / f"{self._model.name}.log",
@@ -399,8 +374,11 @@ class LocalProvider:
     def _planned(self) -> int:
         """The running child's window; before there is one, what free memory allows."""
         if not self._window:
-            free = free_memory()
-            self._window = window_for(self._model, free, self._settings) or SMALLEST_WINDOW
+            free = local_models.free_memory()
+            self._window = (
+                local_models.window_for(self._model, free, self._settings)
+                or local_models.SMALLEST_WINDOW
+            )
         return self.process.window or self._window
 
     def _told(self, error: ProviderUnreachable) -> Exception:
@@ -413,18 +391,20 @@ class LocalProvider:
 class _Answer:
     """What the model has said so far, across attempts."""
 
-    def __init__(self, call_id: str, *, as_json: bool, check: NoteCheck | None = None) -> None:
+    def __init__(
+        self, call_id: str, *, as_json: bool, check: local_prompt.NoteCheck | None = None
+    ) -> None:
         self.began = False
         """Some of it was passed on."""
         self.is_loop = False
         self.called = False
         self._call_id = call_id
-        self._reader = AnswerReader() if as_json else None
+        self._reader = local_prompt.AnswerReader() if as_json else None
         self._plain = ""
         self._check = check
         self._held = ""
         """What is not passed on before it is whole and was checked."""
-        self._watch = RepetitionWatch()
+        self._watch = local_prompt.RepetitionWatch()
 
     def feed(self, piece: str) -> str:
         """The text to pass on."""
@@ -457,17 +437,17 @@ class _Answer:
         """Say that nothing is known instead of it."""
         self._held, self._check = NOTHING_SAYS_SO, None
 
-    def end(self) -> list[TextPart | CallDelta]:
+    def end(self) -> list[base.TextPart | base.CallDelta]:
         """What was held back, or what is said instead; or the tool it asks for, if it does."""
         if self._held:
             shown = self._check is None or self._check.bears_out(self._held)
-            return [TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
+            return [base.TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
         asked = None if self._reader is None or self.is_loop else self._reader.call()
         if asked is None:
             return []
         self.called = True
         name, arguments = asked
-        return [CallDelta(index=0, id=self._call_id, name=name, arguments=arguments)]
+        return [base.CallDelta(index=0, id=self._call_id, name=name, arguments=arguments)]
 
     def rest_of(self, body: dict[str, Any]) -> dict[str, Any]:
         """What to ask for after the process died: the rest of an answer that has begun.
@@ -476,7 +456,7 @@ class _Answer:
         """
         said = self._plain if self._reader is None else self._reader.raw
         if self._reader is not None and not self._reader.is_answer:
-            self._reader = AnswerReader()
+            self._reader = local_prompt.AnswerReader()
             return body
         if not said:
             return body

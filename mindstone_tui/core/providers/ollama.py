@@ -7,29 +7,9 @@ from typing import Any, Final
 
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
+from mindstone_tui.core.providers import dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.dialect import (
-    Chunk,
-    Dialect,
-    Event,
-    Interpreter,
-    call_fragment,
-    chunk_of,
-    encoded,
-    fields_of,
-    function_tools,
-    image_of,
-    inline_image,
-    items_of,
-    json_text,
-    parts_of,
-    schema_of,
-    text_of,
-    wire_name,
-    wishes,
-    words_of,
-)
 from mindstone_tui.core.providers.http import HttpCall, JsonLines
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import bearer
@@ -46,7 +26,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "temperature": options.temperature,
         "num_ctx": options.window or None,
         "top_k": options.sampling.top_k,
-        **wishes(options),
+        **dialect.wishes(options),
     }
     del sampling["response_format"]
     form = options.sampling.output_format
@@ -57,21 +37,21 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         for asked in message.get("tool_calls") or ()
     }
     body = {
-        "model": wire_name(address),
+        "model": dialect.wire_name(address),
         "messages": [_fit(message, names) for message in told],
         "options": {name: value for name, value in sampling.items() if value is not None},
-        "format": schema_of(form) or ("json" if form else None),
+        "format": dialect.schema_of(form) or ("json" if form else None),
         "stream": True,
         "think": "low" if options.effort == "minimal" else options.effort,
-        "tools": function_tools(request),
+        "tools": dialect.function_tools(request),
     }
     base_url = address.base_url.rstrip("/").removesuffix("/api/chat").removesuffix("/v1")
-    return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=encoded(body))
+    return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=dialect.encoded(body))
 
 
 def _fit(message: Message, names: Mapping[str, str]) -> Message:
-    fit: Message = {"role": message["role"], "content": text_of(message)}
-    found = (inline_image(image_of(part)) for part in parts_of(message))
+    fit: Message = {"role": message["role"], "content": dialect.text_of(message)}
+    found = (dialect.inline_image(dialect.image_of(part)) for part in dialect.parts_of(message))
     if images := [held[1] for held in found if held]:
         fit["images"] = images
     if asked := message.get("tool_calls"):
@@ -90,42 +70,46 @@ def _fit(message: Message, names: Mapping[str, str]) -> Message:
     return fit
 
 
-class OllamaInterpreter(Interpreter):
+class OllamaInterpreter(dialect.Interpreter):
     """Every line is a piece; the last one says so and has the usage."""
 
     def __init__(self) -> None:
         self._calls = 0
         self._thoughts = Thoughts()
 
-    def chunks(self, event: Event) -> Iterator[Chunk]:
+    def chunks(self, event: dialect.Event) -> Iterator[dialect.Chunk]:
         """What a line adds."""
         message, done = event.get("message"), event.get("done") is True
         if not isinstance(message, Mapping):
             return
         self.complete = self.over = self.complete or done
-        said, thought = self._thoughts.parted(words_of(message.get("content")), last=done)
-        thought = words_of(message.get("thinking")) + thought
-        yield chunk_of({"content": said, "reasoning_content": thought}, model=event.get("model"))
-        for asked in items_of(message.get("tool_calls")):
+        said, thought = self._thoughts.parted(dialect.words_of(message.get("content")), last=done)
+        thought = dialect.words_of(message.get("thinking")) + thought
+        yield dialect.chunk_of(
+            {"content": said, "reasoning_content": thought}, model=event.get("model")
+        )
+        for asked in dialect.items_of(message.get("tool_calls")):
             yield self._asked(asked)
         if done:
             usage = {
                 "prompt_tokens": event.get("prompt_eval_count"),
                 "completion_tokens": event.get("eval_count"),
             }
-            finish = words_of(event.get("done_reason")) or "stop"
-            yield chunk_of(finish=finish, usage=usage, model=event.get("model"))
+            finish = dialect.words_of(event.get("done_reason")) or "stop"
+            yield dialect.chunk_of(finish=finish, usage=usage, model=event.get("model"))
 
-    def _asked(self, asked: Mapping[str, Any]) -> Chunk:
+    def _asked(self, asked: Mapping[str, Any]) -> dialect.Chunk:
         """A call comes whole; each has a number of its own, whatever the server counts."""
-        given = fields_of(asked.get("function"))
+        given = dialect.fields_of(asked.get("function"))
         arguments = given.get("arguments")
         self._calls += 1
-        return call_fragment(
+        return dialect.call_fragment(
             self._calls - 1,
-            call_id=words_of(asked.get("id")),
-            name=words_of(given.get("name")),
-            arguments=words_of(arguments) if isinstance(arguments, str) else json_text(arguments),
+            call_id=dialect.words_of(asked.get("id")),
+            name=dialect.words_of(given.get("name")),
+            arguments=dialect.words_of(arguments)
+            if isinstance(arguments, str)
+            else dialect.json_text(arguments),
         )
 
 
@@ -162,4 +146,4 @@ def _overlap(text: str, tag: str) -> int:
     return next((n for n in range(len(tag) - 1, 0, -1) if text.endswith(tag[:n])), 0)
 
 
-DIALECT: Final = Dialect(call=call, interpreter=OllamaInterpreter, reader=JsonLines)
+DIALECT: Final = dialect.Dialect(call=call, interpreter=OllamaInterpreter, reader=JsonLines)

@@ -8,24 +8,10 @@ from typing import Any, Final
 
 from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.providers import dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.dialect import (
-    Chunk,
-    Dialect,
-    Event,
-    Interpreter,
-    encoded,
-    fields_of,
-    function_tools,
-    items_of,
-    text_of,
-    tool_wishes,
-    wire_name,
-    wishes,
-    words_of,
-)
 from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
@@ -80,18 +66,18 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         ],
         **limits(options, address),
         **_more(options, address),
-        **tool_wishes(request, options),
+        **dialect.tool_wishes(request, options),
         "reasoning_effort": options.effort,
         "stream": True,
         "stream_options": None if host.tells_usage else {"include_usage": True},
-        "tools": function_tools(request),
+        "tools": dialect.function_tools(request),
         **host.extra,
     }
     base_url = (address.base_url or host.base_url).rstrip("/")
     return HttpCall(
         url=f"{base_url.removesuffix('/chat/completions')}/chat/completions",
         headers=bearer(address),
-        body=encoded(body),
+        body=dialect.encoded(body),
     )
 
 
@@ -112,7 +98,7 @@ def limits(options: Options, address: Address, longest: str = "") -> dict[str, A
 
 def _more(options: Options, address: Address) -> dict[str, Any]:
     """What else is asked of the answer, as far as this server has a name for it."""
-    asked = wishes(options)
+    asked = dialect.wishes(options)
     del asked["top_p"]
     if address.provider == "mistral":
         asked["random_seed"] = asked.pop("seed")
@@ -127,9 +113,9 @@ def _fit(message: Message, address: Address, host: Host) -> Message:
     fit.pop("thinking_blocks", None)
     mark = fit.pop("cache_control", None)
     if mark is not None:  # a mark on a whole message is litellm's own idea
-        fit["content"] = [{"type": "text", "text": text_of(fit), "cache_control": mark}]
+        fit["content"] = [{"type": "text", "text": dialect.text_of(fit), "cache_control": mark}]
     if address.provider == "deepseek" and not _sees(address):
-        fit["content"] = text_of(fit)
+        fit["content"] = dialect.text_of(fit)
     return fit
 
 
@@ -140,7 +126,7 @@ def _sees(address: Address) -> bool:
 
 def _name_at(address: Address) -> str:
     """Fireworks keeps its models in folders."""
-    name = wire_name(address)
+    name = dialect.wire_name(address)
     if address.provider != "fireworks_ai" or name.startswith("accounts/") or "#" in name:
         return name
     if name.startswith(("routers/", "models/")):
@@ -149,15 +135,17 @@ def _name_at(address: Address) -> str:
     return f"accounts/fireworks/{'routers' if routed else 'models'}/{name}"
 
 
-class ChatInterpreter(Interpreter):
+class ChatInterpreter(dialect.Interpreter):
     """Chunks are what we want already, save for a few habits."""
 
-    def chunks(self, event: Event) -> Iterator[Chunk]:
+    def chunks(self, event: dialect.Event) -> Iterator[dialect.Chunk]:
         """The chunk, with its content as text and its usage where usage belongs."""
         if "choices" not in event and "usage" not in event:
             return
-        choices = list(items_of(event.get("choices")))[:1]
-        self.complete = self.complete or any(words_of(c.get("finish_reason")) for c in choices)
+        choices = list(dialect.items_of(event.get("choices")))[:1]
+        self.complete = self.complete or any(
+            dialect.words_of(c.get("finish_reason")) for c in choices
+        )
         yield {
             "model": event.get("model"),
             "usage": _usage(event),
@@ -170,21 +158,23 @@ def _delta(delta: object) -> object:
     if not isinstance(delta, Mapping) or not isinstance(delta.get("content"), list):
         return delta
     said, thought = "", ""
-    for part in items_of(delta["content"]):
+    for part in dialect.items_of(delta["content"]):
         if part.get("type") == "thinking":
             inner = part.get("thinking")
-            thought += words_of(inner) + "".join(words_of(p.get("text")) for p in items_of(inner))
+            thought += dialect.words_of(inner) + "".join(
+                dialect.words_of(p.get("text")) for p in dialect.items_of(inner)
+            )
         else:
-            said += words_of(part.get("text"))
+            said += dialect.words_of(part.get("text"))
     return {**delta, "content": said, "reasoning_content": thought}
 
 
-def _usage(event: Event) -> object:
+def _usage(event: dialect.Event) -> object:
     """What was counted; where thoughts are counted apart from the answer, they are added to it."""
     usage = event.get("usage")
     if not isinstance(usage, Mapping):
-        return fields_of(event.get("x_groq")).get("usage")
-    thought = fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")
+        return dialect.fields_of(event.get("x_groq")).get("usage")
+    thought = dialect.fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")
     completion, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
     if not (isinstance(thought, int) and isinstance(completion, int) and isinstance(prompt, int)):
         return usage
@@ -192,4 +182,4 @@ def _usage(event: Event) -> object:
     return {**usage, "completion_tokens": completion + thought} if apart else usage
 
 
-DIALECT: Final = Dialect(call=call, interpreter=ChatInterpreter)
+DIALECT: Final = dialect.Dialect(call=call, interpreter=ChatInterpreter)

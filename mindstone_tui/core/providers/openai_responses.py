@@ -10,27 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core.entries import Message, Request, ToolSchema
+from mindstone_tui.core.providers import dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.dialect import (
-    Chunk,
-    Dialect,
-    Event,
-    Interpreter,
-    call_fragment,
-    chunk_of,
-    encoded,
-    fields_of,
-    image_of,
-    items_of,
-    parts_of,
-    place_of,
-    system_and_rest,
-    text_of,
-    tool_wishes,
-    wire_name,
-    words_of,
-)
 from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import HOSTS, bearer, limits
@@ -47,11 +29,11 @@ _ENDS: Final = ("response.completed", "response.incomplete")
 
 def call(request: Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
-    name = wire_name(address).removeprefix(PREFIX)
-    system, rest = system_and_rest(messages_for(request, options, address.model))
+    name = dialect.wire_name(address).removeprefix(PREFIX)
+    system, rest = dialect.system_and_rest(messages_for(request, options, address.model))
     body = {
         "model": name,
-        "instructions": "\n\n".join(text_of(each) for each in system) or None,
+        "instructions": "\n\n".join(dialect.text_of(each) for each in system) or None,
         "input": [item for message in rest for item in _items(with_valid_calls(message))],
         **limits(options, address, "max_output_tokens"),
         "reasoning": {"effort": options.effort} if options.effort else None,
@@ -66,12 +48,12 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     return HttpCall(
         url=f"{base_url.removesuffix('/responses')}/responses",
         headers=bearer(address),
-        body=encoded(body),
+        body=dialect.encoded(body),
     )
 
 
 def _tool_wishes(request: Request, options: Options) -> dict[str, Any]:
-    asked = tool_wishes(request, options)
+    asked = dialect.tool_wishes(request, options)
     if options.sampling.tool_choice == "named" and asked:
         asked["tool_choice"] = {"type": "function", "name": options.sampling.tool}
     return asked
@@ -81,7 +63,7 @@ def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
     """The form of the answer: what chat completions nest stands flat here."""
     if not output_format:
         return None
-    flat = fields_of(output_format.get("json_schema"))
+    flat = dialect.fields_of(output_format.get("json_schema"))
     return {"format": {"type": output_format.get("type"), **flat}}
 
 
@@ -102,10 +84,10 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {
             "type": "function_call_output",
             "call_id": message["tool_call_id"],
-            "output": text_of(message),
+            "output": dialect.text_of(message),
         }
         return
-    if content := [_part(part, role) for part in parts_of(message)]:
+    if content := [_part(part, role) for part in dialect.parts_of(message)]:
         yield {"type": "message", "role": role, "content": content}
     for asked in message.get("tool_calls") or ():
         function = asked["function"]
@@ -118,30 +100,30 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _part(part: Mapping[str, Any], role: str) -> dict[str, Any]:
-    if url := image_of(part):
+    if url := dialect.image_of(part):
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": kind, "text": part.get("text", "")}
 
 
-class ResponsesInterpreter(Interpreter):
+class ResponsesInterpreter(dialect.Interpreter):
     """Items open, grow and close; the last event has the usage."""
 
     def __init__(self) -> None:
         self._spoken: set[object] = set()
         """Items of which something was heard: their end says nothing new."""
 
-    def chunks(self, event: Event) -> Iterator[Chunk]:
+    def chunks(self, event: dialect.Event) -> Iterator[dialect.Chunk]:
         """What an event adds."""
-        kind, place = words_of(event.get("type")), event.get("output_index")
-        delta = words_of(event.get("delta"))
+        kind, place = dialect.words_of(event.get("type")), event.get("output_index")
+        delta = dialect.words_of(event.get("delta"))
         if kind in _TEXT:
-            yield self._heard(place, chunk_of({"content": delta}))
+            yield self._heard(place, dialect.chunk_of({"content": delta}))
         elif kind in _THOUGHT:
-            yield self._heard(place, chunk_of({"reasoning_content": delta}))
+            yield self._heard(place, dialect.chunk_of({"reasoning_content": delta}))
         elif kind == "response.function_call_arguments.delta":
             self._spoken.add((place, "arguments"))
-            yield call_fragment(place_of(place), arguments=delta)
+            yield dialect.call_fragment(dialect.place_of(place), arguments=delta)
         elif kind == "response.output_item.added":
             yield from self._opened(place, event.get("item"))
         elif kind == "response.output_item.done":
@@ -149,24 +131,24 @@ class ResponsesInterpreter(Interpreter):
         elif kind in _ENDS:
             yield from self._ended(event.get("response"))
         elif kind == "response.created":
-            yield chunk_of()
+            yield dialect.chunk_of()
 
-    def _heard(self, place: object, chunk: Chunk) -> Chunk:
+    def _heard(self, place: object, chunk: dialect.Chunk) -> dialect.Chunk:
         self._spoken.add(place)
         return chunk
 
-    def _opened(self, place: object, item: object) -> Iterator[Chunk]:
+    def _opened(self, place: object, item: object) -> Iterator[dialect.Chunk]:
         if isinstance(item, Mapping) and item.get("type") == "function_call":
             yield self._heard(
                 place,
-                call_fragment(
-                    place_of(place),
-                    call_id=words_of(item.get("call_id")),
-                    name=words_of(item.get("name")),
+                dialect.call_fragment(
+                    dialect.place_of(place),
+                    call_id=dialect.words_of(item.get("call_id")),
+                    name=dialect.words_of(item.get("name")),
                 ),
             )
 
-    def _closed(self, place: object, item: object) -> Iterator[Chunk]:
+    def _closed(self, place: object, item: object) -> Iterator[dialect.Chunk]:
         """Some servers send an item only when it is whole."""
         if not isinstance(item, Mapping):
             return
@@ -175,26 +157,29 @@ class ResponsesInterpreter(Interpreter):
                 yield from self._opened(place, item)
             if (place, "arguments") not in self._spoken:
                 self._spoken.add((place, "arguments"))
-                yield call_fragment(place_of(place), arguments=words_of(item.get("arguments")))
+                yield dialect.call_fragment(
+                    dialect.place_of(place), arguments=dialect.words_of(item.get("arguments"))
+                )
             return
         if place in self._spoken:
             return
-        parts = items_of(item.get("content") or item.get("summary"))
+        parts = dialect.items_of(item.get("content") or item.get("summary"))
         text = "".join(
-            words_of(part.get("text")) or words_of(part.get("refusal")) for part in parts
+            dialect.words_of(part.get("text")) or dialect.words_of(part.get("refusal"))
+            for part in parts
         )
         name = "reasoning_content" if item.get("type") == "reasoning" else "content"
         if text:
-            yield self._heard(place, chunk_of({name: text}))
+            yield self._heard(place, dialect.chunk_of({name: text}))
 
-    def _ended(self, response: object) -> Iterator[Chunk]:
-        said = fields_of(response)
-        for place, item in enumerate(items_of(said.get("output"))):
+    def _ended(self, response: object) -> Iterator[dialect.Chunk]:
+        said = dialect.fields_of(response)
+        for place, item in enumerate(dialect.items_of(said.get("output"))):
             yield from self._closed(place, item)
-        reason = words_of(fields_of(said.get("incomplete_details")).get("reason"))
+        reason = dialect.words_of(dialect.fields_of(said.get("incomplete_details")).get("reason"))
         self.complete = self.over = True
         finish = {"": "stop", "max_output_tokens": "length"}.get(reason, reason)
-        yield chunk_of(finish=finish, usage=said.get("usage"), model=said.get("model"))
+        yield dialect.chunk_of(finish=finish, usage=said.get("usage"), model=said.get("model"))
 
 
-DIALECT: Final = Dialect(call=call, interpreter=ResponsesInterpreter)
+DIALECT: Final = dialect.Dialect(call=call, interpreter=ResponsesInterpreter)

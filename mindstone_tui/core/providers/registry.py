@@ -21,23 +21,13 @@ from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, UnknownName
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.plugins import PROVIDERS, Admitted, load
+from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.address import (
     VARIABLES,
     address_of,
     find_key,
     require_key,
     variables_of,
-)
-from mindstone_tui.core.providers.base import (
-    Asking,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Provider,
-    ProviderKind,
-    Retrying,
-    Window,
 )
 from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
@@ -57,23 +47,24 @@ def resolve(
     places: Places,
     environ: Mapping[str, str],
     explained: Settings | None = None,
-) -> Provider:
+) -> base.Provider:
     """Who answers under this name, seen through the user's settings.
 
     The guide explains the settings of the session that asks; without them, the defaults. What only
     one kind of model needs is loaded for that kind.
     """
-    asking = Asking(settings=settings, places=places, environ=environ, explained=explained)
+    asking = base.Asking(settings=settings, places=places, environ=environ, explained=explained)
     ours = next((each for each in SHIPPED if name.startswith(each.prefix)), None)
     return Configured((ours or _of_others(name)).open(name, asking), settings)
 
 
-def _local(name: str, asking: Asking) -> Provider:
+def _local(name: str, asking: base.Asking) -> base.Provider:
     """The guide, or a model that runs on this machine."""
     if name == GUIDE:
         return GuideProvider(asking.explained)
     for model in CATALOGUE:
         if name == model.full_name:
+            # Deferred: 19 ms that nobody else needs.
             from mindstone_tui.core.providers.local_provider import LocalProvider
 
             return LocalProvider(model, asking.places, asking.settings, explained=asking.explained)
@@ -81,34 +72,35 @@ def _local(name: str, asking: Asking) -> Provider:
     raise UnknownName(f"There is no model {name!r}.", f"On this machine there can be {known}.")
 
 
-def _scripted(name: str, asking: Asking) -> Provider:
+def _scripted(name: str, asking: base.Asking) -> base.Provider:
     if name == PREFIX:
         return _local(name, asking)
     return ScriptedProvider(Path(name.removeprefix(PREFIX)))
 
 
-def _at_a_server(name: str, asking: Asking) -> Provider:
+def _at_a_server(name: str, asking: base.Asking) -> base.Provider:
     address = address_of(name, asking.settings, asking.places, asking.environ)
+    # Deferred: 25 ms, although neither httpx nor litellm itself is loaded yet.
     from mindstone_tui.core.providers import direct, litellm
 
     return direct.direct_provider(address, asking.settings) or litellm.RemoteProvider(address)
 
 
 SHIPPED: Final = (
-    ProviderKind(prefix=_LOCAL, open=_local),
-    ProviderKind(prefix=PREFIX, open=_scripted),
+    base.ProviderKind(prefix=_LOCAL, open=_local),
+    base.ProviderKind(prefix=PREFIX, open=_scripted),
 )
 """Kinds of names that are this program's own; every other one may be a plug-in's."""
-_SERVERS: Final = ProviderKind(prefix="", open=_at_a_server)
+_SERVERS: Final = base.ProviderKind(prefix="", open=_at_a_server)
 
 
 @cache
-def door() -> Admitted[ProviderKind]:
+def door() -> Admitted[base.ProviderKind]:
     """The kinds that plug-ins bring, and what was left out."""
-    return load(PROVIDERS, lambda found: found if isinstance(found, ProviderKind) else None)
+    return load(PROVIDERS, lambda found: found if isinstance(found, base.ProviderKind) else None)
 
 
-def _of_others(name: str) -> ProviderKind:
+def _of_others(name: str) -> base.ProviderKind:
     """A plug-in's kind for this name, else whoever asks servers."""
     others = door()
     for each in others.left_out:
@@ -140,6 +132,7 @@ def session_model(changed: ModelChanged | None, settings: ModelSettings, before:
 
 def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     """The models that answer without a key and without a network; the guide always does."""
+    # Deferred: 19 ms, and only lists of models need it.
     from mindstone_tui.core.providers.local_provider import why_not
 
     usable = (each.full_name for each in CATALOGUE if not why_not(places, each, settings))
@@ -151,33 +144,31 @@ def is_remote(name: str) -> bool:
     return not name.startswith((_LOCAL, PREFIX))
 
 
-def warm_up(provider: Provider) -> None:
+def warm_up(provider: base.Provider) -> None:
     """Begin, in the background, what makes the first request of a model slow."""
-    from mindstone_tui.core.providers.model_server import ModelServer
-
     asked = provider.behind if isinstance(provider, Configured) else provider
-    if isinstance(asked, ModelServer):
-        threading.Thread(target=asked.warm_up, name="warm-up", daemon=True).start()
+    if (begin := getattr(asked, "warm_up", None)) is not None:
+        threading.Thread(target=begin, name="warm-up", daemon=True).start()
 
 
 class Configured:
     """A provider as the user's settings show it: own windows, own prices, cost filled in."""
 
-    def __init__(self, provider: Provider, settings: ModelSettings) -> None:
+    def __init__(self, provider: base.Provider, settings: ModelSettings) -> None:
         self._provider = provider
         self._settings = settings
 
     @property
-    def behind(self) -> Provider:
+    def behind(self) -> base.Provider:
         """Who really answers."""
         return self._provider
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """What is known, with what the user said about it on top."""
         known = self._provider.info(model)
         window, prices = self._settings.windows.get(model), price_of(model, self._settings)
         if window is not None:
-            known = msgspec.structs.replace(known, window=Window(tokens=window, label="set"))
+            known = msgspec.structs.replace(known, window=base.Window(tokens=window, label="set"))
         if prices is not None:
             known = msgspec.structs.replace(
                 known,
@@ -187,15 +178,17 @@ class Configured:
             )
         return known
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """What its server says."""
         return await self._provider.served_window(model)
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """The provider's own stream; the end carries what it cost, where that can be known."""
         async with _closing(self._provider.stream(request, options)) as answer:
             async for delta in answer:
-                if isinstance(delta, Finished):
+                if isinstance(delta, base.Finished):
                     usage = self._priced(request.model, delta.usage)
                     yield msgspec.structs.replace(delta, usage=usage)
                 else:
@@ -220,8 +213,8 @@ class Configured:
 
 @contextlib.asynccontextmanager
 async def _closing(
-    answer: AsyncIterator[Delta | Retrying],
-) -> AsyncIterator[AsyncIterator[Delta | Retrying]]:
+    answer: AsyncIterator[base.Delta | base.Retrying],
+) -> AsyncIterator[AsyncIterator[base.Delta | base.Retrying]]:
     """Close a stream at once when nobody listens any more, and with it what it holds."""
     try:
         yield answer
@@ -290,6 +283,7 @@ def available(
 
 
 def _embedded(settings: ModelSettings, places: Places) -> Iterator[Availability]:
+    # Deferred: 19 ms, and only lists of models need it.
     from mindstone_tui.core.providers.local_provider import why_not
 
     free = free_memory()

@@ -29,47 +29,30 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
 from mindstone_tui.core.entries import Request
-from mindstone_tui.core.errors import (
-    ContextTooLong,
-    ProviderBusy,
-    ProviderError,
-    ProviderNonsense,
-    ProviderRefused,
-    ProviderUnreachable,
-    ScriptEnded,
-    UnknownName,
-)
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Retrying,
-    TextPart,
-    ThinkingPart,
-    Window,
-)
+from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.stream import usage_of
 
 PREFIX: Final = "scripted/"
 
-ERRORS: Final[dict[str, Callable[[], ProviderError]]] = {
-    "timeout": lambda: ProviderUnreachable("The script's server did not answer in time."),
-    "unreachable": lambda: ProviderUnreachable("The script's server cannot be reached."),
-    "cut": lambda: ProviderUnreachable("The script's stream broke off in the middle."),
-    "rate_limit": lambda: ProviderBusy("The script says: too many requests.", retry_after=1.0),
-    "overloaded": lambda: ProviderBusy("The script says: overloaded."),
-    "server": lambda: ProviderBusy("The script says: internal server error."),
-    "context_length": lambda: ContextTooLong("The script says: the prompt is too long."),
-    "auth": lambda: ProviderRefused("The script says: the key is wrong."),
-    "refused": lambda: ProviderRefused("The script says: refused."),
-    "content": lambda: ProviderRefused("The script says: this content is not allowed."),
-    "nonsense": lambda: ProviderNonsense("The script answered nonsense."),
+ERRORS: Final[dict[str, Callable[[], errors.ProviderError]]] = {
+    "timeout": lambda: errors.ProviderUnreachable("The script's server did not answer in time."),
+    "unreachable": lambda: errors.ProviderUnreachable("The script's server cannot be reached."),
+    "cut": lambda: errors.ProviderUnreachable("The script's stream broke off in the middle."),
+    "rate_limit": lambda: errors.ProviderBusy(
+        "The script says: too many requests.", retry_after=1.0
+    ),
+    "overloaded": lambda: errors.ProviderBusy("The script says: overloaded."),
+    "server": lambda: errors.ProviderBusy("The script says: internal server error."),
+    "context_length": lambda: errors.ContextTooLong("The script says: the prompt is too long."),
+    "auth": lambda: errors.ProviderRefused("The script says: the key is wrong."),
+    "refused": lambda: errors.ProviderRefused("The script says: refused."),
+    "content": lambda: errors.ProviderRefused("The script says: this content is not allowed."),
+    "nonsense": lambda: errors.ProviderNonsense("The script answered nonsense."),
 }
 """What `error` may name, and what it becomes."""
 
@@ -123,7 +106,7 @@ def read_script(path: Path) -> Script:
     try:
         raw = read_regular(path, most=LARGEST_BLOB)
     except OSError as error:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"The script {path} cannot be read: {error.strerror}.",
             "Write scripted/FILE with a path that is right from the working folder.",
         ) from error
@@ -145,8 +128,8 @@ def _reply(path: Path, number: int, line: bytes) -> ScriptedReply:
         raise _wrong(path, number, str(error)) from error
 
 
-def _wrong(path: Path, number: int, why: str) -> ProviderNonsense:
-    return ProviderNonsense(
+def _wrong(path: Path, number: int, why: str) -> errors.ProviderNonsense:
+    return errors.ProviderNonsense(
         f"{path}, line {number}: {why}.",
         'Each line is one reply: {"text": "…"} and/or {"tool_calls": [{"name", "arguments"}]}.',
     )
@@ -160,9 +143,9 @@ class ScriptedProvider:
         self._mark = hashlib.sha256(str(path).encode("utf-8", "replace")).hexdigest()[:4]
         self._seen: tuple[tuple[int, int], Script] | None = None
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """A script knows no window; it costs nothing."""
-        return ModelInfo(
+        return base.ModelInfo(
             name=model,
             prompt_price=0.0,
             completion_price=0.0,
@@ -172,16 +155,18 @@ class ScriptedProvider:
             note=f"Replies are read from {self._path.name}; no model is asked.",
         )
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """There is no server."""
         return None
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Say the reply at `options.position`."""
         reply = self._script().reply(options.purpose, options.position)
         if reply is None:
             purpose = f" for {options.purpose}" if options.purpose else ""
-            raise ScriptEnded(
+            raise errors.ScriptEnded(
                 f"The script {self._path} has no reply{purpose} at position {options.position}.",
                 'Add a line to it, or {"loop": true} as the last one.',
             )
@@ -195,7 +180,7 @@ class ScriptedProvider:
         if reply.error:
             raise _error(reply.error)
         reason = reply.finish or ("tool_calls" if reply.tool_calls else "stop")
-        yield Finished(reason=reason, usage=usage_of(reply.usage), model=request.model)
+        yield base.Finished(reason=reason, usage=usage_of(reply.usage), model=request.model)
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -212,19 +197,19 @@ class ScriptedProvider:
         return self._seen[1]
 
 
-def _deltas(reply: ScriptedReply, mark: str) -> Iterator[Delta]:
+def _deltas(reply: ScriptedReply, mark: str) -> Iterator[base.Delta]:
     """Everything a reply says, in the pieces in which it is streamed."""
     for word in words(reply.thinking):
-        yield ThinkingPart(text=word)
+        yield base.ThinkingPart(text=word)
     for word in words(reply.text):
-        yield TextPart(text=word)
+        yield base.TextPart(text=word)
     for index, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_{mark}_{index}"
         written = call.arguments
         arguments = written if isinstance(written, str) else msgspec.json.encode(written).decode()
         half = len(arguments) // 2
-        yield CallDelta(index=index, id=call_id, name=call.name, arguments=arguments[:half])
-        yield CallDelta(index=index, arguments=arguments[half:])
+        yield base.CallDelta(index=index, id=call_id, name=call.name, arguments=arguments[:half])
+        yield base.CallDelta(index=index, arguments=arguments[half:])
 
 
 def words(text: str) -> list[str]:
@@ -232,6 +217,6 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def _error(name: str) -> ProviderError:
+def _error(name: str) -> errors.ProviderError:
     make = ERRORS.get(name)
-    return make() if make else ProviderError(f"The script says: {name}")
+    return make() if make else errors.ProviderError(f"The script says: {name}")

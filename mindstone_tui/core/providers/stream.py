@@ -70,18 +70,14 @@ LONGEST_ANSWER: Final = 16 << 20
 MOST_CALLS: Final = 512
 
 _REASONS: Final = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "eos": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-    "safety": "content_filter",
+    told: reason
+    for reason, words in (
+        ("stop", "stop end_turn stop_sequence eos"),
+        ("tool_calls", "tool_calls function_call tool_use"),
+        ("length", "length max_tokens"),
+        ("content_filter", "content_filter refusal safety"),
+    )
+    for told in words.split()
 }
 
 

@@ -10,22 +10,8 @@ import re
 from typing import NamedTuple
 
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.redaction import values
 from mindstone_tui.core.redaction.formats import Matches, Scan
-from mindstone_tui.core.redaction.values import (
-    STRANGE,
-    Promise,
-    is_constant,
-    is_firm,
-    is_hex,
-    is_phrase,
-    is_uuid,
-    looks_chosen,
-    looks_issued,
-    promise_of,
-    strangeness,
-)
-
-__all__ = ["WORDS", "assigned"]
 
 WORDS = ("pass", "pw", "secret", "token", "key", "auth", "mnemonic")
 """What a telling name has in it; anything else about the name is read where one of these stands."""
@@ -93,7 +79,7 @@ class _Place(NamedTuple):
     text: str
     word: int
     name: str
-    promise: Promise
+    promise: values.Promise
     before: str
     """What stands before the name."""
     way: str
@@ -127,8 +113,8 @@ def _value_of(text: str, word: int, end_of_word: int) -> tuple[int, int] | None:
     if head is None:
         return None
     name, before = _name(text, word, named.end(1))
-    promise = promise_of(name)
-    if promise is Promise.NOTHING:
+    promise = values.promise_of(name)
+    if promise is values.Promise.NOTHING:
         return None
     gap = bool(named[3] or head["space"])
     quote = (head["open"] or "").lstrip("brfuBRFU@$")
@@ -196,13 +182,13 @@ def _is_literal(place: _Place, value: str) -> bool:
         return False
     assigned_to = place.way in ("=", ":", "typed")
     if " " in value:
-        return place.promise >= Promise.SECRET and assigned_to and _is_spaced(value)
+        return place.promise >= values.Promise.SECRET and assigned_to and _is_spaced(value)
     if assigned_to or place.way in ("pair", ">"):
         return _fits(place, value)
-    if place.promise is Promise.PASSWORD and not _is_verb(place):
-        constant = place.way == "," and is_constant(place.name)
+    if place.promise is values.Promise.PASSWORD and not _is_verb(place):
+        constant = place.way == "," and values.is_constant(place.name)
         return _fits(place, value) if place.way == " " or constant else _is_strong(value)
-    return place.promise >= Promise.TOKEN and looks_issued(value, 12)
+    return place.promise >= values.Promise.TOKEN and values.looks_issued(value, 12)
 
 
 def _is_verb(place: _Place) -> bool:
@@ -213,32 +199,39 @@ def _is_verb(place: _Place) -> bool:
 
 def _is_strong(value: str) -> bool:
     """A password that could be nothing else even in a sentence."""
-    return looks_chosen(value, 8) and all(sort.search(value) for sort in _SORTS)
+    return values.looks_chosen(value, 8) and all(sort.search(value) for sort in _SORTS)
 
 
 def _is_spaced(value: str) -> bool:
     """A passphrase rather than a sentence about one."""
     parts = value.split(" ") if len(value) <= 100 else ()
-    return is_phrase(value) or any(looks_chosen(part) and _MIXED.match(part) for part in parts)
+    return values.is_phrase(value) or any(
+        values.looks_chosen(part) and _MIXED.match(part) for part in parts
+    )
 
 
 def _fits(place: _Place, value: str) -> bool:
     """Whether a literal looks like what its name promises."""
     value = value.removeprefix("base64:")
     match place.promise:
-        case Promise.PASSWORD:
+        case values.Promise.PASSWORD:
             return (
-                looks_issued(value, 8) or looks_chosen(value) or is_uuid(value) or is_phrase(value)
+                values.looks_issued(value, 8)
+                or values.looks_chosen(value)
+                or values.is_uuid(value)
+                or values.is_phrase(value)
             )
-        case Promise.SECRET:
-            chosen = strangeness(value) >= 0.35 and looks_chosen(value, 8)
-            return chosen or looks_issued(value, 10) or is_uuid(value)
-        case Promise.TOKEN:
-            return looks_issued(value, 12) or (is_uuid(value) and is_firm(place.name))
+        case values.Promise.SECRET:
+            chosen = values.strangeness(value) >= 0.35 and values.looks_chosen(value, 8)
+            return chosen or values.looks_issued(value, 10) or values.is_uuid(value)
+        case values.Promise.TOKEN:
+            return values.looks_issued(value, 12) or (
+                values.is_uuid(value) and values.is_firm(place.name)
+            )
         case _:
-            random = looks_issued(value, 20) and strangeness(value) >= 0.55
-            open_to_all = is_hex(value.rpartition("-")[2]) or _PUBLIC.match(value)
-            return random and (is_constant(place.name) or not open_to_all)
+            random = values.looks_issued(value, 20) and values.strangeness(value) >= 0.55
+            open_to_all = values.is_hex(value.rpartition("-")[2]) or _PUBLIC.match(value)
+            return random and (values.is_constant(place.name) or not open_to_all)
 
 
 def _unquoted(place: _Place) -> tuple[int, int] | None:
@@ -264,20 +257,20 @@ def _is_bare(place: _Place, value: str, follower: str) -> bool:
     """Whether a value without quotes is a secret rather than code."""
     if len(value) < 6 or follower == "::" or follower[:1] in _CALLED:
         return False
-    if value[0] in "?-+|&=!*" and strangeness(value) < STRANGE:
+    if value[0] in "?-+|&=!*" and values.strangeness(value) < values.STRANGE:
         return False
     a_part = place.way == ":" == place.before  # one of the many of a resource's name
     if a_part or (place.gap and _is_verb(place)):
         return False
     option = place.name.rpartition(" ")[2].startswith("-")
     if place.way == "is" or (place.way == " " and not option):
-        strong = place.promise is Promise.PASSWORD and _is_strong(value.rstrip("!?"))
-        return strong or (place.promise >= Promise.TOKEN and looks_issued(value, 12))
-    if place.promise < Promise.PASSWORD:
+        strong = place.promise is values.Promise.PASSWORD and _is_strong(value.rstrip("!?"))
+        return strong or (place.promise >= values.Promise.TOKEN and values.looks_issued(value, 12))
+    if place.promise < values.Promise.PASSWORD:
         return len(value) >= 12 and _fits(place, value)
-    if not looks_chosen(value):
-        return is_uuid(value)
-    code = _IDENTIFIER.match(value) and not (len(value) >= 9 and strangeness(value) >= 0.6)
+    if not values.looks_chosen(value):
+        return values.is_uuid(value)
+    code = _IDENTIFIER.match(value) and not (len(value) >= 9 and values.strangeness(value) >= 0.6)
     return not code or option or _is_setting(place, follower[:1])
 
 
@@ -285,7 +278,7 @@ def _is_setting(place: _Place, follower: str) -> bool:
     """Whether name and value stand as in a file of settings, not as in code."""
     if place.way in ("pair", ">"):
         return True
-    if follower in (")", ",") and place.way == "=" and is_constant(place.name):
+    if follower in (")", ",") and place.way == "=" and values.is_constant(place.name):
         return True
     if follower == ")":
         return _is_aside(place.text, place.word)

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from functools import cache
+from pathlib import Path
 
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.redaction import values
 from mindstone_tui.core.redaction.formats import Matches, Scan
-from mindstone_tui.core.redaction.values import (
-    is_example,
-    is_stand_in,
-    is_uuid,
-    looks_chosen,
-    looks_issued,
-    words,
-)
-
-__all__ = [
-    "LONGEST_BLOCK",
-    "addresses",
-    "beside_runs",
-    "command_passwords",
-    "hashes",
-    "headers",
-    "logins",
-    "open_block",
-    "private_keys",
-    "putty_keys",
-    "sql_logins",
-    "webhooks",
-]
-
 
 # Addresses
 
@@ -38,7 +17,7 @@ _URL = pattern_of(
     r"://(?P<user>[^\s:/@\"'<>`?#]{0,100}):(?P<value>(?:(?!://)[^\s\"'<>`\\]){1,200})@(?=[\w\[.-])"
 )
 _PORT_AND_PATH = pattern_of(r"\d{1,5}[/?#,]")
-_MANUAL = words("manual")
+_MANUAL = values.words("manual")
 _TEMPLATE = pattern_of(r"[{}]|\$[\w(]|%[sdr(]|<|\*{2}")
 _WEBHOOK = pattern_of(
     r"hooks\.slack\.com/[a-z]{4,12}/(?P<a>[A-Za-z0-9+/]{30,})"
@@ -72,7 +51,7 @@ def _is_address_password(user: str, password: str) -> bool:
         or (len(password) < 6 and password.isalpha())
         or _PORT_AND_PATH.match(password)
         or _TEMPLATE.search(password)
-        or is_stand_in(password)
+        or values.is_stand_in(password)
     )
 
 
@@ -80,7 +59,7 @@ def webhooks(scan: Scan) -> Matches:
     """Addresses to which whoever knows them may write."""
     for place in scan.places("hook"):
         match = _WEBHOOK.match(scan.text, place)
-        if match and not is_example(match.group()):
+        if match and not values.is_example(match.group()):
             group = match.lastgroup or ""
             yield ("slack-webhook" if group == "a" else "webhook"), *match.span(group)
 
@@ -107,7 +86,7 @@ def headers(scan: Scan) -> Matches:
     for place in scan.places("auth"):
         if not scan.low.startswith("orization", place + 4):
             match = _USER_AND_PASSWORD.match(scan.text, place)
-            if match and looks_chosen(match["value"], 8):
+            if match and values.looks_chosen(match["value"], 8):
                 yield "authorization", *match.span("value")
             continue
         match = _HEADER.match(scan.text, place)
@@ -115,7 +94,7 @@ def headers(scan: Scan) -> Matches:
             continue
         value = match["value"]
         basic = (match["scheme"] or "").lower() == "basic"
-        if (basic and _is_basic(value)) or looks_issued(value, 12) or is_uuid(value):
+        if (basic and _is_basic(value)) or values.looks_issued(value, 12) or values.is_uuid(value):
             yield "authorization", *match.span("value")
 
 
@@ -149,11 +128,11 @@ def logins(scan: Scan) -> Matches:
         first = max(place - _BEFORE_LOGIN, 0)
         if low.startswith("word", place + 4) and text[place - 1 : place].isspace():
             match = _NETRC_VALUE.match(text, place)
-            if match and looks_chosen(match["value"]) and _NETRC.match(text, first, place):
+            if match and values.looks_chosen(match["value"]) and _NETRC.match(text, first, place):
                 yield "netrc-password", *match.span("value")
         elif low.startswith("chpasswd", place - 2):
             match = _CHANGED.match(text, text.rfind("\n", first, place) + 1 or first, place)
-            if match and looks_chosen(match["value"]):
+            if match and values.looks_chosen(match["value"]):
                 yield "command-password", *match.span("value")
 
 
@@ -161,7 +140,7 @@ def sql_logins(scan: Scan) -> Matches:
     """Passwords of database users."""
     for place in scan.places("identified by"):
         match = _SQL.match(scan.text, place)
-        if match and looks_chosen(match["value"], 5):
+        if match and values.looks_chosen(match["value"], 5):
             yield "secret", *match.span("value")
 
 
@@ -207,12 +186,12 @@ _TOKEN_SIGNS = _LETTERS + "0123456789_-.~+/%"
 _REST = pattern_of(r"[A-Za-z0-9_.~+/%=-]*+")
 _REACH, _LONGEST_HEAD, _JWK = 70, 16, 600
 _SIGNS = " \t\"'=:>}\\"
-_SCHEMES, _NAMES = words("schemes"), words("value-names")
-_PARAMETERS = words("parameters")
+_SCHEMES, _NAMES = values.words("schemes"), values.words("value-names")
+_PARAMETERS = values.words("parameters")
 _VENDOR_SIZES = frozenset((32, 36, 37, 40, 42, 64))
-_HASHERS = words("hashers")
+_HASHERS = values.words("hashers")
 _TELLING = pattern_of(r"key|token|auth|secret|api")
-_VENDOR = pattern_of("|".join(sorted(words("vendors"))))
+_VENDOR = pattern_of("|".join(sorted(values.words("vendors"))))
 
 
 def beside_runs(scan: Scan) -> Matches:
@@ -248,11 +227,11 @@ def _kind_beside(before: str, run: str) -> str:
         or (word in _NAMES and (":" in signs or "=" in signs))
         or (word in _PARAMETERS and signs == "=")
     ):
-        return "authorization" if looks_issued(run) else ""
+        return "authorization" if values.looks_issued(run) else ""
     if signs == "}" and word in _HASHERS:
         return "password-hash"
     if word == "d" and len(run) > 30 and signs[0] in '"\\':
-        return "jwk" if looks_issued(run) else ""
+        return "jwk" if values.looks_issued(run) else ""
     if len(run) in _VENDOR_SIZES:
         return _kind_of_sized(before, word, run)
     return ""
@@ -263,7 +242,11 @@ def _kind_of_sized(before: str, word: str, run: str) -> str:
     line = before[before.rfind("\n") + 1 :].lower()
     if word == "response" and "digest" in line:
         return "authorization"
-    if _TELLING.search(line) and _VENDOR.search(line) and (looks_issued(run) or is_uuid(run)):
+    if (
+        _TELLING.search(line)
+        and _VENDOR.search(line)
+        and (values.looks_issued(run) or values.is_uuid(run))
+    ):
         return "secret"
     return ""
 
@@ -274,42 +257,22 @@ _ARGUMENT = r"(?:\\?[\"'])?(?P<value>[^\s\"'\\]{3,200})"
 _USER = r"[\"']?[^\s:\"'=]{1,60}:"
 
 
-def _option(
-    letters: str, programs: str, option: str
-) -> tuple[str, re.Pattern[str], re.Pattern[str]]:
-    return letters, pattern_of(rf"(?:\b|\\[nt])(?:{programs})\b"), pattern_of(option + _ARGUMENT)
-
-
-_OPTIONS = (
-    _option("p", r"mysql\w*|mariadb\w*|7z|7za|7zz", " -p"),
-    _option("p", r"sshpass", " -p ?"),
-    _option(
-        "p",
-        r"(?:docker|podman|helm|az|oc|cf|crane|skopeo|twine)\b.{0,60}\b(?:login|upload)",
-        " -p ",
-    ),
-    _option(
-        "p", r"mongo\w*|psexec|winexe|evil-winrm|mosquitto_\w+|isql|ipmitool|rdesktop", " -[pP] "
-    ),
-    _option("p", r"sqlcmd|bcp|tsql|osql|zip|unzip", " -P ?"),
-    _option("p", r"plink|pscp|psftp", " -pw "),
-    _option("u", r"curl|wget|ab|svn|restic", rf" -[uU] ?{_USER}"),
-    _option("u", r"smbclient|rpcclient|net|smbmap", r" -U ?[\"']?[^\s%\"']{1,60}%"),
-    _option("-", r"curl|http|https|xh|wget", rf" --(?:user|proxy-user|auth)[ =]{_USER}"),
-    _option("a", r"http|https|xh|ab", rf" -[aA] {_USER}"),
-    _option("a", r"redis-cli", " -a "),
-    _option("a", r"snmp\w+", " -A "),
-    _option("w", r"ldap\w+", " -w "),
-    _option("b", r"htpasswd", r" -[A-Za-z]*b[A-Za-z]* \S+ \S+ "),
-)
 _SECURED = pattern_of(
     r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
 )
 _CANDIDATE = pattern_of(r" -(?:[puawb]|-(?:user|proxy-user|auth))")
-_BY_LETTER = {
-    letter: [(program, option) for letters, program, option in _OPTIONS if letter in letters]
-    for letter in "puawb-"
-}
+
+
+@cache
+def _options() -> dict[str, list[tuple[re.Pattern[str], re.Pattern[str]]]]:
+    """Programs and their options in `options.tsv`, by the letter of the option."""
+    found: dict[str, list[tuple[re.Pattern[str], re.Pattern[str]]]] = {}
+    for row in Path(__file__).with_name("options.tsv").read_text("utf-8").splitlines()[1:]:
+        letter, option, programs = row.split("\t")
+        named = re.compile(rf"(?:\b|\\[nt])(?:{programs})\b")
+        taken = re.compile(option.replace("{user}", _USER) + _ARGUMENT)
+        found.setdefault(letter, []).append((named, taken))
+    return found
 
 
 def command_passwords(scan: Scan) -> Matches:
@@ -321,13 +284,13 @@ def command_passwords(scan: Scan) -> Matches:
 
 def _after_option(scan: Scan, place: int) -> tuple[int, int] | None:
     text = scan.text
-    for program, option in _BY_LETTER.get(scan.low[place + 2], ()):
+    for program, option in _options().get(scan.low[place + 2], ()):
         match = option.match(text, place)
         if match and program.search(_command(text, place)) and _is_password(match["value"]):
             return match.span("value")
     if scan.low.startswith("asplaintext", place + 2):
         secured = _SECURED.search(text, max(place - 120, 0), place)
-        if secured and looks_chosen(secured["value"], 5):
+        if secured and values.looks_chosen(secured["value"], 5):
             return secured.span("value")
     return None
 
@@ -341,7 +304,7 @@ def _command(text: str, place: int) -> str:
 def _is_password(value: str) -> bool:
     """Whether an argument is neither a word, nor a variable, nor a stand-in."""
     word = value.islower() and value.isalpha()
-    return not (word or value[0] in "-$<{/%*" or is_stand_in(value))
+    return not (word or value[0] in "-$<{/%*" or values.is_stand_in(value))
 
 
 # Private keys that fill many lines: whole, a head without its tail, or a tail without its head

@@ -22,8 +22,6 @@ import msgspec
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction.values import STRANGE, is_example, strangeness
 
-__all__ = ["LEAST_RUN", "Formats", "Matches", "Scan", "SecretFormat", "vendor_formats"]
-
 Matches = Iterator[tuple[str, int, int]]
 """Kind, start and end of each secret."""
 

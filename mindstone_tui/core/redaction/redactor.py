@@ -17,25 +17,9 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction import PLACEHOLDER, Finding, Redacted, fingerprint
+from mindstone_tui.core.redaction import PLACEHOLDER, Finding, Redacted, contexts, fingerprint
 from mindstone_tui.core.redaction.assignments import WORDS, assigned
-from mindstone_tui.core.redaction.contexts import (
-    LONGEST_BLOCK,
-    addresses,
-    beside_runs,
-    command_passwords,
-    hashes,
-    headers,
-    logins,
-    open_block,
-    private_keys,
-    putty_keys,
-    sql_logins,
-    webhooks,
-)
 from mindstone_tui.core.redaction.formats import LEAST_RUN, Formats, Matches, Scan, vendor_formats
-
-__all__ = ["RedactedPieces", "Redactor", "password_in", "secrets_of", "without_password"]
 
 Span = tuple[int, int, str]
 """Start, end and kind of a secret."""
@@ -49,15 +33,15 @@ _OWN_KINDS = frozenset(
     )
 )
 _NETS: tuple[tuple[str, Callable[[Scan], Matches]], ...] = (
-    ("key", private_keys),
-    ("private-lines:", putty_keys),
-    ("://", addresses),
-    ("://", webhooks),
-    ("auth", headers),
-    ("pass", logins),
-    ("identified by", sql_logins),
-    ("$", hashes),
-    (" -", command_passwords),
+    ("key", contexts.private_keys),
+    ("private-lines:", contexts.putty_keys),
+    ("://", contexts.addresses),
+    ("://", contexts.webhooks),
+    ("auth", contexts.headers),
+    ("pass", contexts.logins),
+    ("identified by", contexts.sql_logins),
+    ("$", contexts.hashes),
+    (" -", contexts.command_passwords),
     *((word, partial(assigned, word=word)) for word in WORDS),
 )
 """What finds secrets, and the literal without which it finds none; the surest first."""
@@ -131,7 +115,7 @@ class Redactor:
                 if literal in present:
                     found += net(scan)
         if scan.runs:
-            found += beside_runs(scan)
+            found += contexts.beside_runs(scan)
         return found
 
 
@@ -276,7 +260,7 @@ def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 _CONTEXT = 512
 """Characters before a secret that can tell what it is."""
-_LONGEST_HELD = LONGEST_BLOCK + 4096
+_LONGEST_HELD = contexts.LONGEST_BLOCK + 4096
 """Characters that are held back at most."""
 _OVERLAP = 4096
 """Characters that stay when a text without any end of a word grows longer than that."""
@@ -316,7 +300,7 @@ class RedactedPieces:
         """Where what must be held back begins: a word that is whole, and all before it, may go."""
         held = self._held
         doubtful = min(
-            _unfinished_name(held), open_block(held), self._redactor.known.open_from(held)
+            _unfinished_name(held), contexts.open_block(held), self._redactor.known.open_from(held)
         )
         until = max(held.rfind(space, 0, doubtful) for space in " \t\r\n") + 1
         return until if len(held) - until <= _LONGEST_HELD else len(held) - _OVERLAP

@@ -13,48 +13,22 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
-
-__all__ = [
-    "STRANGE",
-    "Promise",
-    "is_constant",
-    "is_example",
-    "is_firm",
-    "is_hex",
-    "is_phrase",
-    "is_stand_in",
-    "is_uuid",
-    "looks_chosen",
-    "looks_issued",
-    "promise_of",
-    "strangeness",
-    "words",
-]
 
 STRANGE = 0.42
 """Random values of sixteen characters or more lie above it in 98 of 100 cases; names lie below."""
 
 
-@cache
-def _lists() -> dict[str, list[str]]:
-    """The lists of `words.txt` by their names."""
-    found: dict[str, list[str]] = {}
-    listed: list[str] = []
-    for line in (Path(__file__).parent / "words.txt").read_text("utf-8").splitlines():
-        if line.startswith("["):
-            listed = found.setdefault(line.strip("[]"), [])
-        elif not line.startswith("#"):
-            listed += line.split()
-    return found
+_LISTS = lists_in(Path(__file__).with_name("words.txt"))
 
 
 def words(name: str) -> frozenset[str]:
     """The words of a list, by its name in `words.txt`."""
-    return frozenset(_lists()[name])
+    return frozenset(" ".join(_LISTS[name]).split())
 
 
 _NATURAL = frozenset(row[0] + second for row in words("followers") for second in row[1:])

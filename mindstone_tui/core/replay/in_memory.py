@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Blob, Draft, Line, Unknown
 from mindstone_tui.core.entries.conversation import SessionOpened, without_usage
@@ -130,18 +132,12 @@ class InMemoryTranscript(Transcript):
     def copy(self, line: Line) -> Line:
         """Take in a line of another session under its own id, hash and time."""
         before = self.lines[-1]
-        taken = Line(
+        taken = msgspec.structs.replace(
+            line,
             seq=before.seq + 1,
-            id=line.id,
             session=str(self.places.key),
-            ts=line.ts,
-            turn=line.turn,
-            role=line.role,
-            channel=line.channel,
             entry=line.entry if isinstance(line.entry, Unknown) else without_usage(line.entry),
-            parent=line.parent,
             prev=before.hash,
-            hash=line.hash,
             blobs={},
             raw=b"",
         )

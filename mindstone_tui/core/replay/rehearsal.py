@@ -21,20 +21,7 @@ from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
-from mindstone_tui.core.entries import Line, Part, Unknown
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-)
-from mindstone_tui.core.entries.derived import (
-    CheckpointSaved,
-    HandoffReplayed,
-    HandoffWritten,
-    RecallInjected,
-)
+from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     InstructionsChanged,
@@ -87,7 +74,7 @@ class Continuing:
         self._advance()
         saved = msgspec.structs.replace(self._state, version=self._state.version + 1)
         self._state = saved
-        entry = CheckpointSaved(
+        entry = derived.CheckpointSaved(
             version=saved.version,
             path="checkpoint.json",
             sha256=checkpoint_store.digest(saved),
@@ -110,7 +97,7 @@ class Continuing:
             )
         except ContinuityError as error:
             return Effect(held=False, why=error.what)
-        entry = HandoffWritten(
+        entry = derived.HandoffWritten(
             path=f"handoffs/{self._letter.covers.last:08d}-{self._letter.sha256[:12]}.md",
             sha256=self._letter.sha256,
             covers=self._letter.covers,
@@ -122,7 +109,7 @@ class Continuing:
         if self._letter is None:
             return Effect(held=False, why="no handoff was written")
         since = self._sketch.lines[self._letter.covers.last + 1 :]
-        used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
+        used = {one.entry.sha256 for one in since if isinstance(one.entry, derived.HandoffReplayed)}
         try:
             taken = handoff_store.take_over(
                 self._letter,
@@ -146,7 +133,9 @@ class Continuing:
         held = [line for span in spans for line in lines[span.first : span.last + 1]]
         return [*held, *lines[(held[-1].seq if held else -1) + 1 :]]
 
-    def _put(self, entry: CheckpointSaved | HandoffWritten | HandoffReplayed) -> Line:
+    def _put(
+        self, entry: derived.CheckpointSaved | derived.HandoffWritten | derived.HandoffReplayed
+    ) -> Line:
         return self._window.record(entry)
 
 
@@ -182,7 +171,7 @@ class Recollection:
             receipts[exchange.turn] = receipt
         return receipts
 
-    def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
+    def gather(self, text: str, vacancy: Vacancy) -> derived.RecallInjected | None:
         """What would be brought back for a message; None when nothing is good enough."""
         if not self.on:
             return None
@@ -224,25 +213,10 @@ UNNAMED: Final = "unnamed"
 """Stands in the plans of a session that does not say who answered."""
 _NONCE: Final = "0" * 16
 _KEPT: Final = frozenset(
-    (
-        "user_message",
-        "assistant_message",
-        "assistant_partial",
-        "turn_started",
-        "turn_ended",
-        "tool_called",
-        "tool_approved",
-        "tool_refused",
-        "tool_returned",
-        "note_taken",
-        "task_started",
-        "task_done",
-        "delegated",
-        "delegation_ended",
-        "message_queued",
-        "message_withdrawn",
-        "imported",
-    )
+    {"user_message", "assistant_message", "assistant_partial", "turn_started", "turn_ended"}
+    | {"tool_called", "tool_approved", "tool_refused", "tool_returned", "note_taken"}
+    | {"task_started", "task_done", "delegated", "delegation_ended", "imported"}
+    | {"message_queued", "message_withdrawn"}
 )
 """What was said and done; everything else is decided anew."""
 
@@ -330,17 +304,17 @@ class Rehearsal:
             return
         if isinstance(entry, PromptPlanned):
             self._planned = None if entry.purpose else entry
-        elif isinstance(entry, AssistantMessage | AssistantPartial):
+        elif isinstance(entry, conversation.AssistantMessage | conversation.AssistantPartial):
             await self._call(line, entry.model)
-        elif isinstance(entry, TurnStarted):
+        elif isinstance(entry, conversation.TurnStarted):
             self.learn()
         if line.kind in _KEPT:
             self.window.take(self.sketch.copy(line))
         else:
             await self._do_again(line)
-        if isinstance(entry, UserMessage) and not self._number:
+        if isinstance(entry, conversation.UserMessage) and not self._number:
             await self._begin(line, entry.text)
-        elif isinstance(entry, TurnEnded):
+        elif isinstance(entry, conversation.TurnEnded):
             self._number, self._tail = 0, ()
 
     def learn(self) -> None:

@@ -14,12 +14,6 @@ import msgspec
 from mindstone_tui.core.context.exchanges import names_in
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.entries import Line, Part, Zone, conversation, derived, window
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
 from mindstone_tui.core.entries.derived import RecallUsed
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import History
@@ -168,15 +162,21 @@ def references_in(lines: Iterable[Line]) -> dict[int, tuple[Reference, ...]]:
 
     for line in lines:
         match line.entry:
-            case UserMessage(text=text):
+            case conversation.UserMessage(text=text):
                 asked = text
-            case AssistantMessage(text=text):
+            case conversation.AssistantMessage(text=text):
                 for cited in _CITED.findall(text):
                     refer("citation", line.turn, turns.get(int(cited), 0), asked)
             case RecallUsed(used=used):
                 for entry in used:
                     refer("recalled", line.turn, entries.get(entry, 0), asked)
-        if isinstance(line.entry, UserMessage | AssistantMessage | AssistantPartial | ToolReturned):
+        if isinstance(
+            line.entry,
+            conversation.UserMessage
+            | conversation.AssistantMessage
+            | conversation.AssistantPartial
+            | conversation.ToolReturned,
+        ):
             said = text_of(line)
             for name in sorted(names_in(said))[:_MOST_NAMES] if line.role != "tool" else ():
                 refer("name", line.turn, owners.get(name, 0), name)

@@ -266,8 +266,8 @@ class IgnoreRules:
 
     def __init__(self, text: str) -> None:
         self._rules = [rule for line in text.splitlines() if (rule := _rule(line)) is not None]
-        parts = [rule.source for rule in self._rules]
-        self._any = re.compile("|".join(f"(?:{part})" for part in parts), re.DOTALL)
+        parts = [f"(?:{rule.pattern.pattern})" for rule in self._rules]
+        self._any = re.compile("|".join(parts), re.DOTALL)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -282,14 +282,12 @@ class IgnoreRules:
         return None
 
 
-class _Rule:
+class _Rule(NamedTuple):
     """One line of a file."""
 
-    def __init__(self, source: str, *, negated: bool, folders_only: bool) -> None:
-        self.source = source
-        self.pattern = re.compile(source, re.DOTALL)
-        self.negated = negated
-        self.folders_only = folders_only
+    pattern: re.Pattern[str]
+    negated: bool
+    folders_only: bool
 
 
 def ignored(stack: Iterable[tuple[int, IgnoreRules]], path: str, *, folder: bool) -> bool:
@@ -316,11 +314,9 @@ def _rule(line: str) -> _Rule | None:
     pattern = pattern.removeprefix("/")
     if not pattern:
         return None
+    source = _translated(pattern) if anchored else f"(?:.*/)?{_translated(pattern)}"
     try:
-        source = _translated(pattern)
-        return _Rule(
-            source if anchored else f"(?:.*/)?{source}", negated=negated, folders_only=folders_only
-        )
+        return _Rule(re.compile(source, re.DOTALL), negated, folders_only)
     except re.error:
         return None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
 from mindstone_tui.core.interchange.steps import Assembler, WriteStep
-from mindstone_tui.core.interchange.write_entries import Hashes, Seen
+from mindstone_tui.core.interchange.write_entries import Seen
 
 _CALLS = st.lists(st.sampled_from("abcde"), max_size=3)
 _RECORDS = st.lists(
@@ -72,27 +72,6 @@ def test_a_user_message_opens_an_exchange_and_nothing_crosses_it(
             assert step.opens
         elif step.opens:
             assert at == 0
-
-
-@given(st.lists(st.integers(1, (1 << 64) - 1)))
-def test_a_set_of_hashes_is_a_set(keys: list[int]) -> None:
-    hashes = Hashes()
-    for key in keys:
-        hashes.add(key)
-    assert len(hashes) == len(set(keys))
-    assert all(key in hashes for key in keys)
-    absent = next(key for key in range(1, len(keys) + 2) if key not in set(keys))
-    assert absent not in hashes
-
-
-def test_a_set_of_hashes_grows_and_forgets_nothing() -> None:
-    hashes = Hashes()
-    keys = [key * 0x9E3779B97F4A7C15 & ((1 << 64) - 1) for key in range(1, 20_001)]
-    known, strangers = keys[::2], keys[1::2]
-    for key in known:
-        hashes.add(key)
-    assert all(key in hashes for key in known)
-    assert not any(key in hashes for key in strangers)
 
 
 @given(st.integers(1, 300))

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.language import lists
-from mindstone_tui.core.language.lists import lists_in, lists_of, verb
-from mindstone_tui.core.statements import cues
+from mindstone_tui import core
+from mindstone_tui.core.language.lists import expression, lists_in, lists_of, verb
+from mindstone_tui.core.providers.guide.provider import wishes
 from mindstone_tui.core.statements.cues import all_cues
 
-DATA = sorted(Path(lists.__file__).with_name("data").glob("*.txt"))
-CUES = Path(cues.__file__).with_name("cues.txt")
+CORE = Path(core.__file__).parent
+FILES = sorted(CORE.rglob("*.txt"))
+EXPRESSIONS = ("errors", "topics", "local_evidence", "local_prompt")
+"""Files whose lists are regular expressions, each over as many lines as it needs."""
 
 
-@pytest.mark.parametrize("path", [*DATA, CUES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_line_is_empty_at_its_end_and_no_entry_stands_twice(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
@@ -26,7 +28,7 @@ def test_no_line_is_empty_at_its_end_and_no_entry_stands_twice(path: Path) -> No
         assert [entry for entry, times in Counter(entries).items() if times > 1] == [], name
 
 
-@pytest.mark.parametrize("path", [*DATA, CUES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_two_lists_of_a_file_have_one_name(path: Path) -> None:
     heads = re.findall(r"(?m)^\[(.+)\]$", path.read_text(encoding="utf-8"))
     assert len(heads) == len(set(heads)) == len(lists_in(path))
@@ -42,3 +44,15 @@ def test_every_expression_of_the_lists_is_one() -> None:
         for pattern in patterns:
             assert not re.search(r"<[a-z ]+>", pattern.pattern), cue.example
             re.compile(pattern.pattern)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_every_expression_over_several_lines_is_one_and_finds_no_empty_text(name: str) -> None:
+    (path,) = CORE.glob(f"providers/**/{name}.txt")
+    for each in lists_in(path):
+        assert expression(path, each).fullmatch("") is None, each
+
+
+def test_every_way_to_wish_for_a_tool_can_be_read() -> None:
+    assert wishes("nothing of the kind") == []
+    assert [wish.tool for wish in wishes("please read notes.txt.")] == ["read"]

@@ -12,16 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.interchange.export.story import (
-    Marker,
-    Recalled,
-    Scene,
-    Spoken,
-    StorySource,
-    ToolUse,
-    overview,
-    turns_in,
-)
+from mindstone_tui.core.interchange.export import story
 from mindstone_tui.core.text import for_terminal, one_line
 
 _WIDTH: Final = 100
@@ -39,9 +30,9 @@ _COLOURS: Final = {
 }
 
 
-def cast_pieces(source: StorySource) -> Iterator[str]:
+def cast_pieces(source: story.StorySource) -> Iterator[str]:
     """The header, then a line an event."""
-    session = overview(source.session, source.lines())
+    session = story.overview(source.session, source.lines())
     header = {
         "version": 2,
         "width": _WIDTH,
@@ -53,7 +44,7 @@ def cast_pieces(source: StorySource) -> Iterator[str]:
     yield _json(header)
     clock = 0.0
     before = session.began
-    for turn in turns_in(source.lines()):
+    for turn in story.turns_in(source.lines()):
         for scene in turn.scenes:
             clock += min(max(_seconds(scene.ts) - _seconds(before), 0.2), _LONGEST_PAUSE)
             before = scene.ts
@@ -63,23 +54,23 @@ def cast_pieces(source: StorySource) -> Iterator[str]:
                 clock += _LINE_TIME
 
 
-def _shown(scene: Scene) -> tuple[str, str]:
+def _shown(scene: story.Scene) -> tuple[str, str]:
     match scene:
-        case Spoken(role="user"):
+        case story.Spoken(role="user"):
             return _COLOURS["user"], f"\n❯ {for_terminal(scene.text)}\n"
-        case Spoken():
+        case story.Spoken():
             return _COLOURS["assistant"], f"{for_terminal(scene.text)}\n"
-        case ToolUse():
+        case story.ToolUse():
             head = f"● {one_line(f'{scene.name} {scene.arguments}', _WIDTH - 4)}"
             return _COLOURS["tool"], "\n".join([head, *_excerpt(scene)])
-        case Recalled():
+        case story.Recalled():
             found = [f"  turn {each.turn}: {one_line(each.text, 80)}" for each in scene.passages]
             return _COLOURS["recall"], "\n".join(["⟲ recalled", *found])
-        case Marker():
+        case story.Marker():
             return _COLOURS["marker"], f"── {one_line(scene.title, _WIDTH - 4)}"
 
 
-def _excerpt(scene: ToolUse) -> list[str]:
+def _excerpt(scene: story.ToolUse) -> list[str]:
     lines = for_terminal(scene.text).split("\n")
     shown = [f"  {one_line(line, _WIDTH - 4)}" for line in lines[:_TOOL_LINES]]
     if len(lines) > _TOOL_LINES:

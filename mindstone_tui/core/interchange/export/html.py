@@ -22,19 +22,7 @@ from markdown_it.token import Token
 
 from mindstone_tui.core.entries import ZONES
 from mindstone_tui.core.entries.derived import RecalledPassage
-from mindstone_tui.core.interchange.export.story import (
-    Marker,
-    Overview,
-    Point,
-    Recalled,
-    Scene,
-    Spoken,
-    StorySource,
-    ToolUse,
-    Turn,
-    overview,
-    turns_in,
-)
+from mindstone_tui.core.interchange.export import story
 from mindstone_tui.core.text import for_terminal, one_line, plural
 
 _LONGEST: Final = 200_000
@@ -99,16 +87,16 @@ _APART: Final = 13.0
 _WIDEST_BAR: Final = 40.0
 
 
-def timeline(session: Overview) -> str:
+def timeline(session: story.Overview) -> str:
     """An SVG of bars in the colours of their zones, with a notch for every prune."""
     if not session.points:
         return '<p class="no-timeline">No requests were recorded in this session.</p>'
     bars = _bars(session.points)
     width = min(_WIDTH / len(bars), _WIDEST_BAR)
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
-    places = spread([_place(seq, bars) * width for _, seq, _ in session.prunes])
+    places = spread([_place(seq, bars) * width for seq, _ in session.prunes])
     notches = "".join(
-        _notch(x, seq, title) for x, (_, seq, title) in zip(places, session.prunes, strict=True)
+        _notch(x, seq, title) for x, (seq, title) in zip(places, session.prunes, strict=True)
     )
     peak = max(point.utilization for point in session.points)
     words = (
@@ -124,10 +112,10 @@ def timeline(session: Overview) -> str:
     )
 
 
-def _bars(points: tuple[Point, ...]) -> list[Point]:
+def _bars(points: list[story.Point]) -> list[story.Point]:
     """At most so many: of those that share a bar, the fullest is shown."""
     if len(points) <= _BARS:
-        return list(points)
+        return points
     edges = [at * len(points) // _BARS for at in range(_BARS + 1)]
     return [
         max(points[first:last], key=lambda point: point.utilization)
@@ -135,7 +123,7 @@ def _bars(points: tuple[Point, ...]) -> list[Point]:
     ]
 
 
-def _bar(x: float, width: float, point: Point) -> str:
+def _bar(x: float, width: float, point: story.Point) -> str:
     height = round(min(max(point.utilization, 0.0), 1.0) * _HEIGHT, 1)
     title = f"turn {point.turn}: {point.tokens:,} tokens, {point.utilization:.0%}, {point.zone}"
     return (
@@ -145,7 +133,7 @@ def _bar(x: float, width: float, point: Point) -> str:
     )
 
 
-def _place(seq: int, bars: list[Point]) -> int:
+def _place(seq: int, bars: list[story.Point]) -> int:
     """The bar before which a prune happened."""
     return sum(1 for point in bars if point.seq < seq)
 
@@ -177,9 +165,9 @@ _OPEN_LINES: Final = 12
 """Tool results up to this many lines are shown unfolded."""
 
 
-def html_pieces(source: StorySource) -> Iterator[str]:
+def html_pieces(source: story.StorySource) -> Iterator[str]:
     """The page, a turn at a time."""
-    session = overview(source.session, source.lines())
+    session = story.overview(source.session, source.lines())
     numbers = source.numbers(source.lines()) if source.numbers is not None else ""
     yield page_start(
         one_line(session.session, 200),
@@ -189,7 +177,7 @@ def html_pieces(source: StorySource) -> Iterator[str]:
         more_style="stats.css" if numbers else "",
     )
     yield numbers
-    for turn in turns_in(source.lines()):
+    for turn in story.turns_in(source.lines()):
         yield _turn(turn)
     yield page_end()
 
@@ -240,7 +228,7 @@ def page_end() -> str:
     return f"</main>\n<script>{_resource('page.js')}</script>\n</body>\n</html>\n"
 
 
-def _facts(session: Overview) -> str:
+def _facts(session: story.Overview) -> str:
     facts = list(session.facts)
     if session.imported_from:
         facts.append(f"imported from {escaped(session.imported_from)}")
@@ -248,7 +236,7 @@ def _facts(session: Overview) -> str:
     return f"{_time(session.began)} – {_time(session.ended)} · " + " · ".join(facts)
 
 
-def _turn(turn: Turn) -> str:
+def _turn(turn: story.Turn) -> str:
     name = f"Turn {turn.number}" if turn.number else "Before the first turn"
     return (
         f'<details class="turn" id="turn-{turn.number}" open>'
@@ -259,19 +247,19 @@ def _turn(turn: Turn) -> str:
     )
 
 
-def _scene(scene: Scene) -> str:
+def _scene(scene: story.Scene) -> str:
     match scene:
-        case Spoken():
+        case story.Spoken():
             return _spoken(scene)
-        case ToolUse():
+        case story.ToolUse():
             return _tool(scene)
-        case Recalled():
+        case story.Recalled():
             return _recalled(scene)
-        case Marker():
+        case story.Marker():
             return _marker(scene)
 
 
-def _spoken(scene: Spoken) -> str:
+def _spoken(scene: story.Spoken) -> str:
     model = (
         f' <span class="model">{escaped(one_line(scene.model, 80))}</span>' if scene.model else ""
     )
@@ -289,7 +277,7 @@ def _spoken(scene: Spoken) -> str:
     )
 
 
-def _tool(scene: ToolUse) -> str:
+def _tool(scene: story.ToolUse) -> str:
     """A tool use, folded when it is long; the newline after `<pre>` is eaten by the browser."""
     body = scene.diff or scene.text
     unfolded = " open" if body.count("\n") < _OPEN_LINES and len(body) < 2_000 else ""
@@ -302,7 +290,7 @@ def _tool(scene: ToolUse) -> str:
     )
 
 
-def _recalled(scene: Recalled) -> str:
+def _recalled(scene: story.Recalled) -> str:
     cards = "".join(
         f"<li>{_pointer(each, scene.session)} {_time(each.ts)} "
         f"{escaped(one_line(each.speaker, 60))} · {each.score:.2f}"
@@ -323,7 +311,7 @@ def _pointer(passage: RecalledPassage, session: str) -> str:
     return f"{escaped(one_line(passage.session, 120))}, turn {passage.turn}"
 
 
-def _marker(scene: Marker) -> str:
+def _marker(scene: story.Marker) -> str:
     title = f"{scene.sign} {escaped(one_line(scene.title, 400))}"
     kind = f'class="marker {escaped(scene.kind)}" id="s{scene.seq}"'
     if not scene.details:

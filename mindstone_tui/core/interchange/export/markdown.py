@@ -11,30 +11,19 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.line import FORMAT
-from mindstone_tui.core.interchange.export.story import (
-    Marker,
-    Overview,
-    Recalled,
-    Scene,
-    Spoken,
-    StorySource,
-    ToolUse,
-    Turn,
-    overview,
-    turns_in,
-)
+from mindstone_tui.core.interchange.export import story
 from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.transcript import Damaged
 
 
-def markdown_pieces(source: StorySource) -> Iterator[str]:
+def markdown_pieces(source: story.StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
-    yield _head(overview(source.session, source.lines()))
-    for turn in turns_in(source.lines()):
+    yield _head(story.overview(source.session, source.lines()))
+    for turn in story.turns_in(source.lines()):
         yield _turn(turn)
 
 
-def _head(session: Overview) -> str:
+def _head(session: story.Overview) -> str:
     facts = [
         f"- {', '.join(session.facts)}",
         f"- {session.began} to {session.ended}",
@@ -44,26 +33,26 @@ def _head(session: Overview) -> str:
     return f"# {_inline(session.session)}\n\n" + "\n".join(facts) + "\n"
 
 
-def _turn(turn: Turn) -> str:
+def _turn(turn: story.Turn) -> str:
     title = f"Turn {turn.number}" if turn.number else "Before the first turn"
     return f"\n## {title} · {turn.ts}\n" + "".join(map(_scene, turn.scenes))
 
 
-def _scene(scene: Scene) -> str:
+def _scene(scene: story.Scene) -> str:
     match scene:
-        case Spoken(role="user"):
+        case story.Spoken(role="user"):
             return f"\n**{_inline(scene.who)}**\n\n{_quoted(for_terminal(scene.text))}\n"
-        case Spoken():
+        case story.Spoken():
             who = _inline(scene.who) + (f" ({_inline(scene.model)})" if scene.model else "")
             thought = _folded("thinking", for_terminal(scene.thinking)) if scene.thinking else ""
             cut = "\n*(cut off here)*\n" if scene.unfinished else ""
             said = f"\n{for_terminal(scene.text)}\n" if scene.text else ""
             return f"\n**{who}**\n{thought}{said}{cut}"
-        case ToolUse():
+        case story.ToolUse():
             summary = f"{scene.name} {scene.arguments}"
             status = "" if scene.status == "ok" else f" — {scene.status}"
             return _folded(one_line(summary, 160) + status, for_terminal(scene.text))
-        case Recalled():
+        case story.Recalled():
             found = "\n".join(
                 f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, "
                 f"{f'{_inline(each.imported)}, ' if each.imported else ''}score {each.score:.2f}: "
@@ -71,7 +60,7 @@ def _scene(scene: Scene) -> str:
                 for each in scene.passages
             )
             return f"\n> Recalled for “{_inline(one_line(scene.query))}”\n\n{found}\n"
-        case Marker():
+        case story.Marker():
             details = "".join(f"> - {_inline(one_line(each, 300))}\n" for each in scene.details)
             return f"\n> **{_inline(one_line(scene.title, 300))}** (line {scene.seq})\n{details}"
 
@@ -93,7 +82,7 @@ def _inline(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", one_line(text, 400))
 
 
-def json_pieces(source: StorySource) -> Iterator[str]:
+def json_pieces(source: story.StorySource) -> Iterator[str]:
     """One JSON object with all entries, whole, an entry a line.
 
     Each entry is as its line in the transcript is, but texts that stood in blobs are inside and
@@ -130,7 +119,7 @@ def _entry(line: Line) -> dict[str, Any]:
     }
 
 
-def message_pieces(source: StorySource) -> Iterator[str]:
+def message_pieces(source: story.StorySource) -> Iterator[str]:
     """A message a line, as `import --from messages` reads them."""
     for line in source.lines():
         if message := _message(line):

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    TurnEnded,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    Measure,
-    PromptPlanned,
-    ZoneChanged,
-)
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, inside, plural
@@ -43,28 +31,16 @@ class Marker(Part):
 
 
 _MARKED: Final = frozenset(
-    [
-        "context_window_pruned",
-        "context_prune_blocked",
-        "tool_results_trimmed",
-        "pinned",
-        "unpinned",
-        "restored",
-        "rewound",
-        "zone_changed",
-        "summary_derived",
-        "model_changed",
-        "alert_raised",
-        "imported",
-        "turn_ended",
-    ]
+    {"context_window_pruned", "context_prune_blocked", "tool_results_trimmed", "zone_changed"}
+    | {"pinned", "unpinned", "restored", "rewound", "imported", "turn_ended"}
+    | {"summary_derived", "model_changed", "alert_raised"}
 )
 """Kinds that a reader elsewhere should see; the rest is bookkeeping."""
 
 
 def marker_of(line: Line) -> Marker | None:
     """What a person should see of a decision; None for pure bookkeeping."""
-    done = isinstance(line.entry, TurnEnded) and line.entry.ending == "done"
+    done = isinstance(line.entry, conversation.TurnEnded) and line.entry.ending == "done"
     if done or line.kind not in _MARKED:
         return None
     told = describe_line(line)
@@ -81,8 +57,8 @@ class Spoken(Part):
     ts: str
     who: str
     """The speaker's name, or the role where there is none."""
-    role: str
     text: str
+    role: str = "assistant"
     model: str = ""
     thinking: str = ""
     unfinished: bool = False
@@ -107,8 +83,8 @@ class Recalled(Part):
     ts: str
     session: str
     """The session they were brought back into; they may come from others."""
-    query: str
-    passages: tuple[RecalledPassage, ...]
+    query: str = ""
+    passages: tuple[RecalledPassage, ...] = ()
 
 
 Scene = Spoken | ToolUse | Marker | Recalled
@@ -146,19 +122,20 @@ def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
 
 
 def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
+    said = partial(Spoken, seq=line.seq, ts=line.ts)
     match line.entry:
-        case UserMessage(text=text, name=name):
-            return [_spoken(line, "user", name or "user", as_written(text))]
-        case AssistantMessage() as answer:
+        case conversation.UserMessage(text=text, name=name):
+            return [said(role="user", who=name or "user", text=as_written(text))]
+        case conversation.AssistantMessage() as answer:
             calls |= {call.id: call for call in answer.calls}
             thought = "\n\n".join(each.text for each in answer.thinking if each.text)
             if not (answer.text or thought):
                 return []
-            who = answer.name or "assistant"
-            return [_spoken(line, "assistant", who, answer.text, answer.model, thought)]
-        case AssistantPartial(text=text, model=model):
-            return [_spoken(line, "assistant", "assistant", text, model, unfinished=True)]
-        case ToolReturned() as result:
+            spoken = said(who=answer.name or "assistant", text=answer.text, model=answer.model)
+            return [msgspec.structs.replace(spoken, thinking=thought)]
+        case conversation.AssistantPartial(text=text, model=model):
+            return [said(who="assistant", text=text, model=model, unfinished=True)]
+        case conversation.ToolReturned() as result:
             call = calls.pop(result.call, None)
             return [
                 ToolUse(
@@ -172,40 +149,11 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
                 )
             ]
         case RecallInjected(query=query, passages=passages):
-            return [
-                Recalled(
-                    seq=line.seq,
-                    ts=line.ts,
-                    session=line.session,
-                    query=query,
-                    passages=passages,
-                )
-            ]
+            where = Recalled(seq=line.seq, ts=line.ts, session=line.session)
+            return [msgspec.structs.replace(where, query=query, passages=passages)]
         case _:
             marker = marker_of(line)
             return [marker] if marker else []
-
-
-def _spoken(
-    line: Line,
-    role: str,
-    who: str,
-    text: str,
-    model: str = "",
-    thinking: str = "",
-    *,
-    unfinished: bool = False,
-) -> Spoken:
-    return Spoken(
-        seq=line.seq,
-        ts=line.ts,
-        who=who,
-        role=role,
-        text=text,
-        model=model,
-        thinking=thinking,
-        unfinished=unfinished,
-    )
 
 
 def _unanswered(calls: dict[str, ToolCall], ts: str) -> list[Scene]:
@@ -282,8 +230,8 @@ class Point(Part):
     zone: Zone
 
 
-class Overview(Part):
-    """The whole session in numbers."""
+class Overview(msgspec.Struct):
+    """The whole session in numbers, counted line by line."""
 
     session: str
     began: str = ""
@@ -291,11 +239,12 @@ class Overview(Part):
     turns: int = 0
     messages: int = 0
     tools: int = 0
-    models: tuple[str, ...] = ()
-    points: tuple[Point, ...] = ()
-    prunes: tuple[tuple[int, int, str], ...] = ()
-    """Turn, line and title of every prune."""
+    models: list[str] = []
+    points: list[Point] = []
+    prunes: list[tuple[int, str]] = []
+    """Line and title of every prune."""
     imported_from: str = ""
+    zone: Zone = "green"
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -304,65 +253,46 @@ class Overview(Part):
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         return tuple(plural(number, noun) for number, noun in [*counted, *prunes])
 
-
-def overview(session: str, lines: Iterable[Line]) -> Overview:
-    """Everything that can be said about a session before it is told."""
-    seen = _Seen()
-    for line in lines:
-        seen.take(line)
-    return Overview(
-        session=session,
-        began=seen.began,
-        ended=seen.ended,
-        turns=seen.turns,
-        messages=seen.messages,
-        tools=seen.tools,
-        models=tuple(seen.models),
-        points=tuple(seen.points),
-        prunes=tuple(seen.prunes),
-        imported_from=seen.imported,
-    )
-
-
-class _Seen:
-    """What has been counted so far."""
-
-    def __init__(self) -> None:
-        self.began = self.ended = self.imported = ""
-        self.turns = self.messages = self.tools = 0
-        self.models: dict[str, None] = {}
-        self.points: list[Point] = []
-        self.prunes: list[tuple[int, int, str]] = []
-        self._zone: Zone = "green"
-
     def take(self, line: Line) -> None:
         """Count one line."""
         self.turns = max(self.turns, line.turn)
-        if isinstance(line.entry, UserMessage | AssistantMessage | ToolReturned):
+        if isinstance(
+            line.entry,
+            conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
+        ):
             self.began = min(self.began or line.ts, line.ts)
             self.ended = max(self.ended, line.ts)
         match line.entry:
-            case UserMessage():
+            case conversation.UserMessage():
                 self.messages += 1
-            case AssistantMessage(model=model):
+            case conversation.AssistantMessage(model=model):
                 self.messages += 1
-                self.models |= {model: None} if model else {}
-            case ToolReturned():
+                if model and model not in self.models:
+                    self.models.append(model)
+            case conversation.ToolReturned():
                 self.tools += 1
-            case ZoneChanged(after=after):
-                self._zone = after
+            case window.ZoneChanged(after=after):
+                self.zone = after
             case Imported(format=name):
-                self.imported = name
-            case PromptPlanned(measure=Measure() as measure, purpose=""):
+                self.imported_from = name
+            case window.PromptPlanned(measure=window.Measure() as measure, purpose=""):
                 self.points.append(self._point(line, measure))
-            case ContextWindowPruned():
-                self.prunes.append((line.turn, line.seq, describe_line(line).text))
+            case window.ContextWindowPruned():
+                self.prunes.append((line.seq, describe_line(line).text))
 
-    def _point(self, line: Line, measure: Measure) -> Point:
+    def _point(self, line: Line, measure: window.Measure) -> Point:
         return Point(
             turn=line.turn,
             seq=line.seq,
             tokens=measure.tokens,
             utilization=measure.utilization,
-            zone=self._zone,
+            zone=self.zone,
         )
+
+
+def overview(session: str, lines: Iterable[Line]) -> Overview:
+    """Everything that can be said about a session before it is told."""
+    seen = Overview(session)
+    for line in lines:
+        seen.take(line)
+    return seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindstone_tui.core.interchange.formats.base import Format
-from mindstone_tui.core.interchange.formats.detect import door, format_of, formats
+from .base import Format
+from .detect import door, format_of, formats
 
 __all__ = ["Format", "door", "format_of", "formats"]

@@ -14,19 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Format,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import TextRun
-from mindstone_tui.core.interchange.read_bytes import moment, open_file, text_lines
 from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import moment, open_file, text_lines
+from .base import About, Aside, Began, Format, Record, Said, Sample, Used
+from .parts import TextRun
 
 _STARTED: Final = pattern_of(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
 _SAMPLE: Final = pattern_of(rb"(?:^|\n)# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*\n")

@@ -14,7 +14,8 @@ import msgspec
 
 from mindstone_tui.core.entries import Part, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
-from mindstone_tui.core.interchange.pictures import Picture
+
+from ..pictures import Picture
 
 NO_RESULT: Final = "The imported session holds no result of this call."
 """What stands where a call's result should be."""

@@ -11,25 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.base import (
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    joined,
-    plain,
-    titled,
-    tool_call,
-)
-from mindstone_tui.core.interchange.formats.sources import each_with, exported, start_of_export
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
+from .parts import ANOTHER_BRANCH, joined, plain, titled, tool_call
+from .sources import each_with, exported, start_of_export
 
 _LEFT_OUT: Final = {
     "user_editable_context": "instructions of the person",

@@ -11,17 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Format, Record, Sample
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    Branches,
-    MessageParts,
-    add_block,
-    joined,
-    titled,
-)
-from mindstone_tui.core.interchange.formats.sources import each_with, exported, start_of_export
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from ..read_bytes import mapping, moment, sequence, text
+from .base import Aside, Began, Broken, Format, Record, Sample
+from .parts import ANOTHER_BRANCH, Branches, MessageParts, add_block, joined, titled
+from .sources import each_with, exported, start_of_export
 
 _NOTHING: Final = ("token_budget",)
 """Blocks of an answer that nobody said."""

@@ -15,42 +15,23 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import decode_object, lines, mapping, moment, open_file, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .parts import (
     ANOTHER_BRANCH,
     Branches,
     MessageParts,
+    counted,
+    error_if,
     joined,
     pieces_of_blocks,
     plain,
     unknown,
 )
-from mindstone_tui.core.interchange.formats.sources import records_of
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    count,
-    decode_object,
-    lines,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
-)
-from mindstone_tui.core.patterns import pattern_of
+from .sources import records_of
 
 _LEFT_OUT = Aside(what="command of the program")
 _READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")
@@ -129,7 +110,10 @@ _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customT
 """Records that name the session, the weightiest last."""
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
 _NO_MODEL = "<synthetic>"
-_CACHE_WRITTEN = "cache_creation_input_tokens"
+_COUNTS = (
+    *("input_tokens", "output_tokens", "cache_read_input_tokens"),
+    "cache_creation_input_tokens",
+)
 _INTERRUPTED = "[Request interrupted by user"
 _NOTICE = "<task-notification>"
 
@@ -291,18 +275,9 @@ def _used(message: dict[str, Any]) -> Iterator[Record]:
     """What an answer took; the file repeats it with every line that the answer is spread over."""
     usage = mapping(message.get("usage"))
     if usage:
-        read, written = usage.get("cache_read_input_tokens"), usage.get(_CACHE_WRITTEN)
-        parts = [count(each) or 0 for each in (usage.get("input_tokens"), read, written)]
-        yield Used(
-            usage=Usage(
-                prompt=sum(parts),
-                completion=count(usage.get("output_tokens")),
-                cached=count(read),
-                cache_written=count(written),
-            ),
-            model=text(message.get("model")),
-            answer=text(message.get("id")),
-        )
+        took = counted({"input_tokens": 0, **usage}, *_COUNTS, apart=True)
+        model, answer = text(message.get("model")), text(message.get("id"))
+        yield Used(usage=took, model=model, answer=answer)
 
 
 def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -335,13 +310,8 @@ def _attachment(number: int, fields: dict[str, Any]) -> Record:
     said = plain(attachment.get("prompt")) if kind == "queued_command" else ""
     if not said or said.startswith(_NOTICE) or not _is_by_a_person(attachment):
         return Aside(what=f"attachment: {kind}" if kind else "attachment")
-    return Said(
-        line=number,
-        role="user",
-        text=said,
-        id=text(fields.get("uuid")),
-        ts=moment(fields.get("timestamp")),
-    )
+    source, ts = text(fields.get("uuid")), moment(fields.get("timestamp"))
+    return Said(line=number, role="user", text=said, id=source, ts=ts)
 
 
 def _is_by_a_person(queued: dict[str, Any]) -> bool:
@@ -355,7 +325,7 @@ def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str)
         line=number,
         call=text(block.get("tool_use_id")),
         text=plain(block.get("content")) or "",
-        status="error" if block.get("is_error") is True else "ok",
+        status=error_if(block.get("is_error") is True),
         id=text(fields.get("uuid")),
         ts=ts,
         images=pictures_in(block.get("content")),

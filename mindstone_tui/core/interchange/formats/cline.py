@@ -16,57 +16,28 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import ToolCall, Usage
-from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    NO_RESULT,
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import as_json, mapping, moment, sequence, text
+from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import (
     MessageParts,
+    counted,
     cut_tags,
+    error_if,
     model_of,
     pieces_of_blocks,
     plain,
-    tokens,
     unknown,
     used,
 )
-from mindstone_tui.core.interchange.formats.sources import array_of, document, document_of, sound
-from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
-from mindstone_tui.core.patterns import pattern_of
+from .sources import array_of, document, document_of, sound
 
-_NAMES: Final = frozenset(
-    {
-        *("access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion"),
-        *("browser_action", "codebase_search", "condense", "delete_file", "edit_file"),
-        *("execute_command", "fetch_instructions", "generate_explanation", "insert_content"),
-        *("list_code_definition_names", "list_files", "load_mcp_documentation", "new_rule"),
-        *("new_task", "plan_mode_respond", "read_file", "replace_in_file", "report_bug"),
-        *("run_slash_command", "search_and_replace", "search_files", "switch_mode"),
-        *("update_todo_list", "use_mcp_tool", "use_skill", "web_fetch", "write_to_file"),
-    }
-)
-CLINE_TOOLS: Final = {
-    "appliedDiff": "apply_diff",
-    "editedExistingFile": "replace_in_file",
-    "listCodeDefinitionNames": "list_code_definition_names",
-    "listFilesRecursive": "list_files",
-    "listFilesTopLevel": "list_files",
-    "newFileCreated": "write_to_file",
-    "readFile": "read_file",
-    "searchFiles": "search_files",
-}
-"""Tools as the shown messages name them, by the names that the model uses."""
+_LISTS: Final = lists_in(Path(__file__).with_name("cline.txt"))
+_NAMES: Final = frozenset(" ".join(_LISTS["tools"]).split())
+_SHOWN_TOOLS: Final = dict(line.split() for line in _LISTS["shown"])
 _SPEAKING: Final = {
     "attempt_completion": "result",
     "ask_followup_question": "question",
@@ -77,16 +48,7 @@ _SPEAKING: Final = {
 _OPENING: Final = pattern_of(r"<([a-z_]{3,40})>")
 _RESULT: Final = pattern_of(r"\[([a-z_]+)(?:[^\]\n]{0,2000}(?:\][^\]\n]{0,200}){0,9})?\] Result:")
 _WORDS: Final = ("task", "feedback", "user_message", "answer", "user_feedback")
-_NOTES: Final = (
-    "<environment_details>",
-    "<explicit_instructions",
-    "# task_progress ",
-    "# TODO LIST ",
-    "[TASK RESUMPTION]",
-    "[ERROR] ",
-    "[NOTE] ",
-    "(The user did not provide a new message",
-)
+_NOTES: Final = tuple(line[1:-1] for line in _LISTS["notes"])
 
 
 class UserText(NamedTuple):
@@ -252,14 +214,9 @@ class _Watched:
 def _request(fields: dict[str, Any]) -> Used | None:
     """What one request took."""
     told = mapping(document_of(text(fields.get("text"))))
-    usage = tokens(
-        told.get("tokensIn"),
-        told.get("tokensOut"),
-        told.get("cacheReads"),
-        told.get("cacheWrites"),
-        cost=told.get("cost"),
-    )
-    return None if usage == Usage() else Used(usage=usage, model=_model(fields))
+    names = ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")
+    usage = counted(told, *names, apart=True, cost=told.get("cost"))
+    return next(used(usage, _model(fields)), None)
 
 
 def _model(fields: dict[str, Any]) -> str:
@@ -313,9 +270,9 @@ def _used(number: int, fields: dict[str, Any], watched: _Watched) -> Iterator[Re
     if known := watched.used.get(number - 1):
         yield known
         return
-    told = mapping(mapping(fields.get("metrics")).get("tokens"))
-    cost = mapping(fields.get("metrics")).get("cost")
-    usage = tokens(told.get("prompt"), told.get("completion"), told.get("cached"), cost=cost)
+    metrics = mapping(fields.get("metrics"))
+    told, cost = mapping(metrics.get("tokens")), metrics.get("cost")
+    usage = counted(told, "prompt", "completion", "cached", apart=True, cost=cost)
     yield from used(usage, _model(fields))
 
 
@@ -349,14 +306,8 @@ def _user(
         if result.call in spoken_calls:
             yield Aside(what="note of the program")
         else:
-            yield Gave(
-                line=number,
-                call=result.call,
-                text="\n\n".join(sorted_text.results),
-                status=result.status,
-                ts=ts,
-                images=result.images,
-            )
+            given = "\n\n".join(sorted_text.results)
+            yield msgspec.structs.replace(result, text=given, name="", ts=ts)
     content = fields.get("content")
     blocks = content if isinstance(content, list) else [content]
     rest = [plain([each]) or "" for each in blocks if mapping(each).get("type") != "tool_result"]
@@ -364,7 +315,7 @@ def _user(
     words += found.words
     for each in found.results:
         if pending:
-            status: ToolStatus = "error" if has_failed(each) else "ok"
+            status = error_if(has_failed(each))
             yield Gave(line=number, call=pending.pop(0), text=each, status=status, ts=ts)
         else:
             yield Aside(what="note of the program")
@@ -453,7 +404,7 @@ def _shown_answer(
             told = mapping(document_of(said))
             name = text(told.get("tool")) or text(told.get("toolName")) or kind
             rest = {key: each for key, each in told.items() if key not in ("tool", "content")}
-            call = pieces.call(CLINE_TOOLS.get(name, name), rest)
+            call = pieces.call(_SHOWN_TOOLS.get(name, name), rest)
             yield pieces.record("assistant", ts=ts, model=_model(fields), group=request)
             # Of a file that was read, only its path is shown.
             given = "" if name == "readFile" else text(told.get("content"))

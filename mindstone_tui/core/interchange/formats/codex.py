@@ -13,61 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.base import (
-    NO_RESULT,
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    joined,
-    plain,
-    tool_call,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import mentions, records_of, sound
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    count,
-    decode_object,
-    mapping,
-    moment,
-    sequence,
-    text,
-)
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
 
-_MARKED = (
-    ("# AGENTS.md instructions", "</INSTRUCTIONS>"),
-    ("<user_instructions>", "</user_instructions>"),
-    ("<environment_context>", "</environment_context>"),
-    ("<permissions instructions>", "</permissions instructions>"),
-    ("<collaboration_mode>", "</collaboration_mode>"),
-    ("<external_", ">"),
-    ("<skill>", "</skill>"),
-    ("<user_shell_command>", "</user_shell_command>"),
-    ("<turn_aborted>", "</turn_aborted>"),
-    ("<subagent_notification>", "</subagent_notification>"),
-    ("<codex_internal_context", "</codex_internal_context>"),
-    ("<goal_context>", "</goal_context>"),
-    ("<recommended_plugins>", "</recommended_plugins>"),
-    ("<hook_prompt", "</hook_prompt>"),
-    ("Warning: apply_patch was requested via ", ""),
-    ("Warning: The maximum number of unified exec processes you can keep open is", ""),
-    ("Warning: Your account was flagged for potentially high-risk cyber activity", ""),
-)
+from ..pictures import Picture, pictures_in
+from ..read_bytes import Flaw, as_json, decode_object, mapping, moment, sequence, text
+from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
+from .sources import mentions, records_of, sound
+
+_MARKED = [
+    line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
+]
 _COMMAND = pattern_of(
     r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
     re.DOTALL,
@@ -92,16 +50,8 @@ def shell_command(said: str) -> str:
 
 
 _ITEMS = frozenset(
-    {
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "local_shell_call",
-        "web_search_call",
-    }
+    {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call"}
+    | {"custom_tool_call_output", "local_shell_call", "web_search_call"}
 )
 _HOSTED = {
     "web_search_call": ("web_search", "action"),
@@ -192,12 +142,8 @@ def _about(payload: dict[str, Any]) -> Iterator[Record]:
 def _used(info: dict[str, Any], model: str) -> Iterator[Record]:
     total = mapping(info.get("total_token_usage"))
     if total:
-        usage = Usage(
-            prompt=count(total.get("input_tokens")),
-            completion=count(total.get("output_tokens")),
-            cached=count(total.get("cached_input_tokens")),
-            reasoning=count(total.get("reasoning_output_tokens")),
-        )
+        names = ("input_tokens", "output_tokens", "cached_input_tokens", "")
+        usage = counted(total, *names, "reasoning_output_tokens")
         yield Used(usage=usage, model=model, so_far=True)
     else:
         yield unknown("event_msg")
@@ -272,14 +218,7 @@ def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator
         case "assistant" if not said:
             yield Aside(what="empty answer")
         case "assistant":
-            yield Said(
-                line=number,
-                role="assistant",
-                text=said,
-                id=source,
-                ts=ts,
-                model=model,
-            )
+            yield Said(line=number, role="assistant", text=said, id=source, ts=ts, model=model)
         case role:
             yield Aside(what=f"{text(role) or 'nameless'} message")
 
@@ -300,14 +239,8 @@ def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record
     thought = joined(plain(each) or "" for each in shown)
     if not thought:
         return Aside(what="sealed reasoning")
-    return Said(
-        line=number,
-        role="assistant",
-        text="",
-        ts=ts,
-        model=model,
-        thinking=(Thinking(text=thought),),
-    )
+    thinking = (Thinking(text=thought),)
+    return Said(line=number, role="assistant", text="", ts=ts, model=model, thinking=thinking)
 
 
 def _called(number: int, item: dict[str, Any], ts: str, model: str) -> Said:
@@ -359,7 +292,7 @@ def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
         call=text(item.get("call_id")),
         text=said,
         name=text(item.get("name")),
-        status="error" if failed or _FAILED.match(said) else "ok",
+        status=error_if(failed or _FAILED.match(said) is not None),
         ts=ts,
         images=pictures_in(output),
     )

@@ -12,29 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    joined,
-    money,
-    plain,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import array_of, document
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, counted, joined, money, plain, titled, unknown, used
+from .sources import array_of, document
 
 _LIST: Final = "sessions.json"
 _ID: Final = "sessionId"
@@ -85,26 +69,15 @@ def _folder(named: str) -> str:
 
 def _used_by(message: dict[str, Any]) -> Iterator[Record]:
     told = mapping(message.get("usage"))
-    cents = money(told.get("cost_cents"))
-    usage = Usage(
-        prompt=count(told.get("prompt_tokens")),
-        completion=count(told.get("completion_tokens")),
-        cost=cents / 100 if cents else None,
-    )
-    return used(usage, text(told.get("model")))
+    cost = (money(told.get("cost_cents")) or 0) / 100
+    return used(counted(told, "prompt_tokens", "completion_tokens", cost=cost), told.get("model"))
 
 
 def _used_in_all(total: dict[str, Any], model: str) -> Iterator[Record]:
     """What the whole session took; the file does not say by which of its models."""
-    cached = mapping(total.get("promptTokensDetails"))
-    usage = Usage(
-        prompt=count(total.get("promptTokens")),
-        completion=count(total.get("completionTokens")),
-        cached=count(cached.get("cachedTokens")),
-        cache_written=count(cached.get("cacheWriteTokens")),
-        cost=money(total.get("totalCost")),
-    )
-    return used(usage, model, so_far=True)
+    told = {**mapping(total.get("promptTokensDetails")), **total}
+    names = ("promptTokens", "completionTokens", "cachedTokens", "cacheWriteTokens")
+    return used(counted(told, *names, cost=total.get("totalCost")), model, so_far=True)
 
 
 def _listed(path: Path, name: str) -> str:
@@ -174,13 +147,8 @@ def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -
             continue
         answered.add(call)
         said = joined(plain(mapping(each).get("content")) or "" for each in output)
-        yield Gave(
-            line=number,
-            call=call,
-            text=said,
-            status=_STATUS.get(status, "ok"),
-            ts=ts,
-        )
+        ended = _STATUS.get(status, "ok")
+        yield Gave(line=number, call=call, text=said, status=ended, ts=ts)
 
 
 CONTINUE = Format(name="continue", title="Continue", recognises=is_session, read=read_session)

@@ -11,28 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    MessageParts,
-    plain,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import each_with, mentions, records_of, sound
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Aside, Began, Format, Gave, Record, Said, Sample, Titled
+from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, plain, unknown, used
+from .sources import each_with, mentions, records_of, sound
 
 _SIDE_CHAIN = Aside(what="side chain of a sub-agent")
 
@@ -163,7 +146,7 @@ def _result(number: int, data: dict[str, Any], ts: str) -> Gave:
         call=text(data.get("toolCallId")),
         text=plain(given) or failed,
         name=text(data.get("toolName")),
-        status="error" if data.get("success") is False else "ok",
+        status=error_if(data.get("success") is False),
         ts=ts,
         images=pictures_in(given),
     )
@@ -173,13 +156,8 @@ def _used(data: dict[str, Any]) -> Iterator[Record]:
     """What each model took since the session was begun or taken up again."""
     for model, metrics in mapping(data.get("modelMetrics")).items():
         told = mapping(mapping(metrics).get("usage"))
-        usage = Usage(
-            prompt=count(told.get("inputTokens")),
-            completion=count(told.get("outputTokens")),
-            cached=count(told.get("cacheReadTokens")),
-            cache_written=count(told.get("cacheWriteTokens")),
-        )
-        yield from used(usage, model)
+        names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+        yield from used(counted(told, *names), model)
 
 
 COPILOT_CLI = Format(name="copilot-cli", title="Copilot CLI", recognises=_recognises, read=_read)

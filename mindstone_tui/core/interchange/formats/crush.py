@@ -15,55 +15,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    BlockResult,
-    MessageParts,
-    joined,
-    model_of,
-    money,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    guarded,
-    has_tables,
-    json_in,
-    rows,
-)
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+from ..pictures import Picture, pictures_in
+from ..read_bytes import mapping, moment, text
+from . import sources
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import MessageParts, counted, error_if, joined, model_of, titled, unknown, used
 
 _FOLDER: Final = ".crush"
 
 
 def _recognises(sample: Sample) -> bool:
-    return has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
+    return sources.has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
 
 
 def _has_parts(path: Path) -> bool:
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         found = connection.execute("SELECT name FROM pragma_table_info('messages')")
         return "parts" in {name for (name,) in found}
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
     folder = path.absolute().parent
     project = str(folder.parent) if folder.name == _FOLDER else ""
-    with connected(path) as connection:
-        found = rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
+    with sources.connected(path) as connection:
+        found = sources.rows(connection, "SELECT * FROM sessions ORDER BY created_at, rowid")
         for session in found:
             yield from _session(connection, session, project)
 
@@ -77,16 +53,16 @@ def _session(
     yield About(folder=project, parent=text(session.get("parent_session_id")))
     summary = text(session.get("summary_message_id"))
     query = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
-    for number, row in enumerate(rows(connection, query, (name,)), 1):
+    for number, row in enumerate(sources.rows(connection, query, (name,)), 1):
         if summary and summary == row.get("id"):
             yield Aside(what="summary of the program")
         else:
             yield from _message(number, row)
-    yield from used(Usage(cost=money(session.get("cost"))))
+    yield from used(counted({}, cost=session.get("cost")))
 
 
 def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
-    parts = json_in(row.get("parts"))
+    parts = sources.json_in(row.get("parts"))
     if not isinstance(parts, list):
         yield Broken(line=number, why="a message without parts")
         return
@@ -102,7 +78,7 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             case "tool_call":
                 pieces.call(data.get("name"), data.get("input") or "{}", data.get("id"))
             case "tool_result":
-                pieces.results.append(_result(data))
+                _add_result(pieces, data)
             case "finish":
                 finish = text(data.get("reason")) or finish
             case "image_url" | "binary":
@@ -120,16 +96,11 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _result(data: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, data: dict[str, Any]) -> None:
     images = _pictures(data, "mime_type", "data")
-    said = text(data.get("content"))
-    return BlockResult(
-        call=text(data.get("tool_call_id")),
-        text=joined((said, "[image]")) if images else said,
-        name=text(data.get("name")),
-        status="error" if data.get("is_error") is True else "ok",
-        images=images,
-    )
+    said = joined((text(data.get("content")), "[image]" if images else ""))
+    status = error_if(data.get("is_error") is True)
+    pieces.give(data.get("tool_call_id"), said, name=data.get("name"), status=status, images=images)
 
 
 def _attached(data: dict[str, Any]) -> str:

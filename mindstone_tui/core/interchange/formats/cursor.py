@@ -15,43 +15,20 @@ from urllib.parse import unquote, urlsplit
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    BlockResult,
+
+from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
+from . import sources
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import (
     MessageParts,
     add_block,
     cut_tags,
+    error_if,
     pieces_of_blocks,
     plain,
     titled,
     unknown,
     used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    guarded,
-    has_tables,
-    is_database,
-    json_in,
-    records_of,
-)
-from mindstone_tui.core.interchange.read_bytes import (
-    Flaw,
-    as_json,
-    count,
-    decode_object,
-    mapping,
-    moment,
-    sequence,
-    text,
 )
 
 TABLES: Final = ("blobs", "meta")
@@ -164,7 +141,7 @@ def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[
                     part.get("toolCallId"),
                 )
             case "tool-result":
-                pieces.results.append(_result(part))
+                _add_result(pieces, part)
             case _:
                 add_block(pieces, part)
     model = text(mapping(mapping(fields.get("providerOptions")).get("cursor")).get("modelName"))
@@ -188,17 +165,13 @@ def asked_in(texts: list[str]) -> list[str]:
     return asked or texts
 
 
-def _result(part: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, part: dict[str, Any]) -> None:
     """What a tool gave: a text, or a value of some shape."""
     given = part.get("result", part.get("output"))
     inner = mapping(given).get("value", given)
     said = inner if isinstance(inner, str) else plain(sequence(inner)) or as_json(inner)
-    return BlockResult(
-        call=text(part.get("toolCallId")),
-        text=said,
-        name=text(part.get("toolName")),
-        status="error" if part.get("isError") is True else "ok",
-    )
+    status = error_if(part.get("isError") is True)
+    pieces.give(part.get("toolCallId"), said, name=part.get("toolName"), status=status)
 
 
 _PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
@@ -210,9 +183,9 @@ _DONE: Final[dict[str, ToolStatus]] = {
 
 
 def _recognises(sample: Sample) -> bool:
-    if has_tables(sample, "ItemTable"):
+    if sources.has_tables(sample, "ItemTable"):
         return _has_conversations(sample.path)
-    if has_tables(sample, *TABLES):
+    if sources.has_tables(sample, *TABLES):
         return True
     first = sample.objects[0] if sample.objects else {}
     return (
@@ -223,7 +196,7 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _has_conversations(path: Path) -> bool:
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         return _has_table(connection, "cursorDiskKV") or any(
             _value(connection, key) for key in _PROJECT
         )
@@ -239,16 +212,16 @@ def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -
     query = f"SELECT value FROM {table} WHERE key = ?"
     row = connection.execute(query, (key,)).fetchone()
     raw = row[0] if row else None
-    found = json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
+    found = sources.json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
     return found if isinstance(found, dict | list) else None
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
-    if not is_database(path):
+    if not sources.is_database(path):
         yield from _transcript(path)
         return
-    with connected(path) as connection:
+    with sources.connected(path) as connection:
         if _has_table(connection, "blobs"):
             yield from read_store(connection, path)
             return
@@ -354,30 +327,28 @@ def _add_tool(pieces: MessageParts, tool: dict[str, Any]) -> None:
     result = tool.get("result")
     if result or status in _DONE:
         given = result if isinstance(result, str) else "" if result is None else as_json(result)
-        ended = _DONE.get(status, "ok")
-        pieces.results.append(BlockResult(call=call.id, text=given, name=name, status=ended))
+        pieces.give(call.id, given, name=name, status=_DONE.get(status, "ok"))
 
 
 def _transcript(path: Path) -> Iterator[Record]:
     """What the agent of the command line wrote down."""
     yield Began(id=path.stem)
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
-        match fields.get("role"):
-            case _ if pieces is None:
-                yield Broken(line=number, why="the content is neither text nor a list of blocks")
-            case "user":
-                pieces.texts[:] = asked_in(pieces.texts)
-                yield from pieces.given("")
-                yield pieces.record("user")
-            case "assistant":
-                yield pieces.record("assistant")
-            case role:
-                yield unknown(f"{text(role) or 'nameless'} message")
+    yield from sources.each_with(sources.records_of(path), _noted)
+
+
+def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
+    match fields.get("role"):
+        case _ if pieces is None:
+            yield Broken(line=number, why="the content is neither text nor a list of blocks")
+        case "user":
+            pieces.texts[:] = asked_in(pieces.texts)
+            yield from pieces.given("")
+            yield pieces.record("user")
+        case "assistant":
+            yield pieces.record("assistant")
+        case role:
+            yield unknown(f"{text(role) or 'nameless'} message")
 
 
 CURSOR = Format(name="cursor", title="Cursor", recognises=_recognises, read=_read, many=True)

@@ -12,10 +12,11 @@ from typing import Final
 
 from mindstone_tui.core import plugins
 from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
-from mindstone_tui.core.interchange.formats.base import Format, Sample
-from mindstone_tui.core.interchange.formats.sources import array_of, document, is_array
-from mindstone_tui.core.interchange.read_bytes import BOM, decode_object, lines, open_file
 from mindstone_tui.core.plugins import Admitted, load, loaded
+
+from ..read_bytes import BOM, decode_object, lines, open_file
+from .base import Format, Sample
+from .sources import array_of, document, is_array
 
 SHIPPED: Final = (
     "mindstone:MINDSTONE",

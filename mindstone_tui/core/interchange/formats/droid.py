@@ -8,29 +8,14 @@ messages as reminders, its lists of work and its own summaries are counted as le
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    cut_tags,
-    pieces_of_blocks,
-    titled,
-    tokens,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import beside, records_of
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, text
+from ..read_bytes import mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .parts import MessageParts, counted, cut_tags, pieces_of_blocks, titled, unknown, used
+from .sources import beside, each_with, records_of
 
 _REMINDERS: Final = ("system-reminder", "system-notification")
 
@@ -45,29 +30,22 @@ def _recognises(sample: Sample) -> bool:
 def _read(path: Path) -> Iterator[Record]:
     settings = beside(path.with_name(f"{path.stem}.settings.json"))
     model = text(settings.get("model"))
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        match fields.get("type"):
-            case "session_start":
-                yield from _start(fields)
-            case "message":
-                yield from _message(number, fields, model)
-            case "compaction_state":
-                yield Aside(what="summary of the program")
-            case kind:
-                yield unknown(kind)
+    yield from each_with(records_of(path), partial(_record, model))
     told = mapping(settings.get("tokenUsage"))
-    usage = tokens(
-        told.get("inputTokens"),
-        told.get("outputTokens"),
-        told.get("cacheReadTokens"),
-        told.get("cacheCreationTokens"),
-        reasoning=told.get("thinkingTokens"),
-    )
-    yield from used(usage, model, so_far=True)
+    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens")
+    yield from used(counted(told, *names, "thinkingTokens", apart=True), model, so_far=True)
+
+
+def _record(model: str, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    match fields.get("type"):
+        case "session_start":
+            yield from _start(fields)
+        case "message":
+            yield from _message(number, fields, model)
+        case "compaction_state":
+            yield Aside(what="summary of the program")
+        case kind:
+            yield unknown(kind)
 
 
 def _start(fields: dict[str, Any]) -> Iterator[Record]:

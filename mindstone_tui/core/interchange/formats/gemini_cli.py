@@ -14,49 +14,14 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    BlockResult,
-    MessageParts,
-    joined,
-    tool_call,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    Numbered,
-    document,
-    each_with,
-    first_array_of,
-    is_lines,
-    mentions,
-    records_of,
-    sound,
-)
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    as_json,
-    count,
-    mapping,
-    moment,
-    open_file,
-    sequence,
-    text,
-)
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import as_json, mapping, moment, open_file, sequence, text
+from . import sources
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample, Titled, Used
+from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, joined, tool_call, unknown
 
 _CONTEXT = (
     "<session_context>",
@@ -81,17 +46,14 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
             own = text(call.get("id")) or f"call-{number}-{at}"
             pieces.call(call.get("name"), call.get("args"), own)
         elif response := mapping(part.get("functionResponse")):
-            pieces.results.append(_result(response))
+            _add_result(pieces, response)
         elif part.get("thought") is True:
             pieces.thinking.append(Thinking(text=text(part.get("text"))))
         elif pieces.results and (media := _media(part)):
             # What a tool read stands behind its result.
             last = pieces.results[-1]
-            pieces.results[-1] = msgspec.structs.replace(
-                last,
-                text=joined((last.text, media)),
-                images=(*last.images, *pictures_in(part)),
-            )
+            shown, images = joined((last.text, media)), (*last.images, *pictures_in(part))
+            pieces.results[-1] = msgspec.structs.replace(last, text=shown, images=images)
         else:
             said += _words(part)
             pieces.images += pictures_in(part)
@@ -99,17 +61,17 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
     return pieces
 
 
-def _result(response: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, response: dict[str, Any]) -> None:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
     said = inner if isinstance(inner, str) else "" if inner is None else as_json(inner)
     beside = sequence(response.get("parts"))
-    return BlockResult(
-        call=text(response.get("id")),
-        text=joined((said, *(_media(mapping(each)) for each in beside))),
-        name=text(response.get("name")),
-        status="error" if "error" in fields and "output" not in fields else "ok",
+    pieces.give(
+        response.get("id"),
+        joined((said, *(_media(mapping(each)) for each in beside))),
+        name=response.get("name"),
+        status=error_if("error" in fields and "output" not in fields),
         images=pictures_in(beside),
     )
 
@@ -170,7 +132,7 @@ def _read(path: Path) -> Iterator[Record]:
 
 def _read_recording(path: Path) -> Iterator[Record]:
     recording = _Recording(_rewound(path))
-    held: Numbered | None = None
+    held: sources.Numbered | None = None
     for found in _found(path):
         if isinstance(found, Broken):
             yield found
@@ -192,11 +154,11 @@ def _read_recording(path: Path) -> Iterator[Record]:
         yield from recording.take(*held)
 
 
-def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if is_lines(path, "messages"):
-        yield from records_of(path)
+def _found(path: Path) -> Iterator[sources.Numbered | Broken]:
+    if sources.is_lines(path, "messages"):
+        yield from sources.records_of(path)
         return
-    session = document(path)
+    session = sources.document(path)
     if isinstance(session, Broken):
         yield session
         return
@@ -223,11 +185,11 @@ def _about(fields: dict[str, Any]) -> Iterator[Record]:
 
 def _rewound(path: Path) -> set[str]:
     """The messages that a rewind took back."""
-    if not mentions(path, b'"$rewindTo"'):
+    if not sources.mentions(path, b'"$rewindTo"'):
         return set()
     said: dict[str, None] = {}
     gone: set[str] = set()
-    for _, fields in sound(_found(path)):
+    for _, fields in sources.sound(_found(path)):
         back = fields.get("$rewindTo")
         if isinstance(back, str) and back in said:
             names = list(said)
@@ -310,24 +272,13 @@ class _Recording:
         if not pieces.has_any:
             return
         if tokens := mapping(fields.get("tokens")):
-            yield Used(
-                usage=Usage(
-                    prompt=count(tokens.get("input")),
-                    completion=count(tokens.get("output")),
-                    cached=count(tokens.get("cached")),
-                    reasoning=count(tokens.get("thoughts")),
-                ),
-                model=model,
-                answer=source,
-            )
+            usage = counted(tokens, "input", "output", "cached", "", "thoughts")
+            yield Used(usage=usage, model=model, answer=source)
         for call, each in zip(calls, used, strict=True):
             if (given := _given(each, call.id, number)) is not None:
                 self._is_first(call.id)
-                yield Gave(
-                    line=number,
-                    call=call.id,
-                    text=given.text,
-                    images=given.images,
+                yield msgspec.structs.replace(
+                    given,
                     name=call.name,
                     status=_STATUS.get(text(each.get("status")), "ok"),
                     ts=moment(each.get("timestamp")) or ts,
@@ -343,9 +294,9 @@ class _Recording:
         return True
 
 
-def _given(used: dict[str, Any], call: str, number: int) -> BlockResult | None:
+def _given(used: dict[str, Any], call: str, number: int) -> Gave | None:
     """The result of one call; a list may hold the results of its siblings as well."""
-    nothing = BlockResult(call, "")
+    nothing = Gave(line=number, call=call, text="")
     if used.get("result") is None:
         shown = used.get("resultDisplay")
         known = isinstance(shown, str) and used.get("status") in _STATUS
@@ -364,7 +315,7 @@ def _given(used: dict[str, Any], call: str, number: int) -> BlockResult | None:
 def _read_checkpoint(path: Path) -> Iterator[Record]:
     project = path.parent.name if path.parent.parent.name == "tmp" else ""
     yield Began(id=f"{project}-{path.stem}" if project else path.stem)
-    yield from each_with(first_array_of(path), _content)
+    yield from sources.each_with(sources.first_array_of(path), _content)
 
 
 def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:

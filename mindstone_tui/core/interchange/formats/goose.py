@@ -11,41 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    add_block,
-    joined,
-    plain,
-    titled,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    Numbered,
-    connected,
-    document,
-    each_with,
-    guarded,
-    has_tables,
-    is_database,
-    is_lines,
-    json_in,
-    records_of,
-    rows,
-)
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from . import sources
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, add_block, counted, error_if, joined, plain, titled, unknown, used
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""
@@ -55,7 +25,9 @@ def _recognises(sample: Sample) -> bool:
     first = sample.objects[0] if sample.objects else {}
     if first.keys() & _ABOUT or (b'"working_dir"' in sample.start and _has_body(sample.start)):
         return True
-    return any(map(_is_message, sample.objects)) or has_tables(sample, "sessions", "messages")
+    return any(map(_is_message, sample.objects)) or sources.has_tables(
+        sample, "sessions", "messages"
+    )
 
 
 def _has_body(start: bytes) -> bool:
@@ -71,9 +43,9 @@ def _is_message(fields: dict[str, Any]) -> bool:
     )
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
-    return each_with(_found(path), _records)
+    return sources.each_with(_found(path), _records)
 
 
 def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -86,26 +58,23 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Began(id=text(fields.get("id")), ts=moment(fields.get("created_at")))
         yield from titled(text(fields.get("name")) or fields.get("description"))
         yield About(folder=text(fields.get("working_dir")))
-        usage = Usage(
-            prompt=count(fields.get("accumulated_input_tokens")),
-            completion=count(fields.get("accumulated_output_tokens")),
-        )
+        usage = counted(fields, "accumulated_input_tokens", "accumulated_output_tokens")
         yield from used(usage, so_far=True)
     else:
         yield unknown(fields.get("type"))
 
 
-def _found(path: Path) -> Iterator[Numbered | Broken]:
-    if is_database(path):
+def _found(path: Path) -> Iterator[sources.Numbered | Broken]:
+    if sources.is_database(path):
         yield from _stored(path)
-    elif is_lines(path, "conversation"):
-        yield from records_of(path)
+    elif sources.is_lines(path, "conversation"):
+        yield from sources.records_of(path)
     else:
         yield from _exported(path)
 
 
-def _exported(path: Path) -> Iterator[Numbered | Broken]:
-    session = document(path)
+def _exported(path: Path) -> Iterator[sources.Numbered | Broken]:
+    session = sources.document(path)
     if isinstance(session, Broken):
         yield session
         return
@@ -120,12 +89,12 @@ def _exported(path: Path) -> Iterator[Numbered | Broken]:
             yield Broken(line=number, why="a message without a role")
 
 
-def _stored(path: Path) -> Iterator[Numbered | Broken]:
+def _stored(path: Path) -> Iterator[sources.Numbered | Broken]:
     """The rows of the database as an export has them: a session, then its messages."""
-    with connected(path) as connection:
-        for session in rows(connection, "SELECT * FROM sessions ORDER BY created_at, id"):
+    with sources.connected(path) as connection:
+        for session in sources.rows(connection, "SELECT * FROM sessions ORDER BY created_at, id"):
             yield 0, session
-            found = rows(
+            found = sources.rows(
                 connection,
                 "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id",
                 (str(session.get("id")),),
@@ -135,8 +104,8 @@ def _stored(path: Path) -> Iterator[Numbered | Broken]:
                     "id": row.get("message_id"),
                     "role": row.get("role"),
                     "created": row.get("created_timestamp"),
-                    "content": json_in(row.get("content_json")),
-                    "metadata": json_in(row.get("metadata_json")),
+                    "content": sources.json_in(row.get("content_json")),
+                    "metadata": sources.json_in(row.get("metadata_json")),
                 }
                 if isinstance(message["content"], list):
                     yield row.get("id") or 0, message
@@ -181,7 +150,7 @@ def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
         line=number,
         call=text(part.get("id")),
         text=said or text(content) or text(result.get("error")),
-        status="error" if failed else "ok",
+        status=error_if(failed),
         ts=ts,
         images=pictures_in(content),
     )

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.continue_dev import is_session, read_session
-from mindstone_tui.core.interchange.formats.parts import (
-    BlockResult,
-    MessageParts,
-    joined,
-    titled,
-    tokens,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import beside, is_lines, records_of
-from mindstone_tui.core.interchange.pictures import Picture
-from mindstone_tui.core.interchange.read_bytes import as_json, mapping, moment, sequence, text
+from ..pictures import Picture
+from ..read_bytes import as_json, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Record, Sample, Used
+from .continue_dev import is_session, read_session
+from .parts import MessageParts, counted, error_if, joined, titled, unknown
+from .sources import beside, is_lines, records_of
 
 _KINDS: Final = ("Prompt", "AssistantMessage", "ToolResults")
 _EDITOR: Final = ("workspace-sessions", "kiro.kiroagent")
@@ -70,7 +56,7 @@ def _read(path: Path) -> Iterator[Record]:
         ts = dated or ended.get(text(data.get("message_id")), ts)
         yield from _entry(number, text(fields.get("kind")), data, ts, model)
     for each in map(mapping, turns):
-        usage = tokens(each.get("input_token_count"), each.get("output_token_count"))
+        usage = counted(each, "input_token_count", "output_token_count")
         if usage.prompt or usage.completion:
             yield Used(usage=usage, model=model)
 
@@ -96,7 +82,7 @@ def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) ->
                 used = mapping(value)
                 pieces.call(used.get("name"), used.get("input"), used.get("toolUseId"))
             case "toolResult":
-                pieces.results.append(_result(mapping(value)))
+                _add_result(pieces, mapping(value))
             case "image":
                 pieces.texts.append("[image]")
                 pieces.images += _pictures(value)
@@ -114,18 +100,14 @@ def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) ->
             yield unknown(kind)
 
 
-def _result(value: dict[str, Any]) -> BlockResult:
+def _add_result(pieces: MessageParts, value: dict[str, Any]) -> None:
     parts = [mapping(each) for each in sequence(value.get("content"))]
-    return BlockResult(
-        call=text(value.get("toolUseId")),
-        text=joined(map(_given, parts)),
-        status="error" if value.get("status") == "error" else "ok",
-        images=tuple(
-            found
-            for each in parts
-            if each.get("kind") == "image"
-            for found in _pictures(each.get("data"))
-        ),
+    shown = [_pictures(each.get("data")) for each in parts if each.get("kind") == "image"]
+    pieces.give(
+        value.get("toolUseId"),
+        joined(map(_given, parts)),
+        status=error_if(value.get("status") == "error"),
+        images=tuple(chain(*shown)),
     )
 
 

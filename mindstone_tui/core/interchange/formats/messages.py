@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import Broken, Format, Gave, Record, Said, Sample
-from mindstone_tui.core.interchange.formats.parts import plain, tool_call
-from mindstone_tui.core.interchange.formats.sources import array_of, is_array, records_of
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import Broken, Format, Gave, Record, Said, Sample
+from .parts import plain, tool_call
+from .sources import array_of, is_array, records_of
 
 _TIMES = ("ts", "timestamp", "created_at", "time")
 
@@ -44,10 +45,18 @@ def _record(number: int, fields: dict[str, Any]) -> Record:
     if said is None or ("content" not in fields and not calls):
         return Broken(line=number, why="the content is neither text nor a list of parts")
     match fields.get("role"):
-        case "user" | "human":
-            return _said(number, "user", said, fields)
-        case "assistant":
-            return _said(number, "assistant", said, fields, calls)
+        case "user" | "human" | "assistant" as role:
+            is_answer = role == "assistant"
+            return Said(
+                line=number,
+                role="assistant" if is_answer else "user",
+                text=said,
+                id=text(fields.get("id")),
+                name=text(fields.get("name")),
+                ts=_time(fields),
+                model=text(fields.get("model")),
+                calls=calls if is_answer else (),
+            )
         case "tool" | "function":
             status = fields.get("status")
             return Gave(
@@ -63,25 +72,6 @@ def _record(number: int, fields: dict[str, Any]) -> Record:
             return Broken(line=number, why=f"a {role} message is not part of a conversation")
         case _:
             return Broken(line=number, why="no role")
-
-
-def _said(
-    number: int,
-    role: Literal["user", "assistant"],
-    said: str,
-    fields: dict[str, Any],
-    calls: tuple[ToolCall, ...] = (),
-) -> Said:
-    return Said(
-        line=number,
-        role=role,
-        text=said,
-        id=text(fields.get("id")),
-        name=text(fields.get("name")),
-        ts=_time(fields),
-        model=text(fields.get("model")),
-        calls=calls,
-    )
 
 
 def _time(fields: dict[str, Any]) -> str:

@@ -16,18 +16,10 @@ from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.errors import PlaceError
-from mindstone_tui.core.interchange.formats.base import (
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-)
-from mindstone_tui.core.interchange.read_bytes import Flaw, elements, lines, open_file
 from mindstone_tui.core.transcript.encode import restore
+
+from ..read_bytes import Flaw, elements, lines, open_file
+from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""

@@ -12,41 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    joined,
-    model_of,
-    plain,
-    titled,
-    tokens,
-    tool_call,
-    unknown,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    connected,
-    document,
-    guarded,
-    has_tables,
-    is_database,
-    json_in,
-    rows,
-)
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import Flaw, as_json, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import pictures_in
+from ..read_bytes import Flaw, as_json, mapping, moment, sequence, text
+from . import sources
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .parts import ANOTHER_BRANCH, MessageParts, counted, joined, model_of, plain, titled, unknown
 
 Message = tuple[int, dict[str, Any], list[Any]]
 """Its number, what is known about it, and its parts."""
@@ -73,13 +45,13 @@ def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[OpencodeSe
 
 def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
     for number, file in enumerate(sorted(messages.glob("*.json")), 1):
-        found = document(file)
+        found = sources.document(file)
         if isinstance(found, Broken):
             yield Broken(line=number, why=f"{file.name}: {found.why}")
             continue
         listed: list[Any] = []
         for part in sorted((parts / file.stem).glob("*.json")):
-            read = document(part)
+            read = sources.document(part)
             if isinstance(read, Broken):
                 yield Broken(line=number, why=f"{part.name}: {read.why}")
             else:
@@ -89,8 +61,8 @@ def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
 
 def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
     """All sessions of the database, the oldest first."""
-    with connected(path) as connection:
-        found = rows(connection, "SELECT * FROM session ORDER BY time_created, id")
+    with sources.connected(path) as connection:
+        found = sources.rows(connection, "SELECT * FROM session ORDER BY time_created, id")
         for row in found:
             info = {
                 "id": row.get("id"),
@@ -98,24 +70,24 @@ def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
                 "directory": row.get("directory"),
                 "parentID": row.get("parent_id"),
                 "time": {"created": row.get("time_created")},
-                "revert": json_in(row.get("revert")),
+                "revert": sources.json_in(row.get("revert")),
             }
             yield OpencodeSession(info, _messages(connection, str(row.get("id"))))
 
 
 def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message | Broken]:
     query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-    for number, row in enumerate(rows(connection, query, (session,)), 1):
-        data = json_in(row["data"])
+    for number, row in enumerate(sources.rows(connection, query, (session,)), 1):
+        data = sources.json_in(row["data"])
         if isinstance(data, Flaw):
             yield Broken(line=number, why=data.why)
             continue
-        parts = rows(
+        parts = sources.rows(
             connection,
             "SELECT id, data FROM part WHERE message_id = ? ORDER BY id",
             (str(row["id"]),),
         )
-        listed = [{**mapping(json_in(each["data"])), "id": each["id"]} for each in parts]
+        listed = [{**mapping(sources.json_in(each["data"])), "id": each["id"]} for each in parts]
         yield number, {**mapping(data), "id": row["id"]}, listed
 
 
@@ -129,7 +101,7 @@ def _recognises(sample: Sample) -> bool:
         ("id" in mapping(first.get("info")) and "messages" in first)
         or (_EXPORT.match(sample.start) is not None and b'"messages"' in sample.start)
         or _is_stored(sample.path, first)
-        or has_tables(sample, "session", "message", "part")
+        or sources.has_tables(sample, "session", "message", "part")
     )
 
 
@@ -139,17 +111,17 @@ def _is_stored(path: Path, fields: dict[str, Any]) -> bool:
     return in_place and text(fields.get("id")).startswith("ses_") and "time" in fields
 
 
-@guarded
+@sources.guarded
 def _read(path: Path) -> Iterator[Record]:
     for session in _sessions(path):
         yield from (session,) if isinstance(session, Broken) else _session(session)
 
 
 def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
-    if is_database(path):
+    if sources.is_database(path):
         yield from sessions_in_database(path)
         return
-    fields = document(path)
+    fields = sources.document(path)
     if isinstance(fields, Broken):
         yield fields
     elif _is_stored(path, fields):
@@ -215,14 +187,8 @@ def _user(
             yield Aside(what="text of the program")
     said = joined(_words(each) for each in own)
     if said:
-        yield Said(
-            line=number,
-            role="user",
-            text=said,
-            id=text(info.get("id")),
-            ts=ts,
-            images=pictures_in(own),
-        )
+        source, images = text(info.get("id")), pictures_in(own)
+        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
     else:
         yield Aside(what="message of the program")
 
@@ -248,23 +214,14 @@ def _answer(
     model = model_of(info, "modelID", "providerID")
     if counts := mapping(info.get("tokens")):
         yield _used(counts, info, model)
-    steps = list(_steps(parts))
+    steps = list(_steps(number, parts))
     if not steps:
         yield Aside(what="failed answer" if info.get("error") else "empty answer")
     for at, step in enumerate(steps):
-        calls = tuple(_call(number, at, each, step.tools) for each in step.tools)
-        yield Said(
-            line=number,
-            role="assistant",
-            text=joined(step.texts),
-            id=text(info.get("id")) if at == 0 else _own_id(at, steps),
-            ts=ts,
-            model=model,
-            calls=calls,
-            thinking=tuple(Thinking(text=each) for each in step.thoughts),
-            finish=text(info.get("finish")) or "stop",
-        )
-        for call, tool in zip(calls, step.tools, strict=True):
+        source = text(info.get("id")) if at == 0 else _own_id(at, steps)
+        finish = text(info.get("finish"))
+        yield step.record("assistant", id=source, ts=ts, model=model, finish=finish)
+        for call, tool in zip(step.calls, step.tools, strict=True):
             yield from _result(number, call, tool, ts)
     for each in parts:
         if text(each.get("type")) not in _STEPS:
@@ -283,61 +240,50 @@ def _own_id(at: int, steps: list[_Step]) -> str:
 
 def _used(counts: dict[str, Any], info: dict[str, Any], model: str) -> Used:
     cache = mapping(counts.get("cache"))
-    usage = tokens(
-        counts.get("input"),
-        counts.get("output"),
-        cache.get("read"),
-        cache.get("write"),
-        reasoning=counts.get("reasoning"),
-        cost=info.get("cost"),
-    )
+    names = ("input", "output", "read", "write", "reasoning")
+    usage = counted({**cache, **counts}, *names, apart=True, cost=info.get("cost"))
     return Used(usage=usage, model=model, answer=text(info.get("id")))
 
 
-class _Step:
+class _Step(MessageParts):
     """One request's worth of an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, at: int) -> None:
+        super().__init__(number, f"{number}-{at}")
         self.id: object = ""
-        self.texts: list[str] = []
-        self.thoughts: list[str] = []
         self.tools: list[dict[str, Any]] = []
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.texts or self.thoughts or self.tools)
+    def ask(self, part: dict[str, Any]) -> None:
+        """Add a part's call. Some files give many parts one id; then each gets one of its own,
+        because a result must find the call that it stands with."""
+        given = part.get("callID")
+        is_known = any(each.get("callID") == given for each in self.tools)
+        asked = mapping(part.get("state")).get("input")
+        self.call(part.get("tool"), asked, None if is_known else given)
+        self.tools.append(part)
 
 
-def _steps(parts: list[dict[str, Any]]) -> Iterator[_Step]:
-    step = _Step()
+def _steps(number: int, parts: list[dict[str, Any]]) -> Iterator[_Step]:
+    at = 0
+    step = _Step(number, at)
     for part in parts:
         match part.get("type"):
-            case "step-start" if not step.is_empty:
+            case "step-start" if step.has_any:
                 yield step
-                step = _Step()
+                at += 1
+                step = _Step(number, at)
                 continue
             case "text" if said := text(part.get("text")):
                 step.texts.append(said)
             case "reasoning" if said := text(part.get("text")):
-                step.thoughts.append(said)
+                step.think(said)
             case "tool":
-                step.tools.append(part)
+                step.ask(part)
             case _:
                 continue
         step.id = step.id or part.get("id")
-    if not step.is_empty:
+    if step.has_any:
         yield step
-
-
-def _call(number: int, at: int, part: dict[str, Any], tools: list[dict[str, Any]]) -> ToolCall:
-    """A part's call. Some files give many parts one id; then each gets one of its own, because a
-    result must find the call that it stands with."""
-    state = mapping(part.get("state"))
-    given = part.get("callID")
-    place = next(n for n, each in enumerate(tools) if each is part)
-    if any(each.get("callID") == given for each in tools[:place]):
-        given = None
-    return tool_call(given, part.get("tool"), state.get("input"), f"call-{number}-{at}-{place}")
 
 
 def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Iterator[Record]:

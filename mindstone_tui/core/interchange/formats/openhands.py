@@ -10,33 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Sample,
-)
-from mindstone_tui.core.interchange.formats.parts import (
-    MessageParts,
-    joined,
-    money,
-    plain,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import (
-    Numbered,
-    array_of,
-    beside,
-    document,
-    each_with,
-)
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, sequence, text
 from mindstone_tui.core.patterns import pattern_of
+
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Sample
+from .parts import MessageParts, counted, error_if, joined, plain, unknown, used
+from .sources import Numbered, array_of, beside, document, each_with
 
 EVENT_FILE: Final = pattern_of(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
 """How the files of single events are called, in a folder `events`."""
@@ -129,12 +108,11 @@ class _Talk:
         kind, cause = text(fields.get("observation")), text(fields.get("cause"))
         if kind in _NOTHING or cause not in self._calls:
             return unknown(kind)
-        failed = fields.get("success") is False or kind == "error"
         return Gave(
             line=number,
             call=self._calls[cause],
             text=text(fields.get("content")),
-            status="error" if failed else "ok",
+            status=error_if(fields.get("success") is False or kind == "error"),
             ts=moment(fields.get("timestamp")),
         )
 
@@ -151,14 +129,9 @@ def _asked(response: dict[str, Any], call: str) -> str:
 def _used(metrics: dict[str, Any], *, so_far: bool = True) -> Iterator[Record]:
     """Everything so far, or everything that a model was used for in one role."""
     told = mapping(metrics.get("accumulated_token_usage"))
-    usage = Usage(
-        prompt=count(told.get("prompt_tokens")),
-        completion=count(told.get("completion_tokens")),
-        cached=count(told.get("cache_read_tokens")),
-        cache_written=count(told.get("cache_write_tokens")),
-        cost=money(metrics.get("accumulated_cost")),
-    )
-    return used(usage, text(told.get("model")), so_far=so_far)
+    names = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
+    usage = counted(told, *names, cost=metrics.get("accumulated_cost"))
+    return used(usage, told.get("model"), so_far=so_far)
 
 
 def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
@@ -192,7 +165,7 @@ def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
                 call=text(fields.get("tool_call_id")),
                 text=joined((said, failed)),
                 name=text(fields.get("tool_name")),
-                status="error" if failed or given.get("is_error") is True else "ok",
+                status=error_if(bool(failed) or given.get("is_error") is True),
                 id=source,
                 ts=ts,
             )

@@ -15,17 +15,11 @@ import msgspec
 
 from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
-from mindstone_tui.core.interchange.formats.base import Aside, Gave, Record, Said, Titled, Used
-from mindstone_tui.core.interchange.pictures import Picture, pictures_in
-from mindstone_tui.core.interchange.read_bytes import (
-    LONGEST_RECORD,
-    as_json,
-    count,
-    mapping,
-    sequence,
-    text,
-)
 from mindstone_tui.core.patterns import pattern_of
+
+from ..pictures import Picture, pictures_in
+from ..read_bytes import LONGEST_RECORD, as_json, count, mapping, sequence, text
+from .base import Aside, Gave, Record, Said, Titled, Used
 
 _OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
 
@@ -184,16 +178,6 @@ class Branches:
         return kept
 
 
-class BlockResult(msgspec.Struct, frozen=True):
-    """What a tool gave, as a block of a message."""
-
-    call: str
-    text: str
-    name: str = ""
-    status: ToolStatus = "ok"
-    images: tuple[Picture, ...] = ()
-
-
 class MessageParts:
     """Gathers what one message is made of, in its order."""
 
@@ -204,7 +188,7 @@ class MessageParts:
         self.texts: list[str] = []
         self.calls: list[ToolCall] = []
         self.thinking: list[Thinking] = []
-        self.results: list[BlockResult] = []
+        self.results: list[Gave] = []
         self.images: list[Picture] = []
 
     @property
@@ -228,6 +212,21 @@ class MessageParts:
         spare = f"{self._spare}-{len(self.calls)}"
         self.calls.append(tool_call(call, name, arguments, spare))
         return self.calls[-1]
+
+    def give(
+        self,
+        call: object,
+        given: str,
+        *,
+        name: object = "",
+        status: ToolStatus = "ok",
+        images: tuple[Picture, ...] = (),
+    ) -> None:
+        """Add what a tool gave."""
+        call, name = text(call), text(name)
+        self.results.append(
+            Gave(line=self.number, call=call, text=given, name=name, status=status, images=images)
+        )
 
     def record(
         self,
@@ -259,19 +258,7 @@ class MessageParts:
 
     def given(self, ts: str, id: str = "") -> list[Gave]:  # noqa: A002 (the record's own name)
         """The results, as records."""
-        return [
-            Gave(
-                line=self.number,
-                call=each.call,
-                text=each.text,
-                name=each.name,
-                status=each.status,
-                id=id,
-                ts=ts,
-                images=each.images,
-            )
-            for each in self.results
-        ]
+        return [msgspec.structs.replace(each, id=id, ts=ts) for each in self.results]
 
 
 def pieces_of_blocks(content: object, number: int) -> MessageParts | None:
@@ -294,7 +281,14 @@ def add_block(pieces: MessageParts, each: object) -> None:
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
             pieces.call(block.get("name"), block.get("input"), block.get("id"))
         case "tool_result":
-            pieces.results.append(result_of(block))
+            content = block.get("content")
+            pieces.give(
+                block.get("tool_use_id"),
+                plain(content) or "",
+                name=block.get("name"),
+                status=error_if(block.get("is_error") is True),
+                images=pictures_in(content),
+            )
         case "thinking" | "redacted_thinking":
             pieces.think(block.get("thinking"), block.get("signature"), block.get("data"))
         case "reasoning" | "thought":
@@ -305,15 +299,9 @@ def add_block(pieces: MessageParts, each: object) -> None:
             pieces.images += pictures_in(each)
 
 
-def result_of(block: dict[str, Any]) -> BlockResult:
-    """A `tool_result` block."""
-    return BlockResult(
-        call=text(block.get("tool_use_id")),
-        text=plain(block.get("content")) or "",
-        name=text(block.get("name")),
-        status="error" if block.get("is_error") is True else "ok",
-        images=pictures_in(block.get("content")),
-    )
+def error_if(failed: bool) -> ToolStatus:
+    """How a call ended of which a file says no more than whether it failed."""
+    return "error" if failed else "ok"
 
 
 def money(value: object) -> float | None:
@@ -322,26 +310,20 @@ def money(value: object) -> float | None:
     return float(value) if known and isinstance(value, int | float) else None
 
 
-def tokens(
-    fresh: object,
-    output: object,
-    read: object = None,
-    written: object = None,
-    *,
-    reasoning: object = None,
-    cost: object = None,
-) -> Usage:
-    """Counts of a program that tells what was read from and written to the cache apart."""
-    counts = [count(each) for each in (fresh, read, written)]
-    known = [each for each in counts if each is not None]
-    return Usage(
-        prompt=sum(known) if known else None,
-        completion=count(output),
-        cached=count(read),
-        cache_written=count(written),
-        reasoning=count(reasoning),
-        cost=money(cost),
-    )
+def counted(told: dict[str, Any], *names: str, apart: bool = False, cost: object = None) -> Usage:
+    """What a program counted, by its names for it, in the order in which `Usage` has the fields.
+
+    `apart` where its count of the prompt leaves out what was read from and written to the cache.
+    """
+    found = {
+        field: count(told.get(name))
+        for field, name in zip(Usage.__struct_fields__, names, strict=False)
+    }
+    if apart:
+        pieces = [found.get(field) for field in ("prompt", "cached", "cache_written")]
+        known = [each for each in pieces if each is not None]
+        found["prompt"] = sum(known) if known else None
+    return Usage(**found, cost=money(cost))
 
 
 def titled(title: object) -> Iterator[Titled]:
@@ -351,11 +333,11 @@ def titled(title: object) -> Iterator[Titled]:
 
 
 def used(
-    usage: Usage, model: str = "", *, answer: str = "", so_far: bool = False
+    usage: Usage, model: object = "", *, answer: object = "", so_far: bool = False
 ) -> Iterator[Used]:
     """What was counted, if anything was."""
     if usage != Usage():
-        yield Used(usage=usage, model=model, answer=answer, so_far=so_far)
+        yield Used(usage=usage, model=text(model), answer=text(answer), so_far=so_far)
 
 
 def model_of(fields: dict[str, Any], model: str = "model", provider: str = "provider") -> str:

@@ -8,36 +8,26 @@ what the program summed up are counted as left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Gave,
-    Record,
-    Said,
-    Sample,
-    Titled,
-    Used,
-)
-from mindstone_tui.core.interchange.formats.parts import (
+from ..pictures import pictures_in
+from ..read_bytes import mapping, moment, sequence, text
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .parts import (
     ANOTHER_BRANCH,
     Branches,
     MessageParts,
     add_block,
+    counted,
+    error_if,
     joined,
     model_of,
     plain,
-    tokens,
     unknown,
 )
-from mindstone_tui.core.interchange.formats.sources import records_of, sound
-from mindstone_tui.core.interchange.pictures import pictures_in
-from mindstone_tui.core.interchange.read_bytes import mapping, moment, sequence, text
+from .sources import each_with, records_of, sound
 
 
 def _recognises(sample: Sample) -> bool:
@@ -49,26 +39,24 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _read(path: Path) -> Iterator[Record]:
-    branches = _branches(path)
-    for found in records_of(path):
-        if isinstance(found, Broken):
-            yield found
-            continue
-        number, fields = found
-        match fields.get("type"):
-            case "message" if not branches.keeps(text(fields.get("id"))):
-                yield Aside(what=ANOTHER_BRANCH)
-            case "session":
-                yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
-                yield About(folder=text(fields.get("cwd")))
-            case "session_info":
-                yield Titled(title=text(fields.get("name")))
-            case "message":
-                message = mapping(fields.get("message"))
-                yield _message(number, fields, message)
-                yield from _used(message)
-            case kind:
-                yield unknown(kind)
+    return each_with(records_of(path), partial(_entry, _branches(path)))
+
+
+def _entry(branches: Branches, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    match fields.get("type"):
+        case "message" if not branches.keeps(text(fields.get("id"))):
+            yield Aside(what=ANOTHER_BRANCH)
+        case "session":
+            yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
+            yield About(folder=text(fields.get("cwd")))
+        case "session_info":
+            yield Titled(title=text(fields.get("name")))
+        case "message":
+            message = mapping(fields.get("message"))
+            yield _message(number, fields, message)
+            yield from _used(message)
+        case kind:
+            yield unknown(kind)
 
 
 def _branches(path: Path) -> Branches:
@@ -99,7 +87,7 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
                 call=text(message.get("toolCallId")),
                 text=plain(message.get("content")) or "",
                 name=text(message.get("toolName")),
-                status="error" if message.get("isError") is True else "ok",
+                status=error_if(message.get("isError") is True),
                 id=source,
                 ts=ts,
                 images=pictures_in(message.get("content")),
@@ -114,16 +102,10 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
 def _used(message: dict[str, Any]) -> Iterator[Record]:
     usage = mapping(message.get("usage"))
     if usage and message.get("role") == "assistant":
-        yield Used(
-            usage=tokens(
-                usage.get("input"),
-                usage.get("output"),
-                usage.get("cacheRead"),
-                usage.get("cacheWrite"),
-                cost=mapping(usage.get("cost")).get("total"),
-            ),
-            model=model_of(message),
-        )
+        names = ("input", "output", "cacheRead", "cacheWrite")
+        cost = mapping(usage.get("cost")).get("total")
+        took = counted(usage, *names, apart=True, cost=cost)
+        yield Used(usage=took, model=model_of(message))
 
 
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:

@@ -12,32 +12,21 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.interchange.formats.base import (
-    About,
-    Aside,
-    Began,
-    Broken,
-    Format,
-    Record,
-    Sample,
-    Titled,
-)
-from mindstone_tui.core.interchange.formats.gemini_cli import GEMINI_CLI, not_said, pieces_of
-from mindstone_tui.core.interchange.formats.parts import (
-    ANOTHER_BRANCH,
-    Branches,
-    MessageParts,
-    unknown,
-    used,
-)
-from mindstone_tui.core.interchange.formats.sources import records_of, sound
-from mindstone_tui.core.interchange.read_bytes import count, mapping, moment, text
+
+from ..read_bytes import mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Record, Sample, Titled
+from .gemini_cli import GEMINI_CLI, not_said, pieces_of
+from .parts import ANOTHER_BRANCH, Branches, MessageParts, counted, unknown, used
+from .sources import records_of, sound
 
 _KINDS: Final = ("user", "assistant", "tool_result", "system")
 _PERSON: Final = ("", "mid_turn_user_message", "realtime_message", "at_command")
 """Kinds of user records that a person wrote."""
+_COUNTS: Final = (
+    *("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount"),
+    *("", "thoughtsTokenCount"),
+)
 _STATUS: Final[dict[str, ToolStatus]] = {"error": "error", "cancelled": "interrupted"}
 
 
@@ -127,13 +116,7 @@ def _record(number: int, fields: dict[str, Any]) -> Iterator[Record]:
 def _answer(fields: dict[str, Any], pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
     model = text(fields.get("model"))
     yield pieces.record("assistant", id=source, ts=ts, model=model)
-    told = mapping(fields.get("usageMetadata"))
-    usage = Usage(
-        prompt=count(told.get("promptTokenCount")),
-        completion=count(told.get("candidatesTokenCount")),
-        cached=count(told.get("cachedContentTokenCount")),
-        reasoning=count(told.get("thoughtsTokenCount")),
-    )
+    usage = counted(mapping(fields.get("usageMetadata")), *_COUNTS)
     yield from used(usage, model, answer=source)
 
 

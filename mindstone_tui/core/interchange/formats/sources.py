@@ -20,18 +20,10 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from mindstone_tui.core.disk import open_regular
-from mindstone_tui.core.interchange.formats.base import Broken, Record, Sample
-from mindstone_tui.core.interchange.read_bytes import (
-    LONGEST_RECORD,
-    Flaw,
-    decode,
-    decode_object,
-    elements,
-    objects,
-    open_file,
-    whole,
-)
 from mindstone_tui.core.patterns import pattern_of
+
+from .. import read_bytes
+from .base import Broken, Record, Sample
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
@@ -57,8 +49,8 @@ Numbered = tuple[int, dict[str, Any]]
 
 def records_of(path: Path) -> Iterator[Numbered | Broken]:
     """The objects of a JSONL file; damaged lines as records that say so."""
-    with open_file(path) as stream:
-        yield from _told_apart(objects(stream))
+    with read_bytes.open_file(path) as stream:
+        yield from _told_apart(read_bytes.objects(stream))
 
 
 def array_of(path: Path) -> Iterator[Numbered | Broken]:
@@ -71,15 +63,21 @@ def array_of(path: Path) -> Iterator[Numbered | Broken]:
 
 def first_array_of(path: Path) -> Iterator[Numbered | Broken]:
     """The same for a file that is one, or an object that begins with one."""
-    with open_file(path) as stream:
-        yield from _told_apart((number, decode_object(raw)) for number, raw in elements(stream))
+    with read_bytes.open_file(path) as stream:
+        yield from _told_apart(
+            (number, read_bytes.decode_object(raw)) for number, raw in read_bytes.elements(stream)
+        )
 
 
 def _told_apart(
-    found: Iterable[tuple[int, dict[str, Any] | Flaw]],
+    found: Iterable[tuple[int, dict[str, Any] | read_bytes.Flaw]],
 ) -> Iterator[Numbered | Broken]:
     for number, each in found:
-        yield Broken(line=number, why=each.why) if isinstance(each, Flaw) else (number, each)
+        yield (
+            Broken(line=number, why=each.why)
+            if isinstance(each, read_bytes.Flaw)
+            else (number, each)
+        )
 
 
 def each_with(
@@ -100,13 +98,13 @@ def sound(found: Iterable[Numbered | Broken]) -> Iterator[Numbered]:
 
 def is_array(path: Path) -> bool:
     """Whether a file is one JSON array."""
-    with open_file(path) as stream:
+    with read_bytes.open_file(path) as stream:
         return _ARRAY.match(stream.read(_LOOK)) is not None
 
 
 def mentions(path: Path, what: bytes) -> bool:
     """Whether these bytes stand anywhere in a file."""
-    with open_file(path) as stream:
+    with read_bytes.open_file(path) as stream:
         before = b""
         while chunk := stream.read(_CHUNK):
             if what in before + chunk:
@@ -117,16 +115,16 @@ def mentions(path: Path, what: bytes) -> bool:
 
 def is_lines(path: Path, body: str) -> bool:
     """Whether a file is JSONL, not one object that has its messages under `body`."""
-    with open_file(path) as stream:
-        _, first = next(objects(stream), (0, Flaw("empty")))
+    with read_bytes.open_file(path) as stream:
+        _, first = next(read_bytes.objects(stream), (0, read_bytes.Flaw("empty")))
     return isinstance(first, dict) and body not in first
 
 
 def document(path: Path) -> dict[str, Any] | Broken:
     """A file that is one JSON object."""
-    with open_file(path) as stream:
-        found = decode_object(whole(stream))
-    return Broken(line=1, why=found.why) if isinstance(found, Flaw) else found
+    with read_bytes.open_file(path) as stream:
+        found = read_bytes.decode_object(read_bytes.whole(stream))
+    return Broken(line=1, why=found.why) if isinstance(found, read_bytes.Flaw) else found
 
 
 def beside(path: Path) -> dict[str, Any]:
@@ -137,7 +135,7 @@ def beside(path: Path) -> dict[str, Any]:
 
 def document_of(raw: str) -> Any:
     """A text that is one JSON value, or a `Flaw`."""
-    return decode(raw.encode("utf-8", "surrogatepass"))
+    return read_bytes.decode(raw.encode("utf-8", "surrogatepass"))
 
 
 def is_database(path: Path) -> bool:
@@ -169,7 +167,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     place = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
     connection = sqlite3.connect(place, uri=True, timeout=_BUSY)
     try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_RECORD)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, read_bytes.LONGEST_RECORD)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.row_factory = sqlite3.Row
         yield connection
@@ -199,7 +197,7 @@ def rows(
 
 def json_in(value: object) -> Any:
     """A column that holds JSON; a `Flaw` where it does not."""
-    return document_of(value) if isinstance(value, str) else Flaw("not a text")
+    return document_of(value) if isinstance(value, str) else read_bytes.Flaw("not a text")
 
 
 def start_of_export(sample: Sample) -> bytes:
@@ -227,7 +225,7 @@ def _members(archive: zipfile.ZipFile) -> list[str]:
 
 def exported(path: Path) -> Iterator[Numbered | Broken]:
     """Every conversation, numbered within its file."""
-    with open_file(path) as stream:
+    with read_bytes.open_file(path) as stream:
         if stream.read(len(_ZIP)) != _ZIP:
             stream.seek(0)
             yield from _conversations(stream)
@@ -255,5 +253,5 @@ def _conversations(stream: IO[bytes]) -> Iterator[Numbered | Broken]:
     start = stream.read(64)
     stream.seek(0)
     is_one = start.lstrip()[:1] == b"{"
-    raws = [(1, whole(stream))] if is_one else elements(stream)
-    return _told_apart((number, decode_object(raw)) for number, raw in raws)
+    raws = [(1, read_bytes.whole(stream))] if is_one else read_bytes.elements(stream)
+    return _told_apart((number, read_bytes.decode_object(raw)) for number, raw in raws)

@@ -6,6 +6,8 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,26 +17,11 @@ from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Retrying,
-    TextPart,
-    Window,
-)
-from mindstone_tui.core.providers.guide.topics import (
-    courtesy,
-    explanation,
-    guide_texts,
-    is_greeting,
-    is_work,
-    names_mindstone,
-)
+from mindstone_tui.core.providers import base
+from mindstone_tui.core.providers.guide import topics
 from mindstone_tui.core.statements import Utterance, recognise
 
 _BLOCK: Final = pattern_of(
@@ -177,49 +164,8 @@ class Wish(Part):
 
 
 _PATH: Final = r"""(?P<path>"[^"]+"|'[^']+'|`[^`]+`|[^\s"'`]+?)"""
-_IN: Final = rf"(?:\s+(?:in|under|inside|from)\s+{_PATH})?"
 _PLEASE: Final = r"\A\s*(?:please\s+|can you\s+|could you\s+)?"
 _END: Final = r"\s*[.?!]?\s*\Z"
-_TEXT: Final = r"(?P<text>.+?)"
-
-_PATTERNS: Final = tuple(
-    (pattern_of(_PLEASE + pattern, re.IGNORECASE | re.DOTALL), tool)
-    for pattern, tool in (
-        (r"(?:run|execute|shell)\s*:?\s+(?P<command>.+?)\s*\Z", "shell"),
-        (r"[$!]\s*(?P<command>.+?)\s*\Z", "shell"),
-        (r"(?:read|open|show)\s+entry\s+(?P<entry>#?[0-9A-Za-z]+)" + _END, "read_entry"),
-        (rf"(?:read|cat)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?{_PATH}" + _END, "read"),
-        (
-            r"(?:show|open|print|display)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?"
-            r"(?P<path>[^\s]*[./A-Z][^\s]*?)" + _END,
-            "read",
-        ),
-        (r"write\s+(?P<path>\S+?)\s*:\s(?P<content>.+)\Z", "write"),
-        (
-            r"(?:ls|list)(?:\s+(?:all\s+)?(?:the\s+)?(?:files|folders?|directory))?"
-            rf"(?:\s+(?:in|of|under)\b)?(?:\s+{_PATH})?" + _END,
-            "list",
-        ),
-        (r"(?:glob|find files(?: named| matching| called)?)\s+(?P<pattern>\S+?)" + _END, "glob"),
-        (
-            r"(?:grep|search (?:the )?(?:code|files|project) for)\s+(?:for\s+)?"
-            rf"(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S.*?){_IN}" + _END,
-            "grep",
-        ),
-        (
-            r"(?:find|look for|search(?: for)?)\s+(?P<pattern>\"[^\"]+\"|'[^']+'|`[^`]+`|\S+)"
-            r"\s+(?:in|under)\s+(?P<path>\S*[./]\S*|src|tests?|docs?|lib|app)" + _END,
-            "grep",
-        ),
-        (rf"(?:take a |make a )?note\s*(?:that\b|:)\s*{_TEXT}\s*\Z", "note"),
-        (
-            r"(?:recall|search (?:my |our |the )?(?:history|memory|transcript|session) for|"
-            r"do you (?:remember|recall)|what do you (?:remember|recall|know) about)\s+"
-            r"(?P<query>.+?)" + _END,
-            "recall",
-        ),
-    )
-)
 
 _ALSO_CALLED: Final[dict[str, tuple[str, ...]]] = {
     "path": ("path", "file", "file_path", "folder", "directory", "root"),
@@ -233,9 +179,24 @@ _ALSO_CALLED: Final[dict[str, tuple[str, ...]]] = {
 _QUOTE_MARKS: Final = "\"'`"
 
 
+@cache
+def _wished() -> list[tuple[str, re.Pattern[str]]]:
+    """The tools and the expressions of what is said to want them, in `wishes.txt`."""
+    path = Path(__file__).with_name("wishes.txt")
+    return [
+        (tool, re.compile(_PLEASE + _filled(said), re.IGNORECASE | re.DOTALL))
+        for tool, expressions in lists_in(path).items()
+        for said in expressions
+    ]
+
+
+def _filled(said: str) -> str:
+    return said.replace("{path}", _PATH).replace("{end}", _END)
+
+
 def wishes(question: str) -> list[Wish]:
     """The tools a question asks for, in order; several paths mean several calls."""
-    for pattern, tool in _PATTERNS:
+    for tool, pattern in _wished():
         if found := pattern.match(question):
             values = {
                 name: value if name in ("command", "content") else value.strip(_QUOTE_MARKS)
@@ -349,22 +310,24 @@ class GuideProvider:
     def __init__(self, settings: Settings | None = None) -> None:
         self._words = glossary(settings or Settings())
 
-    def info(self, model: str) -> ModelInfo:
+    def info(self, model: str) -> base.ModelInfo:
         """The guide costs nothing and says what it is."""
-        return ModelInfo(
+        return base.ModelInfo(
             name=model,
-            window=Window(tokens=WINDOW, label="measured"),
+            window=base.Window(tokens=WINDOW, label="measured"),
             prompt_price=0.0,
             completion_price=0.0,
             cached_price=0.0,
             note="The built-in guide answers by rule; it is not a language model.",
         )
 
-    async def served_window(self, model: str) -> Window | None:
+    async def served_window(self, model: str) -> base.Window | None:
         """There is no server."""
         return None
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(
+        self, request: Request, options: base.Options
+    ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer word by word, or ask for tools."""
         answer = (
             _for_purpose(request, options.purpose)
@@ -373,12 +336,12 @@ class GuideProvider:
         )
         for piece in re.findall(r"\s*\S+|\s+\Z", answer.text):
             await asyncio.sleep(0)
-            yield TextPart(text=piece)
+            yield base.TextPart(text=piece)
         mark = len(request.messages)
         for index, (name, arguments) in enumerate(answer.calls):
             call_id = f"guide_{request.hash[:8]}_{mark}_{index}"
-            yield CallDelta(index=index, id=call_id, name=name, arguments=arguments)
-        yield Finished(reason="tool_calls" if answer.calls else "stop", model=request.model)
+            yield base.CallDelta(index=index, id=call_id, name=name, arguments=arguments)
+        yield base.Finished(reason="tool_calls" if answer.calls else "stop", model=request.model)
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -390,18 +353,18 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     tools = {tool.name: tool for tool in request.tools}
     if situation.results:
         return GuideAnswer(text=_report(situation))
-    if is_greeting(situation.question):
-        return GuideAnswer(text=guide_texts().greeting)
-    if polite := courtesy(situation.question):
+    if topics.is_greeting(situation.question):
+        return GuideAnswer(text=topics.guide_texts().greeting)
+    if polite := topics.courtesy(situation.question):
         return GuideAnswer(text=polite)
     if any(one.kind == "memory" for one in recognise(_said(situation.question))):
         return GuideAnswer(text=_PROPOSED)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
-    if known := explanation(situation.question, words):
+    if known := topics.explanation(situation.question, words):
         return GuideAnswer(text=known)
-    if is_work(situation.question):
-        return GuideAnswer(text=guide_texts().beyond)
+    if topics.is_work(situation.question):
+        return GuideAnswer(text=topics.guide_texts().beyond)
     if not _QUESTION.search(situation.question):
         return GuideAnswer(text=_acknowledge(situation.question))
     found = _best(situation)
@@ -421,9 +384,9 @@ def about_mindstone(request: Request, settings: Settings | None) -> str:
     Stricter than the guide is on its own: a language model stands behind, which knows the rest.
     """
     situation = read(request)
-    if situation.results or not names_mindstone(situation.question):
+    if situation.results or not topics.names_mindstone(situation.question):
         return ""
-    known = explanation(situation.question, glossary(settings or Settings()))
+    known = topics.explanation(situation.question, glossary(settings or Settings()))
     return f"{known}\n\n*— the built-in guide*" if known else ""
 
 
@@ -487,7 +450,7 @@ def _answers(share: float, passage: QuotedPassage) -> bool:
 
 def is_own(text: str) -> bool:
     """Whether a passage is something the guide itself said: a quote is not quoted again."""
-    own = (_NOT_FOUND, _NOTED, guide_texts().greeting, guide_texts().beyond)
+    own = (_NOT_FOUND, _NOTED, topics.guide_texts().greeting, topics.guide_texts().beyond)
     return text.startswith((_SAID, *(each[:40] for each in own)))
 
 

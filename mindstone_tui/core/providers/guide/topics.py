@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.language.lists import expression
 
 
 class Topic(Part):
@@ -49,62 +49,19 @@ COURTESIES: Final = (
 )
 """What is said out of politeness, and what is said back."""
 
-_WORK: Final = pattern_of(
-    r"\A\s*(?:please\s+|can you\s+|could you\s+|would you\s+|i (?:want|need) you to\s+|let'?s\s+)?"
-    r"(?:fix|write|implement|add|create|make|refactor|delete|remove|translate|summari[sz]e|generate"
-    r"|draw|build|update|change|rewrite|improve|optimi[sz]e|debug|test|install|compare|review"
-    r"|analy[sz]e|design|plan|compute|calculate|solve|tell me an? (?:joke|story|poem))\b",
-    re.IGNORECASE,
-)
-_EXPLAIN: Final = pattern_of(
-    r"\A\s*(?:and\s+|so\s+|please\s+)?"
-    r"(?:what(?:'s| is| are| does| do| means)|how (?:do|does|can|to|are|is|would)"
-    r"|where (?:do|does|can|is|are)|why (?:do|does|is|are)|explain|help(?: me)?(?: with)?"
-    r"|tell me (?:about|how|what)|which|meaning of|why\b|can (?:i|you)|describe|add)\b",
-    re.IGNORECASE,
-)
-_PAST: Final = pattern_of(
-    r"\b(?:did|was|were|said|told|my|our|we|us|yesterday|earlier|ago|last|mentioned|decided?)\b",
-    re.IGNORECASE,
-)
-_HELLO: Final = pattern_of(
-    r"(?:\W*\b(?:"
-    r"hi|hello|hey|hallo|good (?:morning|afternoon|evening|day)|greetings|yo"
-    r"|help(?: me)?(?: please)?"
-    r"|(?:who|what) (?:exactly )?are you(?: really)?|who am i (?:talking|speaking) (?:to|with)"
-    r"|what(?:'s| is) your name|introduce yourself|are you there|anybody (?:there|home)"
-    r"|what (?:can|do|could) you do(?: for me)?|what are you (?:for|able to do)"
-    r"|how (?:can|do) you (?:help|work)(?: me)?|(?:can|could) you help(?: me)?"
-    r"|are you (?:an? )?(?:ai|llm|language model|human|bot|robot|chatgpt|claude|real)"
-    r"|how are you(?: doing)?|what can i (?:do|ask|say)(?: (?:you|here))?"
-    r"|where do i (?:start|begin)"
-    r"|how do i (?:start|begin)|what now|test(?:ing)?|ping"
-    r"|and|so|then|there|please|today|here|mindstone|guide|nice to meet you"
-    r")\b)+\W*\Z",
-    re.IGNORECASE,
-)
-_SCREEN: Final = pattern_of(
-    r"\b(?:panel|screen|sidebar|right (?:side|hand)|status (?:line|bar)|every word|these words"
-    r"|all the words|glossary)\b",
-    re.IGNORECASE,
-)
 
-
-_OURS: Final = pattern_of(
-    r"\bmindstone\b|\bthis (?:app|program|screen)\b|\b(?:status line|panel|sidebar)\b"
-    r"|(?:\A|\s)/[a-z]+\b(?!/)|\bF(?:[1-9]|1[0-2])\b",
-    re.IGNORECASE,
-)
+def _means(what: str) -> re.Pattern[str]:
+    return expression(Path(__file__).with_suffix(".txt"), what)
 
 
 def names_mindstone(text: str) -> bool:
     """Whether a question is about this program: it names it, its screen, a key or a command."""
-    return _OURS.search(text) is not None
+    return _means("ours").search(text) is not None
 
 
 def is_greeting(text: str) -> bool:
     """Whether somebody says hello or asks who answers."""
-    return not text.strip() or _HELLO.match(text) is not None
+    return not text.strip() or _means("hello").match(text) is not None
 
 
 def courtesy(text: str) -> str | None:
@@ -119,14 +76,14 @@ def courtesy(text: str) -> str | None:
 
 def is_work(text: str) -> bool:
     """Whether somebody wants a thing done that only a language model can do."""
-    return _WORK.match(text) is not None
+    return _means("work").match(text) is not None
 
 
 def explanation(text: str, terms: Sequence[Term]) -> str | None:
     """What to say when the question is about the product; None when it is about anything else."""
-    if not _EXPLAIN.match(text) or _PAST.search(text):
+    if not _means("explain").match(text) or _means("past").search(text):
         return None
-    if _SCREEN.search(text):
+    if _means("screen").search(text):
         return on_the_screen(terms)
     named = [
         *((_length(topic, text), topic.text) for topic in guide_texts().topics),
