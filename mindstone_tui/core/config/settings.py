@@ -44,7 +44,7 @@ class ContextSettings(SettingsSection):
     trim_step: Annotated[float, Meta(ge=0, le=100)] = 35.0
     """Share of the usable room that such a step must free, so that the next one is far away."""
     trim_to: Annotated[float, Meta(ge=0, le=100)] = 60.0
-    """At the ceiling, a step that comes down to this fullness spares the exchanges."""
+    """Fullness down to which the running turn's results give way in an emergency."""
     checkpoint: Mark = 85.0
     """Fullness at which a checkpoint and a handoff draft are saved."""
     emergency: Mark = 95.0
@@ -60,7 +60,7 @@ class ContextSettings(SettingsSection):
     keep_recent_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 20_000
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
     spike_step: Annotated[float, Meta(ge=0, le=100)] = 10.0
-    """Share of the usable room that must be gained for exchanges to leave ahead of a fast turn."""
+    """Share of the usable room that older tool results must free to give way to a fast turn."""
     max_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """The most that a prompt may have, whatever the window allows; 0 for no such limit."""
     vectorize_before_prune: Literal["wait", "require"] = "wait"

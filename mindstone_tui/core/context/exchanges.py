@@ -27,7 +27,7 @@ from mindstone_tui.core.context.policies import (
     text_of,
 )
 from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.patterns import pattern_of
@@ -240,6 +240,23 @@ def rank_results(
         similar=similar,
         how=how,
     )
+
+
+def read_again(lines: Iterable[Line]) -> set[int]:
+    """Results that a later one repeats: of the same call, or with the same text."""
+    calls: dict[str, object] = {}
+    newest: dict[object, int] = {}
+    repeated: set[int] = set()
+    for line in lines:
+        if isinstance(line.entry, AssistantMessage):
+            calls |= {call.id: (call.name, call.arguments) for call in line.entry.calls}
+        elif isinstance(result := line.entry, ToolReturned):
+            for same in (calls.get(result.call), result.text):
+                if same in newest:
+                    repeated.add(newest[same])
+                if same:
+                    newest[same] = line.seq
+    return repeated
 
 
 def question(fold: Fold) -> str:

@@ -20,6 +20,7 @@ from mindstone_tui.core.context.exchanges import (
     exchanges,
     protect,
     rank_results,
+    read_again,
 )
 from mindstone_tui.core.context.fold import single
 from mindstone_tui.core.context.measure import Measured
@@ -56,7 +57,7 @@ MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
 
-TrimTrigger = Literal["trim", "share", "manual", "emergency", "cascade"]
+TrimTrigger = Literal["trim", "share", "pressure", "manual", "emergency", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -230,10 +231,9 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += note_spike(live, call, tempo)
     lines += trim_over_share(live, call)
     lines += trim_results(live, call, marks)
-    pruned, held = await _prune_if_due(live, call, marks, tempo)
+    lines += _results_give_way(live, call, marks, tempo)
+    pruned, held = await _prune_if_due(live, call, marks)
     lines += pruned
-    if pruned and live.measure(call).total > marks.ceiling:  # what may not leave can be shortened
-        lines += trim_results(live, call, marks)
     lines += await _emergency(live, call, marks)
     lines += cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
@@ -272,8 +272,7 @@ def trim_results(
     """Turn older tool results into placeholders, all of them in one step.
 
     Each step changes the front of the prompt, so by itself it is only taken where it is deep: it
-    frees the share that was set for it, or spares the exchanges that would leave at the ceiling.
-    Asked for by hand or in an emergency, any gain is worth it.
+    frees the share that was set for it. Asked for by hand or in an emergency, any gain is worth it.
     """
     measured = live.measure(call)
     if measured.total <= marks.trim and trigger != "cascade":
@@ -288,12 +287,7 @@ def trim_results(
     if trigger == "cascade":
         shortest = live.settings.cascade.result_tokens
         results = [(line, size) for line, size in results if size > shortest]
-    pressing = budget.pressing(measured.total, call.expected, call.room)
-    least = call.room.tokens(settings.trim_step)
-    if pressing > marks.ceiling:
-        least = min(least, measured.total - marks.trim_to)
-    if trigger != "trim":
-        least = 1
+    least = call.room.tokens(settings.trim_step) if trigger == "trim" else 1
     if sum(size for _, size in results) < least:
         return []
     ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
@@ -301,6 +295,55 @@ def trim_results(
     if freed_by(taken) < least:
         return []
     return record_trimmed(live, call, measured, taken, trigger)
+
+
+WORTH_IT: Final = 5.0
+"""Percent of the usable room that a change must free, unless the request would not fit without."""
+RESULTS_FIRST: Final = 10.0
+"""Percent of the usable room that results must free to spare the exchanges at the ceiling: where
+they give less, the next change would follow soon."""
+
+
+def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+    """Before anything that people said leaves, shorten what tools said.
+
+    At the ceiling, and ahead of a turn that grows far more than turns usually do: results of
+    earlier turns, those that were read again first, then the largest. Only at the ceiling those of
+    the running turn that the model has answered to already, the oldest first.
+    """
+    measured = live.measure(call)
+    total = budget.pressing(measured.total, call.expected, call.room)
+    least = call.room.tokens(RESULTS_FIRST) if total <= marks.emergency else 1
+    if total <= marks.ceiling:
+        ahead = _ahead(tempo)
+        if not ahead or total + ahead <= marks.ceiling:
+            return []
+        least = call.room.tokens(live.settings.context.spike_step)
+    pins = live.fold.state.pins
+    results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
+    lines: list[Line] = []
+    for running in (False, True):
+        if running and total <= marks.ceiling:
+            break
+        some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
+        order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
+        if not running:
+            again = read_again(live.fold.lines.values())
+            order.sort(key=lambda one: (one.candidate.key not in again, -one.candidate.tokens))
+        target = marks.floor if running else marks.trim_to
+        taken = _placeholders(live, call, measured, order, some, total - target)
+        if freed_by(taken) >= least:
+            lines += record_trimmed(live, call, measured, taken, "pressure")
+            measured = live.measure(call)
+            total = budget.pressing(measured.total, call.expected, call.room)
+    return lines
+
+
+def _ahead(tempo: Tempo) -> float:
+    """What the next turn may add where turns are fast or this one is far larger than usual."""
+    if tempo.spike:
+        return max(tempo.speed, tempo.now)
+    return tempo.speed if budget.velocity_class(tempo.speed) == "high" else 0
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
@@ -378,61 +421,32 @@ def record_trimmed(
     return [live.record(entry, call.turn)]
 
 
-async def _prune_if_due(
-    live: LiveWindow, call: Call, marks: Marks, tempo: Tempo
-) -> tuple[list[Line], list[int]]:
-    """Prune when a mark asks for it; once more if the new measure still does.
+async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[list[Line], list[int]]:
+    """At the ceiling let exchanges leave, down to the floor; once more if the new measure asks.
 
     After a prune nothing is anchored any more, so the estimate may be higher than it was. With the
     lines come the turns whose protection kept the window above its ceiling; other steps may yet
     bring it down.
     """
     lines: list[Line] = []
-    held: list[int] = []
     for _ in range(_ROUNDS):
         measured = live.measure(call)
-        due = _due(live, call, marks, tempo)
-        if due is None:
+        total = budget.pressing(measured.total, call.expected, call.room)
+        if total <= marks.ceiling:
             break
         if cut := cut_task(live, call):
             lines += cut
             continue
         units = units_of(live, call, measured, marks)
-        pruned = await prune_ranked(live, call, measured, eligible(units), due.target, due.trigger)
+        giving = eligible(units)
+        least = call.room.tokens(WORTH_IT) if total <= marks.emergency else 1
+        if sum(unit.freed for unit in giving) < least:
+            return lines, [unit.turn for unit in units if unit.protected]
+        pruned = await prune_ranked(live, call, measured, giving, marks.floor, "ceiling")
         lines += pruned.lines
         if not pruned.left:
-            if not pruned.unproven and due.trigger == "ceiling":
-                held = [unit.turn for unit in units if unit.protected]
             break
-    return lines, held
-
-
-class Due(msgspec.Struct, frozen=True):
-    """Why exchanges must leave now, and down to how many tokens."""
-
-    trigger: str
-    target: int
-
-
-def _due(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> Due | None:
-    """What a mark or the speed asks for; None when nothing need leave.
-
-    After a spike, or at a high speed, room is made before the next turn of that size would need
-    it, wherever the window stands: room for two such turns, so that not every turn prunes.
-    """
-    total = live.measure(call).total
-    if budget.pressing(total, call.expected, call.room) > marks.ceiling:
-        return Due("ceiling", marks.floor)
-    fast = budget.velocity_class(tempo.speed) == "high"
-    if not (tempo.spike or fast):
-        return None
-    ahead = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed
-    if total + ahead <= marks.ceiling:
-        return None
-    target = max(min(marks.floor, int(marks.ceiling - 2 * ahead)), marks.floor // 2)
-    if total - target < call.room.tokens(live.settings.context.spike_step):
-        return None
-    return Due("spike" if tempo.spike else "velocity", target)
+    return lines, []
 
 
 async def prune_ranked(

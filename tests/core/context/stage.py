@@ -193,15 +193,19 @@ class Stage:
         self.end()
         return prepared
 
+    def look(self, turn: int, number: int, text: str, path: str = "a.txt") -> None:
+        """The model reads a file, and gets it."""
+        call = ToolCall(id=f"call_{turn}_{number}", name="read", arguments=f'{{"path":"{path}"}}')
+        self.answer("", [call])
+        self.result(call.id, text)
+
     def work(self, question: str, results: Sequence[str], answer: str) -> list[Prepared]:
         """One turn that calls a tool for each result, one after the other."""
         turn = self.ask(question)
         plans = []
         for number, text in enumerate(results, 1):
             plans.append(self.plan(number))
-            call = ToolCall(id=f"call_{turn}_{number}", name="read", arguments='{"path":"a.txt"}')
-            self.answer("", [call])
-            self.result(call.id, text)
+            self.look(turn, number, text)
         plans.append(self.plan(len(results) + 1))
         self.answer(answer)
         self.end()

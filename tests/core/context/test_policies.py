@@ -190,7 +190,7 @@ def test_what_the_person_marked_does_not_leave(home: Path) -> None:
     assert 3 in gone
 
 
-def test_a_fast_session_makes_room_before_the_next_turn_would_need_it(home: Path) -> None:
+def test_however_fast_a_session_grows_no_exchange_leaves_below_the_ceiling(home: Path) -> None:
     stage = Stage(home, window=64_000, settings=with_context(min_recent=2))
     usable = stage.window.now().room.usable
     before = []
@@ -199,11 +199,10 @@ def test_a_fast_session_makes_room_before_the_next_turn_would_need_it(home: Path
         before += [
             one.entry.tokens_before
             for one in prepared.lines
-            if isinstance(one.entry, ContextWindowPruned) and one.entry.trigger == "velocity"
+            if isinstance(one.entry, ContextWindowPruned)
         ]
     assert before
-    assert max(before) < usable * 0.9
-    assert min(before) > usable * 0.5
+    assert min(before) > usable * 0.92 - 1
 
 
 def test_a_limit_in_tokens_holds_in_a_huge_window(home: Path) -> None:

@@ -290,10 +290,7 @@ def test_a_trim_frees_so_much_that_the_next_is_far_away(home: Path) -> None:
         if {"tool_results_trimmed", "context_window_pruned"} & set(kinds(plan))
     ]
     assert trims
-    assert all(
-        one.tokens_before - one.tokens_after >= usable * 0.3 or one.tokens_after <= usable * 0.6
-        for one in trims
-    )
+    assert all(one.tokens_before - one.tokens_after >= usable * 0.1 for one in trims)
     assert len(moves) * 12 <= len(plans)
 
 

@@ -187,23 +187,14 @@ def test_a_prune_frees_what_it_must_and_not_one_exchange_more(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(Path(folder), window=window)
-        largest = 0  # what a turn added, of all so far
         for number, size in enumerate(sizes):
             prepared = stage.chat(words_of(size, number), words_of(size, number))
-            carried = _plan(prepared).carried
-            assert carried is not None
-            largest = max(largest, *(each.tokens for each in carried.growth))
             for line in prepared.lines:
                 if isinstance(line.entry, ContextWindowPruned):
                     prune, usable = line.entry, window - window // 4
                     newest = max(prune.left, key=lambda left: left.turn)
                     floor = usable * 0.70
-                    if prune.trigger == "ceiling":
-                        assert prune.tokens_before > usable * 0.92 - 1
-                    else:
-                        assert prune.trigger == "spike"  # wherever the window stands
-                        assert prune.tokens_before + largest > usable * 0.92 - 1
-                        floor /= 2  # room for two such turns, but half of what stays at least
+                    assert prune.tokens_before > usable * 0.92 - 1
                     assert prune.tokens_after + newest.tokens + 100 > floor
                     measured = _plan(prepared).measure
                     assert measured is not None

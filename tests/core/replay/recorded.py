@@ -22,7 +22,7 @@ WITHOUT_RECALL = msgspec.structs.replace(SMALL, recall=RecallSettings(auto=False
 FAST = RehearsalOptions(counters=lambda model: Quarter())
 
 
-def recorded(home: Path, settings: Settings = SMALL, window: int = 8_000) -> History:
+def recorded(home: Path, settings: Settings = SMALL, window: int = 5_500) -> History:
     """Two dozen turns in a window that does not hold them; its files are closed again."""
     places = places_in(home)
     for path, content in _held(settings, window).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,17 @@ import pytest
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Draft, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries.window import (
+    ContextWindowPruned,
+    PromptPlanned,
+    ToolResultsTrimmed,
+)
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.rehearsal import Rehearsal, rehearse
 from mindstone_tui.core.replay.verify_requests import prove
 from mindstone_tui.core.replay.what_if import outcome_of
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import Damaged, History
 from tests.builders import places_in
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
@@ -61,15 +66,27 @@ async def test_every_rehearsed_request_is_rebuilt_byte_for_byte(home: Path, mode
     assert kinds(held)["context_window_pruned"] > 0
 
 
-async def test_under_the_same_settings_the_very_same_requests_come_out(home: Path) -> None:
+def decisions(lines: Iterable[Line | Damaged]) -> list[tuple[int, str, object]]:
+    """What was decided for each request; numbers of lines differ, and so do pointers to them."""
+    made: list[tuple[int, str, object]] = []
+    for line in lines:
+        assert isinstance(line, Line)
+        match line.entry:
+            case ContextWindowPruned(left=left, trigger=trigger):
+                made.append((line.turn, trigger, [(each.turn, each.tokens) for each in left]))
+            case ToolResultsTrimmed(results=results, trigger=trigger):
+                made.append((line.turn, trigger, [each.tokens_before for each in results]))
+            case PromptPlanned(purpose=""):
+                made.append((line.turn, line.kind, None))
+    return made
+
+
+async def test_under_the_same_settings_the_same_decisions_are_made(home: Path) -> None:
     with recorded(home) as history:
-        sent = [
-            line.entry.prompt_hash
-            for line in history.read()
-            if isinstance(line, Line) and isinstance(line.entry, PromptPlanned)
-        ]
         held = await rehearse(history, WITHOUT_RECALL, FAST)
-    assert hashes(held) == sent
+        made = decisions(history.read())
+    assert {"ceiling", "pressure"} <= {kind for _, kind, _ in made}
+    assert decisions(held.sketch.lines) == made
 
 
 async def test_what_was_said_stays_and_decisions_are_made_anew(home: Path) -> None:
@@ -96,7 +113,7 @@ async def test_the_same_history_and_settings_give_the_same_requests(home: Path) 
 async def test_a_smaller_window_prunes_more_and_sends_less(home: Path) -> None:
     with recorded(home) as history:
         wide = await rehearse(history, with_context(min_recent=4, window=64_000), FAST)
-        narrow = await rehearse(history, with_context(min_recent=4, window=6_000), FAST)
+        narrow = await rehearse(history, with_context(min_recent=4, window=4_000), FAST)
     assert kinds(wide)["context_window_pruned"] == 0
     assert kinds(narrow)["context_window_pruned"] > 1
     sent = outcome_of("narrow", narrow)
@@ -132,7 +149,7 @@ def _files(home: Path) -> dict[str, bytes]:
 async def test_a_later_name_is_found_in_the_window_or_by_recall(home: Path) -> None:
     with recorded(home) as history:
         wide = await rehearse(history, with_context(min_recent=4, window=64_000), FAST)
-        narrow = await rehearse(history, with_context(min_recent=4, window=6_000), FAST)
+        narrow = await rehearse(history, with_context(min_recent=4, window=4_000), FAST)
     place = {
         name: next(
             one.place

@@ -54,7 +54,7 @@ async def test_the_window_of_a_long_coding_session_stays_still(folder: Path) -> 
 
 
 async def test_an_ordinary_chat_with_tools_and_recall_says_nothing_twice(tmp_path: Path) -> None:
-    places = await play(tmp_path, Chat(15), window=9_000, recall=WORDS_ALONE)
+    places = await play(tmp_path, Chat(24), window=9_000, recall=WORDS_ALONE)
     found = stillness(places)
     assert found.recalls >= 2
     assert found.bytes <= LARGEST * found.said

@@ -1,0 +1,110 @@
+"""What gives way when a turn reads far more than turns usually do: results, before words."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.context.plan import Prepared
+from mindstone_tui.core.context.trim import trimmable
+from mindstone_tui.core.entries.window import ContextWindowPruned, ToolResultsTrimmed
+from tests.core.context.generated import generated
+from tests.core.context.stage import Stage, words
+from tests.faults import FULL
+
+SESSIONS = st.lists(
+    st.tuples(
+        st.integers(10, 400),
+        st.lists(st.sampled_from([30, 200, 600, 1_500, 4_000]), max_size=8),
+        st.integers(10, 300),
+    ),
+    min_size=8,
+    max_size=16,
+)
+"""What is asked, what tools give back, and what is answered, in hundredths of a percent of a window
+of 100,000 tokens."""
+WINDOWS = st.sampled_from([8_000, 24_000, 64_000, 200_000] if FULL else [8_000, 24_000])
+
+
+def prunes(prepared: Prepared) -> list[ContextWindowPruned]:
+    return [line.entry for line in prepared.lines if isinstance(line.entry, ContextWindowPruned)]
+
+
+def trims(prepared: Prepared) -> list[ToolResultsTrimmed]:
+    return [line.entry for line in prepared.lines if isinstance(line.entry, ToolResultsTrimmed)]
+
+
+def still_to_gain(stage: Stage) -> int:
+    """Tokens of the results in the window that the model has answered to."""
+    measured = stage.window.measure(stage.window.now())
+    state = stage.window.fold.state
+    found = trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
+    return sum(size for _, size in found)
+
+
+@generated
+@given(turns=SESSIONS, window=WINDOWS)
+@example(turns=[(300, [], 300)] * 12 + [(20, [1_500] * 8, 50)], window=24_000)
+@example(turns=[(300, [], 300)] * 12 + [(20, [600] * 8, 50)] * 4, window=64_000)
+def test_no_words_leave_while_much_that_tools_said_may_be_shortened(
+    turns: list[tuple[int, list[int], int]], window: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Stage(Path(folder), window=window)
+        usable = stage.window.now().room.usable
+        for number, (asked, results, answered) in enumerate(turns):
+            asking = words(asked * window // 10_000, f"q{number}")
+            given_back = [words(size * window // 10_000, f"r{number}") for size in results]
+            turn = stage.ask(asking)
+            for at in range(len(given_back) + 1):
+                prepared = stage.plan(at + 1)
+                for prune in prunes(prepared):
+                    assert prune.tokens_before > usable * 0.92 - 1
+                    assert still_to_gain(stage) <= usable * 0.1 + 50 * len(results)
+                changes: list[ContextWindowPruned | ToolResultsTrimmed] = [
+                    *prunes(prepared),
+                    *trims(prepared),
+                ]
+                for change in changes:
+                    gained = change.tokens_before - change.tokens_after
+                    # A change may be smaller only where the request would not fit without it.
+                    assert gained >= usable * 0.05 - 80 or change.tokens_before > usable * 0.95 - 1
+                if at < len(given_back):
+                    stage.look(turn, at, given_back[at])
+            stage.answer(words(answered * window // 10_000, f"a{number}"))
+            stage.end()
+        stage.close()
+
+
+def test_a_turn_of_a_dozen_reads_takes_nobody_s_words(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    for number in range(12):
+        stage.chat(words(200, f"q{number}"), words(300, f"a{number}"))
+    plans = stage.work("fix this", [words(1_600, f"r{number}") for number in range(12)], "done")
+    assert not [prune for plan in plans for prune in prunes(plan)]
+    changes = [trim for plan in plans for trim in trims(plan)]
+    assert 1 <= len(changes) <= 2
+    assert {change.trigger for change in changes} == {"pressure"}
+
+
+def test_what_was_read_again_gives_way_before_what_was_read_once(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    stage.chat("task", "ok")
+    turn = stage.ask("look")
+    for at, (path, size) in enumerate([("a", 2_000), ("b", 3_000), ("a", 2_000)]):
+        stage.plan(at + 1)
+        stage.look(turn, at, words(size, path), path)
+    stage.plan(4)
+    stage.answer("seen")
+    stage.end()
+    entries: list[ToolResultsTrimmed] = []
+    while not entries:
+        prepared = stage.chat(words(300, f"q{stage.turn}"), words(400, f"a{stage.turn}"))
+        assert not prunes(prepared)
+        entries = trims(prepared)
+    first = entries[0].results[0]
+    assert stage.window.fold.lines[first.result].turn == turn
+    assert first.result == min(result.result for result in entries[0].results)
