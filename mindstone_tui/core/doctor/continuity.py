@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment, passed, warned
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
@@ -35,60 +35,52 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
 def _memory(around: CheckEnvironment) -> Iterator[Check]:
     places = around.places.agent(around.session.agent)
     shelf = read_shelf(places)
-    yield Check(id="memory", outcome="pass", detail=f"{len(shelf.live)} memories in force.")
+    yield passed("memory", f"{len(shelf.live)} memories in force.")
     for one in shelf.unreadable:
-        yield Check(
-            id="memory.file",
-            outcome="warn",
-            detail=f"{one.file}: {one.why}",
-            remedy=f"Correct it, or move it out of {places.memory}.",
+        yield warned(
+            "memory.file",
+            f"{one.file}: {one.why}",
+            f"Correct it, or move it out of {places.memory}.",
         )
     room = around.settings.memory.invariant_tokens
     if warning := invariants(shelf, room, counter_for("").text).warning:
-        yield Check(
-            id="memory.invariants",
-            outcome="warn",
-            detail=f"{warning}.",
-            remedy="Shorten them, or raise memory.invariant_tokens.",
+        yield warned(
+            "memory.invariants", f"{warning}.", "Shorten them, or raise memory.invariant_tokens."
         )
 
 
 def _checkpoint(places: SessionPlaces, history: History) -> Check:
     if not places.checkpoint.exists():
-        return Check(id="checkpoint", outcome="pass", detail="None was saved yet.")
+        return passed("checkpoint", "None was saved yet.")
     try:
         found = load_proven(places, history)
     except ContinuityError as error:
-        return Check(id="checkpoint", outcome="warn", detail=error.what, remedy=error.remedy)
-    return Check(
-        id="checkpoint",
-        outcome="pass",
-        detail=f"Version {found.version} of {found.saved_at} can be resumed from.",
-    )
+        return warned("checkpoint", error.what, error.remedy)
+    return passed("checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from.")
 
 
 def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
     try:
         newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
     except MindstoneError as error:
-        yield Check(id="health", outcome="warn", detail=error.what, remedy=error.remedy)
+        yield warned("health", error.what, error.remedy)
         return
     measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
     monitor = Monitor(around.settings.health, measured)
     for alert in monitor.alerts:
         yield Check(
-            id=f"health.{alert.metric}",
-            outcome="fail" if alert.level == "critical" else "warn",
-            detail=alert.message,
-            remedy=alert.remedy,
+            f"health.{alert.metric}",
+            "fail" if alert.level == "critical" else "warn",
+            alert.message,
+            alert.remedy,
         )
     turns = len(monitor.history)
     if not turns:
-        yield Check(id="health", outcome="pass", detail="Nothing has been measured yet.")
+        yield passed("health", "Nothing has been measured yet.")
         return
     shown = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name, value, _ in table(monitor.history[-1].measured)
     )
     told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
-    yield Check(id="health", outcome="pass", detail=f"{told}the newest: {shown}.")
+    yield passed("health", f"{told}the newest: {shown}.")

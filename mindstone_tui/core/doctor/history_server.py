@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment, failed, passed
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address
@@ -20,14 +20,13 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
     history = around.settings.history
     urls = [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
     if not urls:
-        yield Check(id="history.server", outcome="pass", detail="Histories are in files alone.")
+        yield passed("history.server", "Histories are in files alone.")
         return
     if not available():
-        yield Check(
-            id="history.server",
-            outcome="fail",
-            detail="history.url is set, and the PostgreSQL driver is not installed.",
-            remedy=f"{INSTALL}.",
+        yield failed(
+            "history.server",
+            "history.url is set, and the PostgreSQL driver is not installed.",
+            f"{INSTALL}.",
         )
         return
     for url in urls:
@@ -45,39 +44,33 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
             states = compare(around.places, store, [])
             search = _search(around, store, states)
         except MindstoneError as error:
-            yield Check(
-                id="history.server",
-                outcome="fail",
-                detail=error.what,
-                remedy=error.remedy or "Check history.url.",
-            )
+            yield failed("history.server", error.what, error.remedy or "Check history.url.")
             return
-    yield Check(
-        id="history.server",
-        outcome="pass",
-        detail=f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
+    yield passed(
+        "history.server",
+        f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
     )
     yield Check(
-        id="history.encryption",
-        outcome="pass" if about.encrypted or about.local else "warn",
-        detail="The connection is encrypted."
+        "history.encryption",
+        "pass" if about.encrypted or about.local else "warn",
+        "The connection is encrypted."
         if about.encrypted
         else "The connection stays on this machine."
         if about.local
         else "The connection is not encrypted.",
-        remedy="" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
+        "" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
     )
     yield from search
     wrong = [one for one in states if one.state in ("differs", "ahead")]
     alone = sum(one.state == "only here" for one in states)
     detail = f"{plural(len(states), 'session')}; {alone} only here."
     yield Check(
-        id="history.copies",
-        outcome="warn" if wrong else "pass",
-        detail=f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
+        "history.copies",
+        "warn" if wrong else "pass",
+        f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
         if wrong
         else detail,
-        remedy="`mindstone history status` shows them; push or pull the session." if wrong else "",
+        "`mindstone history status` shows them; push or pull the session." if wrong else "",
     )
 
 
@@ -93,10 +86,10 @@ def _search(
     by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
     return [
         Check(
-            id="history.search",
-            outcome="warn" if missing else "pass",
-            detail=f"Search in the database, by {by}. "
+            "history.search",
+            "warn" if missing else "pass",
+            f"Search in the database, by {by}. "
             f"{plural(missing, 'session')} not wholly found there.",
-            remedy="`mindstone history index --all` adds those of this machine." if missing else "",
+            "`mindstone history index --all` adds those of this machine." if missing else "",
         )
     ]

@@ -13,7 +13,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment, Outcome
+from mindstone_tui.core.doctor.base import (
+    Check,
+    CheckEnvironment,
+    Outcome,
+    failed,
+    passed,
+    refused,
+    warned,
+)
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.launcher import check_content, check_place
@@ -42,9 +50,7 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
 
 
 def _python() -> Check:
-    return Check(
-        id="python", outcome="pass", detail=f"Python {sys.version.split()[0]} on {sys.platform}."
-    )
+    return passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
 
 
 def _places(around: CheckEnvironment) -> Iterator[Check]:
@@ -56,10 +62,10 @@ def _places(around: CheckEnvironment) -> Iterator[Check]:
     ):
         why = _cannot_write(folder)
         yield Check(
-            id=f"places.{name}",
-            outcome="fail" if why else "pass",
-            detail=f"{folder} cannot be written: {why}." if why else str(folder),
-            remedy="Set MINDSTONE_HOME to a folder of your own that can be written." if why else "",
+            f"places.{name}",
+            "fail" if why else "pass",
+            f"{folder} cannot be written: {why}." if why else str(folder),
+            "Set MINDSTONE_HOME to a folder of your own that can be written." if why else "",
         )
 
 
@@ -87,12 +93,11 @@ def _permissions(around: CheckEnvironment) -> Check:
     if not open_to_others:
         more = ", and more were not looked at" if seen == _MOST_LOOKED_AT else ""
         detail = f"Readable only by you: {seen:,} files and folders{more}."
-        return Check(id="permissions", outcome="pass", detail=detail)
-    return Check(
-        id="permissions",
-        outcome="warn",
-        detail=f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
-        remedy=f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
+        return passed("permissions", detail)
+    return warned(
+        "permissions",
+        f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
+        f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
     )
 
 
@@ -124,10 +129,10 @@ def _launcher(around: CheckEnvironment) -> Iterator[Check]:
         check_place(launcher)
         check_content(launcher)
     except MindstoneError as error:
-        yield Check(id="launcher", outcome="fail", detail=error.what, remedy=error.remedy)
+        yield refused("launcher", error)
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
-        yield Check(id="launcher", outcome="pass", detail=said)
+        yield passed("launcher", said)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:
@@ -138,13 +143,12 @@ def _outermost(paths: list[Path]) -> list[Path]:
 def _file_system(around: CheckEnvironment) -> Check:
     kind = file_system_of(around.places.data)
     if kind in _REMOTE:
-        return Check(
-            id="disk.kind",
-            outcome="warn",
-            detail=f"Sessions live on a network file system ({kind}), where appends may mix.",
-            remedy="Set MINDSTONE_HOME to a local folder.",
+        return warned(
+            "disk.kind",
+            f"Sessions live on a network file system ({kind}), where appends may mix.",
+            "Set MINDSTONE_HOME to a local folder.",
         )
-    return Check(id="disk.kind", outcome="pass", detail=f"File system: {kind or 'unknown'}.")
+    return passed("disk.kind", f"File system: {kind or 'unknown'}.")
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -173,10 +177,10 @@ def _space(around: CheckEnvironment) -> Check:
     if free < _SPACE_TO_WORK:
         outcome = "fail"
     return Check(
-        id="disk.space",
-        outcome=outcome,
-        detail=f"{free / 1e9:.1f} GB free.",
-        remedy="" if outcome == "pass" else "Free some space: the transcript is never deleted.",
+        "disk.space",
+        outcome,
+        f"{free / 1e9:.1f} GB free.",
+        "" if outcome == "pass" else "Free some space: the transcript is never deleted.",
     )
 
 
@@ -185,14 +189,13 @@ def _sessions(around: CheckEnvironment) -> Check:
     bad = [summary.session for summary in found if not summary.readable]
     size = sum(summary.size for summary in found)
     if bad:
-        return Check(
-            id="sessions",
-            outcome="fail",
-            detail=f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
-            remedy=f"mindstone verify --session {bad[0]}",
+        return failed(
+            "sessions",
+            f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
+            f"mindstone verify --session {bad[0]}",
         )
     detail = f"{len(found)} session(s), {size / 1e6:.1f} MB." if found else "No sessions yet."
-    return Check(id="sessions", outcome="pass", detail=detail)
+    return passed("sessions", detail)
 
 
 def _session(around: CheckEnvironment) -> Check:
@@ -201,22 +204,19 @@ def _session(around: CheckEnvironment) -> Check:
     if not places.transcript.exists():
         if places.derived:
             gone = places.missing()
-            return Check(id="session", outcome="fail", detail=gone.what, remedy=gone.remedy)
-        return Check(
-            id="session", outcome="pass", detail=f"{around.session} has not been started yet."
-        )
+            return failed("session", gone.what, gone.remedy)
+        return passed("session", f"{around.session} has not been started yet.")
     try:
         with History(places) as history:
             history.header  # noqa: B018 (reading it is the check)
             head = history.head
             lines = len(history.offsets)
     except MindstoneError as error:
-        return Check(id="session", outcome="fail", detail=error.what, remedy=error.remedy)
+        return refused("session", error)
     if lines != head.seq + 1:
-        return Check(
-            id="session",
-            outcome="fail",
-            detail=f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
-            remedy=f"mindstone verify --session {around.session}",
+        return failed(
+            "session",
+            f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
+            f"mindstone verify --session {around.session}",
         )
-    return Check(id="session", outcome="pass", detail=f"{around.session} opens: {lines} lines.")
+    return passed("session", f"{around.session} opens: {lines} lines.")
