@@ -218,14 +218,7 @@ class HomeSetup:
         from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
         from mindstone_tui.core.library.take_over import Importer
 
-        importer = Importer(
-            self._home,
-            self._settings,
-            os.environ,
-            origin="messages",
-            progress=lambda label, done, total: None,
-            on_busy=lambda key: None,
-        )
+        importer = Importer(self._home, self._settings, os.environ, origin="messages")
         for _ in importer.take(sample_file(), SessionKey.parse(SAMPLE_SESSION), "records"):
             continue
         return SAMPLE_SESSION

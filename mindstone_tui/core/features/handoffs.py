@@ -163,7 +163,6 @@ class HandoffsFeature(Feature):
         The task is checkpointed and a handoff written first; the originals stay in history,
         indexed.
         """
-        del argument
         before = self.context.report().prompt.tokens
         fired = await self.context.hooks.before_compact("manual")
         for notice in fired.notices:

@@ -134,7 +134,6 @@ class PlansFeature(Feature):
 
     async def _write(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """What the model calls to keep the list."""
-        del context
         items = tuple(_item(number, each) for number, each in enumerate(arguments.items, 1))
         self.record(TodoChanged(items=items))
         done = sum(one.status == "done" for one in items)

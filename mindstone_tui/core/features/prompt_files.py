@@ -398,7 +398,6 @@ class PromptFilesFeature(Feature):
         Commands are Markdown files in commands/, skills folders with a SKILL.md in skills/, both
         beside config.toml; a trusted project's are in .mindstone or .claude.
         """
-        del argument
         self.refresh()
         found = _commands(self.session.home, self.session.project)
         listed = [

@@ -29,16 +29,6 @@ from mindstone_tui.core.providers.local_models import (
 )
 from mindstone_tui.core.values import Value
 
-__all__ = [
-    "Download",
-    "catalogue",
-    "fetch_model",
-    "fetched",
-    "offered",
-    "refuse_offer",
-    "remove_model",
-]
-
 _REFUSED: Final = "offer-refused"
 
 

@@ -7,7 +7,7 @@ search; vectors are used as far as they were made.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Final, Literal
 
 import msgspec
@@ -238,7 +238,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True):
 def index_session(
     places: SessionPlaces,
     settings: Settings,
-    progress: Progress,
+    progress: Progress = lambda what, done, goal: None,
     *,
     wait: bool,
     anew: bool = False,
@@ -246,13 +246,10 @@ def index_session(
     """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
         raise places.missing()
-    index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
-    try:
+    with closing(RecallIndex.open(places.index, open_embedder(settings.recall.embedder))) as index:
         if anew:
             index.clear()
         return bring_up_to_date(places, index, progress, wait=wait)
-    finally:
-        index.close()
 
 
 def bring_up_to_date(

@@ -25,20 +25,10 @@ from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Prov
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.local_models import find
 from mindstone_tui.core.providers.local_provider import LocalProvider
-from mindstone_tui.core.providers.registry import EXAMPLES, Availability, available, resolve
+from mindstone_tui.core.providers.registry import EXAMPLES, available, resolve
+from mindstone_tui.core.providers.registry import Availability as Availability
 from mindstone_tui.core.replay.what_if import PriceList, PriceOf
 from mindstone_tui.core.values import Value
-
-__all__ = [
-    "Availability",
-    "NewKey",
-    "add_key",
-    "key_providers",
-    "list_models",
-    "prices_of",
-    "remove_key",
-    "store_key",
-]
 
 _PATIENCE: Final = 30.0
 """Seconds in which a new key must have led to an answer."""

@@ -263,13 +263,10 @@ def _searchable(
 
     def ask(query: str, count: int) -> Iterable[SessionHit]:
         more = _more(count, wanted)
-        index = RecallIndex.open(each.index, embedder)
-        try:
-            with History(each) as history:
-                catch_up(index, reading(history))
+        opened = contextlib.closing(RecallIndex.open(each.index, embedder))
+        with opened as index, History(each) as history:
+            catch_up(index, reading(history))
             found = index.search(query, more, allowed=_allowed(wanted), asked=asked)
-        finally:
-            index.close()
         kept = [_as_hit(session, hit) for hit in found.hits if _takes(wanted, hit)]
         if len(kept) < count and len(found.hits) == more:
             # There may be more of them below those that were looked at.

@@ -56,15 +56,14 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def publish(
-    places: SessionPlaces, index: RecallIndex, embedder: Embedder, store: PostgresStore
+    history: History, index: RecallIndex, embedder: Embedder, store: PostgresStore
 ) -> Published:
     """Have the server find what this machine's index has of a session; goes on where it was."""
-    shared = PassageStore(store)
-    with History(places) as history:
-        passages = _publish_words(history, index, shared)
-    vectors = _publish_meaning(places.key, index, embedder, shared) if shared.has_meaning else 0
+    shared, key = PassageStore(store), history.places.key
+    passages = _publish_words(history, index, shared)
+    vectors = _publish_meaning(key, index, embedder, shared) if shared.has_meaning else 0
     return Published(
-        session=str(places.key), passages=passages, vectors=vectors, meaning=shared.has_meaning
+        session=str(key), passages=passages, vectors=vectors, meaning=shared.has_meaning
     )
 
 
@@ -73,14 +72,10 @@ def publish_session(places: SessionPlaces, settings: Settings) -> Published | No
     if (store := open_store(settings.history, places.key)) is None:
         return None
     embedder = open_embedder(settings.recall.embedder)
-    index = RecallIndex.open(places.index, embedder)
-    try:
-        with contextlib.closing(store):
-            with History(places) as history:
-                catch_up(index, reading(history))
-            return publish(places, index, embedder, store)
-    finally:
-        index.close()
+    opened = contextlib.closing(RecallIndex.open(places.index, embedder))
+    with opened as index, contextlib.closing(store), History(places) as history:
+        catch_up(index, reading(history))
+        return publish(history, index, embedder, store)
 
 
 def publish_quietly(places: SessionPlaces, settings: Settings) -> None:

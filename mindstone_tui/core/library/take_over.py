@@ -331,8 +331,8 @@ class Importer:
         *,
         origin: str = "auto",
         project: str = "",
-        progress: Progress,
-        on_busy: Callable[[SessionKey], None],
+        progress: Progress = lambda what, done, goal: None,
+        on_busy: Callable[[SessionKey], None] = lambda key: None,
     ) -> None:
         self._home = home
         self._settings = settings

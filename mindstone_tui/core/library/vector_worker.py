@@ -94,24 +94,19 @@ class _Worker:
                 except (MindstoneError, OSError):  # one broken index is not the others' matter
                     continue
         for agent in {each.key.agent for each in self._home.sessions()}:
-            shelves = AgentFilesIndex(self._home.agent(agent), self._embedder)
-            try:
-                while self._there() and shelves.embed_some(_AT_ONCE):
+            files = AgentFilesIndex(self._home.agent(agent), self._embedder)
+            with contextlib.closing(files):
+                while self._there() and files.embed_some(_AT_ONCE):
                     self.made += 1
-            finally:
-                shelves.close()
         return self.made - before
 
     def _session(self, name: str, path: Path) -> None:
-        index = RecallIndex.open(path, self._embedder)
-        try:
+        with contextlib.closing(RecallIndex.open(path, self._embedder)) as index:
             left = index.pending()
             while self._there() and self._some(index):
                 left, before = index.pending(), left
                 self.made += max(before - left, 0)
                 self._tell(name, left)
-        finally:
-            index.close()
 
     def _publish(self, session: SessionPlaces) -> None:
         if self._settings.history.search == "server":

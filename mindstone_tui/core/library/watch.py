@@ -9,7 +9,6 @@ change; taking over old ones is what `mindstone import` is for.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -45,14 +44,12 @@ from mindstone_tui.core.interchange.import_session import (
 )
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
-from mindstone_tui.core.library.find import bring_up_to_date
-from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.find import index_session
+from mindstone_tui.core.library.lease import Lease, take_lock
 from mindstone_tui.core.library.profile import profile_of
 from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20
@@ -218,8 +215,6 @@ class LiveImport:
             self._settings,
             self._environ,
             project=self.folder,
-            progress=lambda what, done, goal: None,
-            on_busy=lambda key: None,
         )
         for report in importer.take(self.file, None, ""):
             added += report.added
@@ -280,11 +275,7 @@ class LiveImport:
     def _make_findable(self) -> None:
         assert self.key is not None
         own = self._home.session(self.key)
-        index = RecallIndex.open(own.index, open_embedder(self._settings.recall.embedder))
-        try:
-            bring_up_to_date(own, index, lambda what, done, goal: None, wait=False)
-        finally:
-            index.close()
+        index_session(own, self._settings, wait=False)
         profile_of(own)
 
 
@@ -536,16 +527,12 @@ class FolderWatch:
 def only_watch(home: Places) -> Iterator[bool]:
     """True while this process is the one that follows folders; False where another does."""
     ensure_folder(home.state)
-    fd = REAL.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT)
+    fd = take_lock(home.state / "watch.lock")
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield fd is not None
     finally:
-        os.close(fd)
+        if fd is not None:
+            os.close(fd)
 
 
 def _stored(home: Places) -> WatchState:
