@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
@@ -19,6 +20,7 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.memory.files import (
     INDEX,
     KINDS,
@@ -36,66 +38,22 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import for_terminal
 
-_PERSONAL: Final = (
-    ("an e-mail address", pattern_of(r"\b[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}\b")),
-    (
-        "a phone number",
-        pattern_of(r"(?<![\w.])\+?\d{1,3}[ .(-]{1,2}\d{2,4}(?:[ .)-]{1,2}\d{2,4}){2,3}\b"),
-    ),
-    ("an account number", pattern_of(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b")),
-    ("a social security number", pattern_of(r"\b\d{3}-\d{2}-\d{4}\b")),
-    (
-        "something about health",
-        pattern_of(
-            r"\b(?:diagnos\w{1,6}|illness|disease|therapy|therapist|medication|pregnan\w{1,3}"
-            r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv|allerg\w{1,4}|diabet\w{1,4}|asthma"
-            r"|insulin|surgery|adhd|autis\w{1,3})\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "something about money",
-        pattern_of(
-            r"\b(?:salary|my income|i earn|debts?|mortgage|bank account|credit card|iban"
-            r"|net worth)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "something about other people",
-        pattern_of(
-            r"\b(?:my|our|his|her|their) (?:wife|husband|partner|girlfriend|boyfriend|sons?"
-            r"|daughters?|child(?:ren)?|kids?|mother|father|mum|mom|dad|parents?|brother|sister"
-            r"|friend|neighbou?r|boss|manager|colleague|co-?worker|landlord|doctor)\b"
-            r"|\b[A-Z][a-z]+(?:['’]s)? (?:birthday|phone|home address|is (?:sick|ill|pregnant"
-            r"|divorced|getting divorced|getting married|looking for a job))\b"
-        ),
-    ),
-    (
-        "an identity document",
-        pattern_of(
-            r"\b(?:passport|driver'?s licen[cs]e|date of birth|born on|ssn)\b", re.IGNORECASE
-        ),
-    ),
-    (
-        "a password",
-        pattern_of(r"\b(?:password|passphrase|pin code|api key|secret key)\b", re.IGNORECASE),
-    ),
-    (
-        "someone's convictions",
-        pattern_of(
-            r"\b(?:religio\w{1,4}|political (?:view|party)|votes? for"
-            r"|sexual\w{0,6}|union member)\b",
-            re.IGNORECASE,
-        ),
-    ),
-)
+_FILE: Final = Path(__file__).with_name("personal.txt")
 _CARD: Final = pattern_of(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+
+
+@cache
+def _personal() -> dict[str, re.Pattern[str]]:
+    """What is about a person, by what to call it; a star behind a name ignores case."""
+    return {
+        name.rstrip("*"): re.compile(lines[0], re.IGNORECASE if name.endswith("*") else 0)
+        for name, lines in lists_in(_FILE).items()
+    }
 
 
 def cautions(text: str, redactor: Redactor | None = None) -> tuple[str, ...]:
     """Why a person should look twice before this is remembered; empty when nothing was noticed."""
-    found = [label for label, pattern in _PERSONAL if pattern.search(text)]
+    found = [label for label, pattern in _personal().items() if pattern.search(text)]
     if any(_passes_luhn(match.group()) for match in _CARD.finditer(text)):
         found.append("a card number")
     if redactor is not None:
