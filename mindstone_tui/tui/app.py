@@ -29,21 +29,14 @@ from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.messages import (
-    ApprovalWaits,
-    MemoryDecided,
-    MemoryWaits,
-    ScreenWanted,
-    TurnFinished,
-    WindowMeasured,
-)
+from mindstone_tui.tui.screens.messages import ApprovalWaits, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType
 
-    from mindstone_tui.core.events import Conversation, MemoryProposed
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.tui.navigation import Navigator
     from mindstone_tui.tui.screens.replay import OpenReplay
     from mindstone_tui.tui.widgets.markdown import Prose
@@ -71,8 +64,6 @@ class MindstoneApp(App[int]):
         self.chat = ChatScreen(self._open_styled, host)
         self._left = ""
         """The session that was on the screen when the app was left."""
-        self.proposals: list[MemoryProposed] = []
-        """Proposed memories waiting for a decision."""
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
@@ -180,22 +171,6 @@ class MindstoneApp(App[int]):
             await self.navigator.open(event.screen, event.argument)
         except MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
-
-    @on(MemoryWaits)
-    def _proposed(self, event: MemoryWaits) -> None:
-        event.stop()
-        self.proposals.append(event.proposal)
-
-    @on(MemoryDecided)
-    def _decided(self, event: MemoryDecided) -> None:
-        event.stop()
-        self.proposals = [one for one in self.proposals if one.proposal != event.proposal]
-
-    @on(WindowMeasured)
-    def _measured(self, event: WindowMeasured) -> None:
-        event.stop()
-        if self.screen is not self.chat:
-            self.navigator.measured(event.report)
 
     @on(TurnFinished)
     def _finished(self, event: TurnFinished) -> None:

@@ -13,7 +13,6 @@ from textual.keys import Keys
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
-from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -97,11 +96,6 @@ class Navigator:
             raise UnknownName(f"The app has no screen named {name}.", hint)
         await route(argument.strip())
 
-    def measured(self, report: ContextReport) -> None:
-        """Tell an open inspector about a new report."""
-        if isinstance(self._app.screen, InspectorScreen):
-            self._app.screen.report = report
-
     @property
     def _chat(self) -> ChatScreen:
         return self._app.chat
@@ -110,13 +104,13 @@ class Navigator:
 
     async def _context(self, argument: str) -> None:
         chat = self._chat
-        await self._app.push_screen(
-            InspectorScreen(
-                chat.panel.report,
-                command=chat.command,
-                open_line=lambda where: chat.action_want("transcript", where),
-            )
+        screen = InspectorScreen(
+            chat.panel.report,
+            command=chat.command,
+            open_line=lambda where: chat.action_want("transcript", where),
         )
+        await self._app.push_screen(screen)
+        screen.watch(chat.panel, "report", screen.measured, init=False)
 
     async def _transcript(self, argument: str) -> None:
         """`turn 7`, a line's number or id, in this session or (named first) in another."""
@@ -283,13 +277,13 @@ class Navigator:
         if asked is not None:
             asked.enter(time.monotonic())
             return
-        if not self._app.proposals:
+        if not self._chat.proposals:
             raise UsageError("No memories are waiting for review.")
-        proposal = self._app.proposals[0]
+        proposal = self._chat.proposals[0]
 
         def decided(choice: str) -> None:
             if choice != "later":
-                self._app.proposals.remove(proposal)
+                self._chat.proposals.remove(proposal)
                 self._chat.command(f"/memory {choice} {proposal.proposal}")
 
         review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)

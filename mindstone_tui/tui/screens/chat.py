@@ -21,14 +21,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
-from mindstone_tui.tui.screens.messages import (
-    ApprovalWaits,
-    MemoryDecided,
-    MemoryWaits,
-    ScreenWanted,
-    TurnFinished,
-    WindowMeasured,
-)
+from mindstone_tui.tui.screens.messages import ApprovalWaits, ScreenWanted, TurnFinished
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea, Queued
@@ -98,6 +91,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self.proposals: list[ev.MemoryProposed] = []
+        """Proposed memories waiting for a decision."""
         self._at_work: set[str] = set()
         """The calls that run."""
         self._early: dict[str, Prompt.Submitted] = {}
@@ -175,7 +170,6 @@ class ChatScreen(Screen[None]):
             case ev.ContextReported(report=report):
                 self.panel.report = report
                 self.status.report = report
-                self.post_message(WindowMeasured(report))
             case ev.TurnStarted():
                 self._begin(event)
             case ev.TurnEnded():
@@ -198,7 +192,7 @@ class ChatScreen(Screen[None]):
                 typed = self.input_area.prompt.text
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
-                self.post_message(MemoryWaits(event))
+                self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
                 # Whoever is on another screen does not see what the chat says.
                 self.notify(text, timeout=6)
@@ -215,7 +209,7 @@ class ChatScreen(Screen[None]):
         """A memory that was decided on by a command need not be offered again."""
         words = command.split()
         if words[:1] == ["/memory"] and len(words) > 2 and words[1] in _DECIDES:
-            self.post_message(MemoryDecided(words[2]))
+            self.proposals = [one for one in self.proposals if one.proposal != words[2]]
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model

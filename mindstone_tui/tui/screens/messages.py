@@ -8,7 +8,6 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
-    from mindstone_tui.core.events import ContextReport
 
 
 class ScreenWanted(Message):
@@ -18,22 +17,6 @@ class ScreenWanted(Message):
         super().__init__()
         self.screen = screen
         self.argument = argument
-
-
-class MemoryWaits(Message):
-    """A proposed memory is waiting for a decision."""
-
-    def __init__(self, proposal: ev.MemoryProposed) -> None:
-        super().__init__()
-        self.proposal = proposal
-
-
-class MemoryDecided(Message):
-    """A proposed memory was decided on."""
-
-    def __init__(self, proposal: str) -> None:
-        super().__init__()
-        self.proposal = proposal
 
 
 class TurnFinished(Message):
@@ -47,11 +30,3 @@ class TurnFinished(Message):
 
 class ApprovalWaits(Message):
     """A turn stands still until somebody answers."""
-
-
-class WindowMeasured(Message):
-    """There is a new report."""
-
-    def __init__(self, report: ContextReport) -> None:
-        super().__init__()
-        self.report = report

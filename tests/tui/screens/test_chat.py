@@ -441,10 +441,10 @@ async def test_a_memory_decided_by_command_is_not_offered_again() -> None:
     app, talk = staged(proposal)
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        await until(pilot, lambda: len(app.proposals) == 1)
+        await until(pilot, lambda: len(app.chat.proposals) == 1)
         talk.announce(ev.CommandEnded(command="/memory approve m171", ok=True))
         await settle(pilot, talk)
-        await until(pilot, lambda: not app.proposals)
+        await until(pilot, lambda: not app.chat.proposals)
 
 
 async def test_a_key_that_can_never_work_is_named_with_its_reason() -> None:
