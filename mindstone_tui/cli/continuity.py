@@ -12,14 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.api import connect
-from mindstone_tui.cli.options import (
-    JsonOption,
-    ModelOption,
-    SessionOption,
-    WindowOption,
-    places,
-    session_to_read,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode
@@ -37,7 +30,9 @@ _SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health
 
 
 def task(
-    words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
 ) -> None:
     """Show the task, start one or finish it. Actions: start, done, show.
 
@@ -48,7 +43,9 @@ def task(
 
 
 def checkpoint(
-    words: WordsArgument = None, session: SessionOption = "", json: JsonOption = False
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
 ) -> None:
     """Show, save or resume the task's checkpoint. Actions: save, show, resume.
 
@@ -59,10 +56,10 @@ def checkpoint(
 
 def handoff(
     words: WordsArgument = None,
-    session: SessionOption = "",
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Show, write or load a handoff. Actions: write, show, use.
 
@@ -73,10 +70,10 @@ def handoff(
 
 def memory(
     words: WordsArgument = None,
-    session: SessionOption = "",
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Show, propose, approve or undo memories.
 
@@ -94,10 +91,10 @@ def memory(
 
 def health(
     words: WordsArgument = None,
-    session: SessionOption = "",
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Show health metrics, alerts and the trend.
 
@@ -122,7 +119,7 @@ def _run(name: str, words: list[str], asked: Asked) -> None:
 
 
 async def _command(line: str, asked: Asked) -> int:
-    home, key = places(), session_to_read(asked.session)
+    home, key = options.places(), options.session_to_read(asked.session)
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
     if not begins and not home.session(key).transcript.exists():
         raise home.session(key).missing()

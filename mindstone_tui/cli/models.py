@@ -16,15 +16,7 @@ from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, s
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.downloads import (
-    Download,
-    catalogue,
-    fetch_model,
-    fetched,
-    offered,
-    refuse_offer,
-    remove_model,
-)
+from mindstone_tui.core.library import downloads
 from mindstone_tui.core.library.model_list import (
     Availability,
     list_models,
@@ -64,7 +56,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
 def list_downloads(json: JsonOption = False) -> None:
     """List the models that can be downloaded, and what each needs."""
     home = places()
-    found = catalogue(home, load(home, os.environ).settings.models)
+    found = downloads.catalogue(home, load(home, os.environ).settings.models)
     if json:
         say_json(found)
         return
@@ -89,7 +81,7 @@ def add(
     hash. A download that was interrupted continues where it stopped.
     """
     home = places()
-    full, path = fetched(home, name)
+    full, path = downloads.fetched(home, name)
     if path is not None:
         if not if_missing:
             say(f"{full} is installed: {path}")
@@ -103,8 +95,8 @@ def remove(
 ) -> None:
     """Delete a downloaded model, and what an interrupted download left."""
     home = places()
-    full, _ = fetched(home, name)
-    freed, was_default = remove_model(home, os.environ, name)
+    full, _ = downloads.fetched(home, name)
+    freed, was_default = downloads.remove_model(home, os.environ, name)
     say(f"{full} is removed; that freed {megabytes(freed)}.")
     if was_default:
         say(
@@ -120,7 +112,7 @@ def try_(
 ) -> None:
     """Ask a downloaded model three questions; see how fast it is."""
     home = places()
-    full, _ = fetched(home, name)
+    full, _ = downloads.fetched(home, name)
     asyncio.run(_try(home, full, json=json))
 
 
@@ -149,7 +141,7 @@ def offer() -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("CI"):
         return
     home = places()
-    best = offered(home, load(home, os.environ).settings, os.environ)
+    best = downloads.offered(home, load(home, os.environ).settings, os.environ)
     if best is None:
         return
     offer = (
@@ -160,7 +152,7 @@ def offer() -> None:
     width = shutil.get_terminal_size().columns
     prompt(f"{textwrap.fill(offer, max(width - 1, 20))}\nDownload it now? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        refuse_offer(home)
+        downloads.refuse_offer(home)
         hint(f"Not downloaded. Any time later: {own_command()} models add {_short(best.name)}")
         return
     _fetch(home, best.name)
@@ -171,12 +163,12 @@ def _fetch(home: Places, full: str) -> None:
     """Download with a progress bar; Ctrl-C keeps what has arrived."""
     size = next(
         each.bytes
-        for each in catalogue(home, load(home, os.environ).settings.models)
+        for each in downloads.catalogue(home, load(home, os.environ).settings.models)
         if each.name == full
     )
     hint(f"Downloading {full}, {megabytes(size)}. Ctrl-C stops; the next try continues.")
     with Progress("download", size, in_bytes=True) as bar:
-        path = asyncio.run(fetch_model(home, os.environ, full, bar.at, bar.remark))
+        path = asyncio.run(downloads.fetch_model(home, os.environ, full, bar.at, bar.remark))
     say(f"{full} is ready: {path}")
     hint(f"To let it answer by default: mindstone config set models.default {full}")
 
@@ -213,7 +205,7 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _downloadable(each: Download) -> tuple[str, str, str, str, str, str]:
+def _downloadable(each: downloads.Download) -> tuple[str, str, str, str, str, str]:
     fits = "" if each.window else "does not fit into free memory; "
     state = "installed; " if each.path else fits
     window = f"{each.window:,}" if each.window else "–"

@@ -17,21 +17,7 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import InterchangeError, UsageError
-from mindstone_tui.core.interchange.attach import (
-    TARGETS,
-    AttachCommand,
-    AttachTarget,
-    SettingsChange,
-    apply,
-    forget,
-    is_attached,
-    launcher_in,
-    plan_attach,
-    plan_detach,
-    remember,
-    target_of,
-    write_launcher,
-)
+from mindstone_tui.core.interchange import attach as attachment
 from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import check_content, check_place
 from mindstone_tui.core.library.filters import SessionFilter
@@ -50,7 +36,7 @@ from mindstone_tui.core.text import plural
 
 
 def attach(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))],
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(attachment.TARGETS))],
     undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,
     project: Annotated[
         bool, typer.Option("--project", help="Only for the folder you are in.")
@@ -63,7 +49,7 @@ def attach(
     Writes hooks and a tool server into the program's own settings, after showing what changes.
     Nothing else in them is touched, and --undo gives back what was there.
     """
-    target = target_of(program)
+    target = attachment.target_of(program)
     home = places()
     folder = Path.cwd() if project else None
     command = _command(home)
@@ -71,21 +57,21 @@ def attach(
         check_place(Path(command.launcher))
         check_content(Path(command.launcher))
     if undo:
-        changes = plan_detach(home, target, os.environ, folder)
+        changes = attachment.plan_detach(home, target, os.environ, folder)
     else:
-        changes = plan_attach(target, command, os.environ, folder)
+        changes = attachment.plan_attach(target, command, os.environ, folder)
     wanted = [each for each in changes if each.changes]
     written = bool(wanted) and _may_write(target, wanted, undo=undo, yes=yes, json=json)
     if not undo and (written or not wanted):
         _write_launcher(command)
     if written and not undo:
-        remember(home, target, wanted, folder)
+        attachment.remember(home, target, wanted, folder)
         begin(home, os.environ)
     if written:
-        apply(wanted)
+        attachment.apply(wanted)
     if undo and (written or not wanted):
-        forget(home, target, folder)
-        if not is_attached(home):
+        attachment.forget(home, target, folder)
+        if not attachment.is_attached(home):
             end_watching(home)
     if json:
         say_json(_told(target, wanted, undo=undo, written=written))
@@ -95,28 +81,33 @@ def attach(
         _say_written(target, wanted, undo=undo, project=project)
 
 
-def _command(home: Places) -> AttachCommand:
+def _command(home: Places) -> attachment.AttachCommand:
     """How this installation is called from elsewhere, whatever folder that is."""
     script = Path(sys.executable).with_name("mindstone")
     # -P: no module that lies in the folder of a project is ever taken for one of ours.
     words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
     named = os.environ.get("MINDSTONE_HOME", "")
-    launcher = launcher_in(home, sys.executable)
-    return AttachCommand(
+    launcher = attachment.launcher_in(home, sys.executable)
+    return attachment.AttachCommand(
         words,
         str(Path(named).expanduser().absolute()) if named else "",
         str(launcher) if launcher is not None else "",
     )
 
 
-def _write_launcher(command: AttachCommand) -> None:
+def _write_launcher(command: attachment.AttachCommand) -> None:
     if command.launcher:
         package = Path(mindstone_tui.__file__).absolute().parents[1]
-        write_launcher(Path(command.launcher), command, sys.executable, package)
+        attachment.write_launcher(Path(command.launcher), command, sys.executable, package)
 
 
 def _may_write(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, yes: bool, json: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    yes: bool,
+    json: bool,
 ) -> bool:
     """Show what would change, and ask; without a terminal only --yes is a yes."""
     if not json:
@@ -141,7 +132,11 @@ def _may_write(
 
 
 def _say_written(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, project: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    project: bool,
 ) -> None:
     names = ", ".join(str(each.path) for each in wanted)
     if undo:
@@ -156,12 +151,16 @@ def _say_written(
     hint(f"`mindstone attach {target.name}{here} --undo` takes it back.")
 
 
-def _nothing_to_do(target: AttachTarget, *, undo: bool) -> str:
+def _nothing_to_do(target: attachment.AttachTarget, *, undo: bool) -> str:
     return f"{target.title} is not attached." if undo else f"{target.title} is attached already."
 
 
 def _told(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, written: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    written: bool,
 ) -> dict[str, object]:
     clean = Redactor(secrets_of(os.environ)).redact
     return {

@@ -29,18 +29,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.library.model_list import prices_of
-from mindstone_tui.core.replay.compare import (
-    MEASURES,
-    MODES,
-    Compared,
-    Comparing,
-    Comparison,
-    Share,
-    asking,
-    compare,
-    probes_of_sample,
-    probes_of_session,
-)
+from mindstone_tui.core.replay import compare
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, Replay, open_sample, playable
 from mindstone_tui.core.replay.rehearsal import SHIPPED_EMBEDDER, RehearsalOptions, by_meaning
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
@@ -348,7 +337,7 @@ def compare_modes(
     named: SameSessionOption = "",
     sample: SampleOption = False,
     modes: Annotated[str, typer.Option(metavar="A,B,…", help="Modes to compare.")] = ",".join(
-        MODES
+        compare.MODES
     ),
     window: Annotated[
         int,
@@ -373,8 +362,8 @@ def compare_modes(
     every time, and no model is called; --model lets one write the summaries and judge, too.
     """
     chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
-    if unknown := [mode for mode in chosen if mode not in MODES]:
-        raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(MODES)}.")
+    if unknown := [mode for mode in chosen if mode not in compare.MODES]:
+        raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(compare.MODES)}.")
     flags: dict[str, object] = {"context.window": window} if window else {}
     settings = {
         mode: settings_for(sample=sample, flags={**flags, "context.mode": mode}) for mode in chosen
@@ -384,7 +373,9 @@ def compare_modes(
         Progress("lines", 0, quiet=json) as bar,
     ):
         probes = (
-            probes_of_sample(history, sample_probes()) if sample else probes_of_session(history)
+            compare.probes_of_sample(history, sample_probes())
+            if sample
+            else compare.probes_of_session(history)
         )
         if not probes:
             raise UsageError(
@@ -392,20 +383,22 @@ def compare_modes(
             )
         own = next(iter(settings.values()))
         how = _comparing(own, bar, model, vectors=vectors)
-        found = asyncio.run(compare(history, settings, probes, how))
+        found = asyncio.run(compare.compare(history, settings, probes, how))
     if json:
         say_json(found)
     else:
         _print(found)
 
 
-def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) -> Comparing:
+def _comparing(
+    settings: Settings, bar: Progress, model: str, *, vectors: bool
+) -> compare.Comparing:
     options = rehearsal_options(settings, None, vectors=vectors)
     ask = None
     if model:
-        ask = asking(model, settings.models, places(), os.environ)
+        ask = compare.asking(model, settings.models, places(), os.environ)
         options = msgspec.structs.replace(options, ask=ask, model=model)
-    return Comparing(
+    return compare.Comparing(
         options=options,
         price_of=prices_of(places(), settings, os.environ),
         judge=ask,
@@ -413,7 +406,7 @@ def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) 
     )
 
 
-def _print(found: Comparison) -> None:
+def _print(found: compare.Comparison) -> None:
     how = "words and meaning" if found.vectors else "words"
     say(
         f"{found.session} in a window of {found.window:,} tokens: {found.probes} probes, "
@@ -425,7 +418,7 @@ def _print(found: Comparison) -> None:
     table(heads, rows, right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
-    for name, words in MEASURES:
+    for name, words in compare.MEASURES:
         if name != "false":
             for one in found.modes:
                 say(f"{words:22} {one.mode:15} {_bar(one, name)}")
@@ -438,11 +431,11 @@ def _print(found: Comparison) -> None:
             hint(f"{one.mode}: not judged, {one.judged.why}")
 
 
-def comparison_rows(found: Comparison) -> list[list[str]]:
+def comparison_rows(found: compare.Comparison) -> list[list[str]]:
     """The table: a row a measure, a column a mode."""
     rows = [
         [words, *(_share(one.measures[name], name) for one in found.modes)]
-        for name, words in MEASURES
+        for name, words in compare.MEASURES
     ]
     if any(one.judged for one in found.modes):
         rows.append(["judged by a model", *(_judged(one) for one in found.modes)])
@@ -451,13 +444,13 @@ def comparison_rows(found: Comparison) -> list[list[str]]:
     return rows
 
 
-def _share(share: Share, name: str) -> str:
+def _share(share: compare.Share, name: str) -> str:
     if name == "false":
         return f"{share.hits} of {share.asked}"
     return f"{share.hits} of {share.asked} ({share.in_window} in the window)"
 
 
-def _judged(one: Compared) -> str:
+def _judged(one: compare.Compared) -> str:
     if one.judged is None or one.judged.score is None:
         return "–"
     return f"{one.judged.consistent} of {one.judged.judged}"
@@ -467,6 +460,6 @@ def _millions(tokens: int) -> str:
     return f"{tokens / 1_000_000:.2f} M" if tokens >= 1_000_000 else f"{tokens:,}"
 
 
-def _bar(one: Compared, name: str) -> str:
+def _bar(one: compare.Compared, name: str) -> str:
     share = one.measures[name]
     return f"{bar_chart(share.hits, share.asked, share.in_window)} {share.hits}/{share.asked}"

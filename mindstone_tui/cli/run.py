@@ -11,15 +11,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli.options import (
-    FolderOption,
-    JsonOption,
-    ModelOption,
-    ProfileOption,
-    SessionOption,
-    WindowOption,
-    working_folder,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
 from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
@@ -35,12 +27,12 @@ def run(
     prompt: Annotated[
         str, typer.Argument(help="Message or slash command; `-` or nothing reads stdin.")
     ] = "",
-    session: SessionOption = "",
-    json: JsonOption = False,
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    profile: ProfileOption = "",
-    cwd: FolderOption = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    profile: options.ProfileOption = "",
+    cwd: options.FolderOption = None,
     approve: Annotated[
         str,
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
@@ -80,7 +72,7 @@ def run(
         model=model,
         context_window=context_window,
         profile=profile,
-        cwd=working_folder(cwd),
+        cwd=options.working_folder(cwd),
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,

@@ -9,19 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.cli.options import (
-    FileFilterOption,
-    JsonOption,
-    ModelFilterOption,
-    ProgramOption,
-    ProjectOption,
-    SinceOption,
-    ToolFilterOption,
-    UntilOption,
-    fetch_news,
-    places,
-    session_filter,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
@@ -45,13 +33,14 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 def stats(
-    program: ProgramOption = "",
-    project: ProjectOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    model: ModelFilterOption = "",
-    tool: ToolFilterOption = "",
-    file: FileFilterOption = "",
+    context: typer.Context,
+    program: options.ProgramOption = "",
+    project: options.ProjectOption = "",
+    since: options.SinceOption = "",
+    until: options.UntilOption = "",
+    model: options.ModelFilterOption = "",
+    tool: options.ToolFilterOption = "",
+    file: options.FileFilterOption = "",
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows per table; 0 for all.")
     ] = _ROWS,
@@ -59,24 +48,16 @@ def stats(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page instead."),
     ] = None,
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Show totals over all sessions.
 
     Per program, project, day and model. Imported sessions count with the other program's own
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
-    fetch_news()
-    wanted = session_filter(
-        program=program,
-        project=project,
-        since=since,
-        until=until,
-        model=model,
-        tool=tool,
-        file=file,
-    )
-    found = stats_of(places(), wanted)
+    options.fetch_news()
+    wanted = options.session_filter(context)
+    found = stats_of(options.places(), wanted)
     if output is not None:
         replace_file(output.absolute(), stats_page(found).encode())
         hint(f"Written to {output}.")

@@ -22,15 +22,9 @@ from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
-from mindstone_tui.core.tools.shell import (
-    Bounds,
-    CommandFinished,
-    clean_environment,
-    run,
-    told_of,
-)
 from mindstone_tui.core.tools.verdicts import judge
 
 _PATIENCE: Final = 3.0
@@ -128,17 +122,17 @@ class Jobs:
         return job
 
     async def _run(self, job: Job, log: _Log, context: ToolContext) -> None:
-        finished: CommandFinished | None = None
+        finished: shell.CommandFinished | None = None
         try:
-            finished = await run(
+            finished = await shell.run(
                 _confined(job.command, context),
                 cwd=context.workspace.cwd,
-                environ=clean_environment(context.environ, context.passed),
-                bounds=Bounds(seconds=self._seconds, kept=0, tail=1, output=self._output),
+                environ=shell.clean_environment(context.environ, context.passed),
+                bounds=shell.Bounds(seconds=self._seconds, kept=0, tail=1, output=self._output),
                 stop=job.stop,
                 progress=log.write,
             )
-            log.write(told_of(finished.taken_off).encode())
+            log.write(shell.told_of(finished.taken_off).encode())
         except ToolError as error:
             log.write(error.sentence.encode())
         finally:
@@ -162,7 +156,7 @@ class Jobs:
         finally:
             stopped.cancel()
 
-    def _ended(self, job: Job, ending: str, finished: CommandFinished | None) -> None:
+    def _ended(self, job: Job, ending: str, finished: shell.CommandFinished | None) -> None:
         job.ending = ending
         job.code = finished.code if finished else job.code
         job.elapsed = time.monotonic() - job.started
@@ -300,7 +294,7 @@ def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
             stdout=file,
             stderr=subprocess.STDOUT,
             cwd=context.workspace.cwd,
-            env=clean_environment(context.environ, context.passed),
+            env=shell.clean_environment(context.environ, context.passed),
             start_new_session=True,
         )
 

@@ -33,15 +33,8 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature, offer_review
 from mindstone_tui.core.handoff import checkpoint_store, resume
+from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
-from mindstone_tui.core.handoff.environment import (
-    Environment,
-    files_touched,
-    git_changes,
-    observe,
-    ports_used,
-    services_at,
-)
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory import notes as journal
@@ -319,21 +312,21 @@ class Tasks:
             last = lines[-1].seq if lines else -1
             return [*lines, *read(last + 1, history.head.seq)]
 
-    def environment(self, lines: Sequence[Line]) -> Environment:
+    def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""
-        touched = files_touched(lines)
+        touched = surroundings.files_touched(lines)
         read, changed = ([f.path for f in touched if f.changed is kind] for kind in (False, True))
         return self._look([*read, *changed], lines)
 
-    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> Environment:
+    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> surroundings.Environment:
         """Only a folder that is trusted has git asked, and services knocked at, on its behalf."""
         trusted = self._trusted()
-        return observe(
+        return surroundings.observe(
             self._cwd,
             files,
             tools=self._tool_names(),
-            changes=git_changes(self._cwd) if trusted else (),
-            services=services_at(ports_used(lines)) if trusted else (),
+            changes=surroundings.git_changes(self._cwd) if trusted else (),
+            services=surroundings.services_at(surroundings.ports_used(lines)) if trusted else (),
         )
 
     def _tool_names(self) -> list[str]:

@@ -10,15 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal
 
+from mindstone_tui.core.context import extract
 from mindstone_tui.core.context.digest import outcomes_in
-from mindstone_tui.core.context.extract import (
-    SourceMessage,
-    folded,
-    holds,
-    names_in,
-    settled_in,
-    unchecked,
-)
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
@@ -96,7 +89,9 @@ class Fidelity(Part, omit_defaults=False):
         return f"Recall brought back {self.found} of {self.asked} probes ({self.score:.0%})."
 
 
-def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
+def draw(
+    passages: Sequence[extract.SourceMessage], limit: int = PROBES
+) -> tuple[FidelityProbe, ...]:
     """Probes from what left, the same for the same passages: rules first, then spread evenly.
 
     Text that only a tool said is left out: nobody asked to keep it.
@@ -104,10 +99,10 @@ def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[Fideli
     talk = [one for one in passages if one.speaker != "tool"]
     found: dict[str, FidelityProbe] = {}
     for probe in (*_settled(talk), *_state(talk), *_names(talk)):
-        found.setdefault(folded(probe.expected), probe)
+        found.setdefault(extract.folded(probe.expected), probe)
     asked: dict[str, FidelityProbe] = {}
     for probe in found.values():
-        asked.setdefault(folded(probe.query), probe)
+        asked.setdefault(extract.folded(probe.query), probe)
     probes = list(asked.values())
     rules = [one for one in probes if one.kind in ("rule", "correction")][:limit]
     rest = sorted(
@@ -128,9 +123,9 @@ def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
     return [probes[at * len(probes) // room] for at in range(room)] if room > 0 else []
 
 
-def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """What stands, asked for by what it is about."""
-    for one in settled_in(talk).standing:
+    for one in extract.settled_in(talk).standing:
         if one.kind == "commitment" and one.speaker != "user":
             continue  # a model says what it does next all the time
         question = question_about(one)
@@ -144,14 +139,14 @@ def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
             )
 
 
-def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """What was done about a request, and what is still on a list."""
-    request: SourceMessage | None = None
+    request: extract.SourceMessage | None = None
     for one in talk:
         if one.speaker == "user":
             request = None if is_small_talk(one.text) else one
             continue
-        for box in unchecked(one.words)[:1]:
+        for box in extract.unchecked(one.words)[:1]:
             yield FidelityProbe(
                 kind="state",
                 query="What is still to be done?",
@@ -172,9 +167,9 @@ def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
                 )
 
 
-def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _names(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """Files and names that people used more than once; plain words and fragments are none."""
-    used: dict[str, list[SourceMessage]] = {}
+    used: dict[str, list[extract.SourceMessage]] = {}
     for one in talk:
         for kind, name in _talked_about(one.words):
             wanted = (
@@ -200,7 +195,7 @@ def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
         )
 
 
-def _is_known(name: str, where: Sequence[SourceMessage]) -> bool:
+def _is_known(name: str, where: Sequence[extract.SourceMessage]) -> bool:
     """Whether the person used a name; a file is known, too, that came up again in a later turn."""
     if any(one.speaker == "user" for one in where):
         return True
@@ -212,7 +207,7 @@ def _talked_about(text: str) -> Iterator[tuple[str, str]]:
     for sentence in prose(text) if len(text) <= _LONGEST_TALK else ():
         said = sentence.text
         if len(said) <= _LONGEST_NAMED and len(_WORDS.findall(said)) >= _SPOKEN:
-            yield from names_in(said)
+            yield from extract.names_in(said)
 
 
 _DIGITS: Final = pattern_of(r"\d+")
@@ -244,11 +239,11 @@ async def measure(
 
 def _comes_back(probe: FidelityProbe, passages: Sequence[str], count: Count, budget: int) -> bool:
     spent = 0
-    expected = folded(probe.expected)
+    expected = extract.folded(probe.expected)
     for passage in passages:
         spent += count(passage)
         if spent > budget:
             return False
-        if holds(folded(passage), expected):
+        if extract.holds(extract.folded(passage), expected):
             return True
     return False

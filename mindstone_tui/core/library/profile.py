@@ -16,18 +16,8 @@ import msgspec
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import read_regular, replace_file
-from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    SessionOpened,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-    usage_in,
-)
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
@@ -371,7 +361,7 @@ def stored_profile(places: SessionPlaces) -> SessionProfile | None:
 
 def _salt(history: History) -> str:
     entry = history.header.entry
-    return entry.salt if isinstance(entry, SessionOpened) else ""
+    return entry.salt if isinstance(entry, conversation.SessionOpened) else ""
 
 
 class _When(msgspec.Struct):
@@ -391,23 +381,23 @@ def _take_result(profile: SessionProfile, raw: bytes) -> None:
 def _take(profile: SessionProfile, line: Line) -> None:
     """Add one line to a profile; what a fork copied is counted where it was said."""
     entry = line.entry
-    if line.parent or isinstance(entry, ToolCalled | TurnEnded):
+    if line.parent or isinstance(entry, conversation.ToolCalled | conversation.TurnEnded):
         return
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     profile.sources.take(line)
     match entry:
-        case SessionOpened():
+        case conversation.SessionOpened():
             profile.began = line.ts
         case SessionDescribed():
             _describe(profile, entry)
-        case TurnStarted():
+        case conversation.TurnStarted():
             day.turns += 1
-        case UserMessage():
+        case conversation.UserMessage():
             _count(day.said, "user")
             profile.ended = max(profile.ended, line.ts)
-        case ToolReturned():
+        case conversation.ToolReturned():
             _count(day.said, "tool")
-        case AssistantMessage(model=model, calls=calls):
+        case conversation.AssistantMessage(model=model, calls=calls):
             _count(day.said, "assistant")
             profile.ended = max(profile.ended, line.ts)
             if model:
@@ -424,7 +414,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
                         profile.folder = place[1]
         case _:
             pass
-    if (report := usage_in(entry)) is not None:
+    if (report := conversation.usage_in(entry)) is not None:
         used = added(day.used.get(report.model, Usage()), report.usage)
         day.used = {**day.used, report.model: used}
     if day == DayProfile():

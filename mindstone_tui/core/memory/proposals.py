@@ -21,18 +21,7 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.language.lists import lists_in
-from mindstone_tui.core.memory.files import (
-    INDEX,
-    KINDS,
-    Kind,
-    Memory,
-    file_name,
-    index_text,
-    parse,
-    read_shelf,
-    read_text,
-    render,
-)
+from mindstone_tui.core.memory import files
 from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import Redactor
@@ -76,34 +65,34 @@ STANDING: Final = frozenset({"USER.md", "IDENTITY.md"})
 def write_index(places: AgentPlaces) -> None:
     """Bring `MEMORY.md` up to date with the files beside it."""
     if places.memory.is_dir():
-        text = index_text(read_shelf(places))
-        replace_file(places.memory / INDEX, text.encode())
+        text = files.index_text(files.read_shelf(places))
+        replace_file(places.memory / files.INDEX, text.encode())
 
 
-def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> Memory:
+def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> files.Memory:
     """Count a use, or a prevented mistake; the memory's words are not touched."""
     path = path_of(places, f"memory/{file}")
-    memory = parse(read_text(path))
+    memory = files.parse(files.read_text(path))
     counted = msgspec.structs.replace(
         memory,
         hits=memory.hits + (not prevented),
         prevented=memory.prevented + prevented,
         last_applied=now,
     )
-    replace_file(path, render(counted).encode())
+    replace_file(path, files.render(counted).encode())
     return counted
 
 
 def current_text(places: AgentPlaces, path: str) -> str:
     """The file as it is now; empty when there is none."""
     file = path_of(places, path)
-    return read_text(file) if file.exists() or file.is_symlink() else ""
+    return files.read_text(file) if file.exists() or file.is_symlink() else ""
 
 
 def path_of(places: AgentPlaces, path: str) -> Path:
     """Where a proposal may write: a file of the memory folder, or a standing file."""
     parts = PurePosixPath(path).parts
-    inside = len(parts) == 2 and parts[0] == "memory" and parts[1] != INDEX
+    inside = len(parts) == 2 and parts[0] == "memory" and parts[1] != files.INDEX
     name = parts[-1] if parts else ""
     if path in STANDING:
         return places.folder / path
@@ -119,7 +108,7 @@ def same_words(one: str, other: str) -> bool:
     if one == other:
         return True
     try:
-        return _uncounted(parse(one)) == _uncounted(parse(other))
+        return _uncounted(files.parse(one)) == _uncounted(files.parse(other))
     except ContinuityError:
         return False
 
@@ -127,10 +116,10 @@ def same_words(one: str, other: str) -> bool:
 def with_counts_of(text: str, current: str) -> str:
     """The text with the counts that its file has gathered meanwhile."""
     try:
-        memory, counted = parse(text), parse(current)
+        memory, counted = files.parse(text), files.parse(current)
     except ContinuityError:
         return text
-    return render(
+    return files.render(
         msgspec.structs.replace(
             memory,
             hits=max(memory.hits, counted.hits),
@@ -140,7 +129,7 @@ def with_counts_of(text: str, current: str) -> str:
     )
 
 
-def _uncounted(memory: Memory) -> Memory:
+def _uncounted(memory: files.Memory) -> files.Memory:
     return msgspec.structs.replace(memory, hits=0, prevented=0, last_applied="")
 
 
@@ -154,7 +143,7 @@ LONGEST_TEXT: Final = 4_000
 class ProposalDraft(Part):
     """What somebody wants to be remembered."""
 
-    kind: Kind
+    kind: files.Kind
     name: str
     text: str
 
@@ -197,12 +186,12 @@ def propose(
             f"A memory of {len(draft.text)} characters is too long.",
             f"Say it in at most {LONGEST_TEXT}, or keep it in a file of the project.",
         )
-    known = {one.memory.name.casefold(): one for one in read_shelf(places).live}
+    known = {one.memory.name.casefold(): one for one in files.read_shelf(places).live}
     earlier = known.get(draft.name.strip().casefold())
     taken = frozenset(path.name for path in places.memory.glob("*.md"))
-    file = earlier.file if earlier else file_name(draft.kind, draft.name, taken)
+    file = earlier.file if earlier else files.file_name(draft.kind, draft.name, taken)
     memory = _memory(draft, sources, session, created, earlier.memory if earlier else None)
-    after = render(memory)
+    after = files.render(memory)
     warnings = cautions(after, redactor)
     if redactor is not None:
         after = redactor.redact(after).text
@@ -246,13 +235,17 @@ def propose_text(
 
 
 def _memory(
-    draft: ProposalDraft, sources: Sequence[int], session: str, created: str, earlier: Memory | None
-) -> Memory:
-    if draft.kind not in KINDS:
+    draft: ProposalDraft,
+    sources: Sequence[int],
+    session: str,
+    created: str,
+    earlier: files.Memory | None,
+) -> files.Memory:
+    if draft.kind not in files.KINDS:
         raise ContinuityError(
-            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(KINDS)}."
+            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(files.KINDS)}."
         )
-    fresh = Memory(
+    fresh = files.Memory(
         name=" ".join(for_terminal(draft.name).split()),
         kind=draft.kind,
         body=for_terminal(draft.text).strip(),
@@ -376,4 +369,4 @@ def proposals_of(lines: Iterable[Line]) -> dict[str, ProposalState]:
 
 def _check(path: str, text: str) -> None:
     if path not in STANDING:
-        parse(text)
+        files.parse(text)
