@@ -19,10 +19,10 @@ from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
 
 ROOMS: Final = (
-    "mindstone_tui.core.doctor.home:checks",
-    "mindstone_tui.core.doctor.engines:checks",
-    "mindstone_tui.core.doctor.continuity:checks",
-    "mindstone_tui.core.doctor.history_server:checks",
+    "mindstone_tui.core.doctor.home:home",
+    "mindstone_tui.core.doctor.engines:engines",
+    "mindstone_tui.core.doctor.home:continuity",
+    "mindstone_tui.core.doctor.home:history_server",
 )
 """Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
 
@@ -60,8 +60,7 @@ def _examine(session: str) -> Iterator[Check]:
         try:
             yield from getattr(import_module(module), function)(around)
         except MindstoneError as error:
-            name = module.rpartition(".")[2]
-            yield refused(name, error)
+            yield refused(function, error)
 
 
 def _print(check: Check) -> None:

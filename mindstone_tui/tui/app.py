@@ -28,8 +28,7 @@ from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
-from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.messages import ApprovalWaits, ScreenWanted, TurnFinished
+from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.status_line import StatusLine
 

@@ -20,15 +20,12 @@ from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
-from mindstone_tui.tui.screens.transcript import TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
+from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
+from mindstone_tui.tui.widgets.approval import Approval, Decision, MemoryReview
 from mindstone_tui.tui.widgets.context_panel import LeftLog
-from mindstone_tui.tui.widgets.decision import Decision
+from mindstone_tui.tui.widgets.exchange import Card, Rest
 from mindstone_tui.tui.widgets.fold import FoldTitle
-from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import Rest
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp

@@ -27,10 +27,10 @@ from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow
-from mindstone_tui.tui.screens.messages import ScreenWanted
+from mindstone_tui.tui.screens.chat import ScreenWanted
 from mindstone_tui.tui.screens.replay import ReplayScreen
+from mindstone_tui.tui.widgets.exchange import Card
 from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.recalled import Card
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.corpora import lines, unescaped
 from tests.tui.shelf import Hasty, Shelf

@@ -21,9 +21,8 @@ from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import ChooseScreen, SessionsScreen
 from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
-from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
-from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf, fill
 from tests.tui.staged import (

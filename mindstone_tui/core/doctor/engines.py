@@ -21,8 +21,8 @@ from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
 
 
-def checks(around: CheckEnvironment) -> Iterator[Check]:
-    """All checks of this file."""
+def engines(around: CheckEnvironment) -> Iterator[Check]:
+    """What works inside, each tried."""
     yield _sqlite()
     yield _vectors()
     yield _index(around)

@@ -1,4 +1,7 @@
-"""The ground everything stands on: folders, permissions, file system, space, the session."""
+"""The ground everything stands on: folders, permissions, space, the session and its server.
+
+Also what continuity rests on: memories, the checkpoint, the last alerts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,10 +26,21 @@ from mindstone_tui.core.doctor.base import (
     refused,
     warned,
 )
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.window import HealthMeasured
+from mindstone_tui.core.errors import ContinuityError, MindstoneError
+from mindstone_tui.core.handoff.checkpoint_store import load_proven
+from mindstone_tui.core.health.metrics import table
+from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.launcher import check_content, check_place
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.memory.files import invariants, read_shelf
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.shared.copies import SessionState, compare, open_address
+from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
+from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import History, list_sessions
 
 _SPACE_TO_WORK: Final = 100 << 20
@@ -37,8 +52,8 @@ _REMOTE: Final = frozenset(
 )
 
 
-def checks(around: CheckEnvironment) -> Iterator[Check]:
-    """All checks of this file."""
+def home(around: CheckEnvironment) -> Iterator[Check]:
+    """Folders, permissions, file system, space, the session."""
     yield _python()
     yield from _places(around)
     yield _permissions(around)
@@ -220,3 +235,151 @@ def _session(around: CheckEnvironment) -> Check:
             f"mindstone verify --session {around.session}",
         )
     return passed("session", f"{around.session} opens: {lines} lines.")
+
+
+_LOOKED_BACK: Final = 2_000
+"""Lines at the end of history in which measures are looked for."""
+
+
+def continuity(around: CheckEnvironment) -> Iterator[Check]:
+    """What continuity rests on: memories, the checkpoint, the last alerts."""
+    yield from _memory(around)
+    places = around.places.session(around.session)
+    if places.transcript.exists():
+        with History(places) as history:
+            yield _checkpoint(places, history)
+            yield from _health(around, history)
+
+
+def _memory(around: CheckEnvironment) -> Iterator[Check]:
+    places = around.places.agent(around.session.agent)
+    shelf = read_shelf(places)
+    yield passed("memory", f"{len(shelf.live)} memories in force.")
+    for one in shelf.unreadable:
+        yield warned(
+            "memory.file",
+            f"{one.file}: {one.why}",
+            f"Correct it, or move it out of {places.memory}.",
+        )
+    room = around.settings.memory.invariant_tokens
+    if warning := invariants(shelf, room, counter_for("").text).warning:
+        yield warned(
+            "memory.invariants", f"{warning}.", "Shorten them, or raise memory.invariant_tokens."
+        )
+
+
+def _checkpoint(places: SessionPlaces, history: History) -> Check:
+    if not places.checkpoint.exists():
+        return passed("checkpoint", "None was saved yet.")
+    try:
+        found = load_proven(places, history)
+    except ContinuityError as error:
+        return warned("checkpoint", error.what, error.remedy)
+    return passed("checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from.")
+
+
+def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
+    try:
+        newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
+    except MindstoneError as error:
+        yield warned("health", error.what, error.remedy)
+        return
+    measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
+    monitor = Monitor(around.settings.health, measured)
+    for alert in monitor.alerts:
+        yield Check(
+            f"health.{alert.metric}",
+            "fail" if alert.level == "critical" else "warn",
+            alert.message,
+            alert.remedy,
+        )
+    turns = len(monitor.history)
+    if not turns:
+        yield passed("health", "Nothing has been measured yet.")
+        return
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {value}"
+        for name, value, _ in table(monitor.history[-1].measured)
+    )
+    told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
+    yield passed("health", f"{told}the newest: {shown}.")
+
+
+def history_server(around: CheckEnvironment) -> Iterator[Check]:
+    """The history server, and how the copies here stand; one line where there are only files."""
+    history = around.settings.history
+    urls = [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
+    if not urls:
+        yield passed("history.server", "Histories are in files alone.")
+        return
+    if not available():
+        yield failed(
+            "history.server",
+            "history.url is set, and the PostgreSQL driver is not installed.",
+            f"{INSTALL}.",
+        )
+        return
+    for url in urls:
+        yield from _server(around, url)
+
+
+def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
+    where = place_of(url)
+    with contextlib.closing(open_address(around.settings.history, url)) as store:
+        try:
+            owner = store.owner
+            began = time.perf_counter()
+            about = store.about()
+            took = (time.perf_counter() - began) * 1000
+            states = compare(around.places, store, [])
+            search = _search(around, store, states)
+        except MindstoneError as error:
+            yield failed("history.server", error.what, error.remedy or "Check history.url.")
+            return
+    yield passed(
+        "history.server",
+        f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
+    )
+    yield Check(
+        "history.encryption",
+        "pass" if about.encrypted or about.local else "warn",
+        "The connection is encrypted."
+        if about.encrypted
+        else "The connection stays on this machine."
+        if about.local
+        else "The connection is not encrypted.",
+        "" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
+    )
+    yield from search
+    wrong = [one for one in states if one.state in ("differs", "ahead")]
+    alone = sum(one.state == "only here" for one in states)
+    detail = f"{plural(len(states), 'session')}; {alone} only here."
+    yield Check(
+        "history.copies",
+        "warn" if wrong else "pass",
+        f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
+        if wrong
+        else detail,
+        "`mindstone history status` shows them; push or pull the session." if wrong else "",
+    )
+
+
+def _search(
+    around: CheckEnvironment, store: PostgresStore, states: list[SessionState]
+) -> list[Check]:
+    """What search in the database can do, and what it misses; nothing where it is not used."""
+    if around.settings.history.search != "server":
+        return []
+    shared = PassageStore(store)
+    heads = {SessionKey.parse(one.session): one.there for one in states if one.there is not None}
+    missing = len(uncovered(shared.marks(), heads))
+    by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
+    return [
+        Check(
+            "history.search",
+            "warn" if missing else "pass",
+            f"Search in the database, by {by}. "
+            f"{plural(missing, 'session')} not wholly found there.",
+            "`mindstone history index --all` adds those of this machine." if missing else "",
+        )
+    ]

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
@@ -21,7 +22,6 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
-from mindstone_tui.tui.screens.messages import ApprovalWaits, ScreenWanted, TurnFinished
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea, Queued
@@ -30,8 +30,31 @@ from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
-    from mindstone_tui.tui.widgets.recalled import Card
+    from mindstone_tui.tui.widgets.exchange import Card
     from mindstone_tui.tui.widgets.welcome import Welcome
+
+
+class ScreenWanted(Message):
+    """A request to open a screen or run an app action, by its slash command's name."""
+
+    def __init__(self, screen: str, argument: str = "") -> None:
+        super().__init__()
+        self.screen = screen
+        self.argument = argument
+
+
+class TurnFinished(Message):
+    """A turn is over, after so many seconds."""
+
+    def __init__(self, ended: ev.TurnEnded, elapsed: float) -> None:
+        super().__init__()
+        self.ended = ended
+        self.elapsed = elapsed
+
+
+class ApprovalWaits(Message):
+    """A turn stands still until somebody answers."""
+
 
 _DECIDES = ("approve", "approve!", "refuse", "edit")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

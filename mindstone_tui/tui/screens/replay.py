@@ -26,8 +26,8 @@ from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
 from mindstone_tui.tui.widgets.conversation import ConversationView
+from mindstone_tui.tui.widgets.exchange import Card
 from mindstone_tui.tui.widgets.line_input import LineInput
-from mindstone_tui.tui.widgets.recalled import Card
 from mindstone_tui.tui.widgets.status_line import StatusLine
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"

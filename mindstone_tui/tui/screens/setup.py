@@ -17,7 +17,7 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import DownloadChoice, Setup
-from mindstone_tui.tui.widgets.decision import Gate
+from mindstone_tui.tui.widgets.approval import Gate
 from mindstone_tui.tui.widgets.line_input import LineInput
 
 OWN_SERVER: Final = "a server of your own"

@@ -30,7 +30,7 @@ from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
-    from mindstone_tui.tui.widgets.decision import Decision
+    from mindstone_tui.tui.widgets.approval import Decision
 
 
 class Queued(Static):

@@ -18,15 +18,17 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.widgets.exchange import (
     Aside,
     Bookkeeping,
+    Card,
     ExchangeView,
     Printed,
+    Rest,
     Thought,
+    ToolCall,
+    news,
 )
 from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.input_area import Queued
 from mindstone_tui.tui.widgets.markdown import Prose
-from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall, news
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.staged import (
     Staged,
