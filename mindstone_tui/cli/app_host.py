@@ -13,15 +13,7 @@ from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.tui.host import (
-    AppHost,
-    Browse,
-    CommandHelp,
-    DownloadChoice,
-    ModelChoice,
-    SessionHit,
-    SessionRow,
-)
+from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
@@ -33,9 +25,9 @@ if TYPE_CHECKING:
 
 def host_for(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
-) -> AppHost:
+) -> host.AppHost:
     """The host for the app: settings, commands, sessions, models and themes."""
-    return AppHost(
+    return host.AppHost(
         settings=settings.tui,
         commands=SlashCommands(home, folder),
         library=HomeLibrary(home, settings),
@@ -51,7 +43,7 @@ def host_for(
     )
 
 
-class SlashCommands(Sequence[CommandHelp]):
+class SlashCommands(Sequence[host.CommandHelp]):
     """The slash commands for completion and help, read when they are first looked at.
 
     The rooms that they act on take as long to load as the rest of the app; its first picture does
@@ -63,13 +55,13 @@ class SlashCommands(Sequence[CommandHelp]):
         self._folder = folder
 
     @cached_property
-    def _all(self) -> tuple[CommandHelp, ...]:
+    def _all(self) -> tuple[host.CommandHelp, ...]:
         from mindstone_tui.core.features.prompt_files import commands_in
         from mindstone_tui.core.session.features import known_commands
 
         return (
             *(
-                CommandHelp(
+                host.CommandHelp(
                     name=each.name,
                     usage=each.usage,
                     help=each.help,
@@ -79,16 +71,16 @@ class SlashCommands(Sequence[CommandHelp]):
                 for each in known_commands().values()
             ),
             *(
-                CommandHelp(name=each.name, usage=each.hint, help=each.description)
+                host.CommandHelp(name=each.name, usage=each.hint, help=each.description)
                 for each in commands_in(self._home, self._folder).values()
             ),
         )
 
     @overload
-    def __getitem__(self, at: int) -> CommandHelp: ...
+    def __getitem__(self, at: int) -> host.CommandHelp: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[CommandHelp]: ...
-    def __getitem__(self, at: int | slice) -> CommandHelp | Sequence[CommandHelp]:
+    def __getitem__(self, at: slice) -> Sequence[host.CommandHelp]: ...
+    def __getitem__(self, at: int | slice) -> host.CommandHelp | Sequence[host.CommandHelp]:
         return self._all[at]
 
     def __len__(self) -> int:
@@ -102,14 +94,14 @@ class HomeLibrary:
         self._home = home
         self._settings = settings
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[host.SessionRow]:
         """Every session that is meant, newest first."""
         from mindstone_tui.core.library.profile import facts_of, list_described
 
         await asyncio.to_thread(self._fetch_news)
         found = await asyncio.to_thread(list_described, self._home, wanted)
         return [
-            SessionRow(
+            host.SessionRow(
                 key=each.session,
                 title=each.title,
                 changed=each.used,
@@ -119,7 +111,9 @@ class HomeLibrary:
             for each in found
         ]
 
-    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
+    async def search(
+        self, text: str, wanted: SessionFilter | None = None
+    ) -> Sequence[host.SessionHit]:
         """The best places in all sessions, by words and by meaning."""
         from mindstone_tui.core.library.profile import whose_and_where
         from mindstone_tui.core.library.search import search_everywhere
@@ -129,7 +123,7 @@ class HomeLibrary:
             search_everywhere, self._home, self._settings, text, 30, wanted
         )
         return [
-            SessionHit(
+            host.SessionHit(
                 key=hit.session,
                 seq=hit.seq,
                 turn=hit.turn,
@@ -150,7 +144,7 @@ class HomeLibrary:
             keys = [SessionKey.parse(key)] if key else None
             catch_up(self._home, history, keys, elsewhere=elsewhere)
 
-    def browse(self, key: str) -> Browse:
+    def browse(self, key: str) -> host.Browse:
         """One session's history."""
         from mindstone_tui.core.transcript import History
         from mindstone_tui.tui.from_entries import HistoryBrowse
@@ -174,14 +168,14 @@ class HomeSetup:
         return key_providers()
 
     @cached_property
-    def download(self) -> DownloadChoice:
+    def download(self) -> host.DownloadChoice:
         """The best model that fits this machine; the smallest where none does."""
         from mindstone_tui.core.library.downloads import catalogue
 
         found = catalogue(self._home, self._settings.models)
         return _choice(next((each for each in found if each.window), found[-1]))
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> host.DownloadChoice:
         """The model of this name, as it would be on this machine."""
         from mindstone_tui.core.library.downloads import catalogue
 
@@ -224,8 +218,8 @@ class HomeSetup:
         return SAMPLE_SESSION
 
 
-def _choice(model: Download) -> DownloadChoice:
-    return DownloadChoice(
+def _choice(model: Download) -> host.DownloadChoice:
+    return host.DownloadChoice(
         name=model.name,
         title=model.title,
         size=model.bytes,
@@ -247,12 +241,14 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
     return replay
 
 
-async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
+async def _models(home: Places, settings: Settings) -> Sequence[host.ModelChoice]:
     """What can answer: embedded, configured and found on this machine; then what needs a key."""
     from mindstone_tui.core.library.model_list import list_models
 
     found = [
-        ModelChoice(name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable)
+        host.ModelChoice(
+            name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable
+        )
         for each in await list_models(home, settings, os.environ)
     ]
     named = {each.name.partition("/")[0] for each in found if each.usable and not each.unnamed}

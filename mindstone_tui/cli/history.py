@@ -29,15 +29,9 @@ from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import (
-    ListedSession,
-    as_listed,
-    facts_of,
-    folded,
-    list_described,
-)
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import exact, one_line, plural
 
@@ -92,14 +86,14 @@ def sessions(
         return
     options.fetch_news()
     wanted = options.session_filter(context)
-    every = list_described(options.places(), wanted or (SessionFilter() if long else None))
+    every = profile.list_described(options.places(), wanted or (SessionFilter() if long else None))
     if wanted is None:
-        every += [as_listed(one) for one in options.only_elsewhere()]
+        every += [profile.as_listed(one) for one in options.only_elsewhere()]
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if sub_agents and not json:
-        shown = folded(shown)
+        shown = profile.folded(shown)
     if json:
         say_json({"sessions": shown})
     elif not summaries:
@@ -112,11 +106,11 @@ def sessions(
 
 def _say_that_there_are_none(program: str, *, filtered: bool) -> None:
     hint(_NONE_MATCH if filtered else "No sessions yet. Run `mindstone` to start one.")
-    if program and (known := {one.program for one in list_described(options.places())}):
+    if program and (known := {one.program for one in profile.list_described(options.places())}):
         hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
 
 
-def _list(shown: Sequence[ListedSession], *, long: bool) -> None:
+def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     rows = [
         (
             summary.session,
@@ -129,11 +123,11 @@ def _list(shown: Sequence[ListedSession], *, long: bool) -> None:
         )
         for summary in shown
     ]
-    below = [facts_of(one) for one in shown] if long else ()
+    below = [profile.facts_of(one) for one in shown] if long else ()
     table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3), below=below)
 
 
-def _is_sub_agent(session: ListedSession) -> bool:
+def _is_sub_agent(session: profile.ListedSession) -> bool:
     """Whether another session started it: here, or in the program that it comes from."""
     return CHILD in session.main or bool(session.started_by)
 

@@ -13,13 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from mindstone_tui.cli.options import (
-    JsonOption,
-    SampleOption,
-    SessionOption,
-    places,
-    session_to_read,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     ProgressBars,
@@ -59,7 +53,7 @@ def import_(
     path: Annotated[
         Path | None, typer.Argument(help="Session file of another program, or a folder.")
     ] = None,
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     origin: Annotated[
         str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
     ] = "auto",
@@ -69,8 +63,8 @@ def import_(
             metavar="FOLDER", help="The project it belongs to, whatever folder the file names."
         ),
     ] = None,
-    sample: SampleOption = False,
-    json: JsonOption = False,
+    sample: options.SampleOption = False,
+    json: options.JsonOption = False,
     yes: Annotated[
         bool,
         typer.Option("--yes", "-y", help="Without a path: import what is found without asking."),
@@ -131,7 +125,7 @@ def _importing(
     origin: str, wait: bool, progress: Progress, bars: ProgressBars, project: str = ""
 ) -> Iterator[Importer]:
     """An importer; afterwards what it wrote is made findable by meaning."""
-    home = places()
+    home = options.places()
     settings = load(home, os.environ).settings
     importer = Importer(
         home,
@@ -169,7 +163,7 @@ def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progr
 
 def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
-    done = ImportedFiles(places())
+    done = ImportedFiles(options.places())
     found = find_programs(os.environ, Path.cwd())
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     if json and not yes:
@@ -404,7 +398,7 @@ def export_session(
     name: Annotated[
         str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
     ] = "",
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     format_: Annotated[
         str,
         typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
@@ -427,7 +421,7 @@ def export_session(
         raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
-    with History(places().session(session_to_read(session or name))) as history:
+    with History(options.places().session(options.session_to_read(session or name))) as history:
         pieces = export(history, format_, clean=clean, numbers=session_numbers)
         if output is None:
             for piece in pieces:

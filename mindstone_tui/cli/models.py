@@ -16,14 +16,7 @@ from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, s
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library import downloads
-from mindstone_tui.core.library.model_list import (
-    Availability,
-    list_models,
-    remove_key,
-    store_key,
-    try_model,
-)
+from mindstone_tui.core.library import downloads, model_list
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
 
@@ -39,7 +32,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     home = places()
-    found = asyncio.run(list_models(home, load(home, os.environ).settings, os.environ))
+    found = asyncio.run(model_list.list_models(home, load(home, os.environ).settings, os.environ))
     if json:
         say_json(found)
         return
@@ -117,7 +110,7 @@ def try_(
 
 
 async def _try(home: Places, full: str, *, json: bool) -> None:
-    async for each in try_model(home, load(home, os.environ).settings.models, full):
+    async for each in model_list.try_model(home, load(home, os.environ).settings.models, full):
         if json:
             say_json(each)
             continue
@@ -185,7 +178,7 @@ def key(
     provider and nowhere else.
     """
     if remove:
-        if not remove_key(places(), provider):
+        if not model_list.remove_key(places(), provider):
             raise UsageError(f"No key for {provider} is stored.", "`mindstone models` lists keys.")
         say(f"The key for {provider} is forgotten.")
         return
@@ -195,7 +188,7 @@ def key(
         secret = sys.stdin.readline()
     if not secret.strip():
         raise UsageError("No key given.", "Pipe it in, or type it when asked.")
-    kept = store_key(places(), provider, secret.strip())
+    kept = model_list.store_key(places(), provider, secret.strip())
     say(f"The key for {provider} is stored in {kept.place}.")
     if kept.problem:
         hint(f"The system's keyring did not take it: {kept.problem}.")
@@ -219,7 +212,7 @@ def _downloadable(each: downloads.Download) -> tuple[str, str, str, str, str, st
     )
 
 
-def _row(each: Availability) -> tuple[str, str, str, str]:
+def _row(each: model_list.Availability) -> tuple[str, str, str, str]:
     sign = "*" if each.default else "" if each.usable else "–"
     window = f"{each.window:,}" if each.window else "unknown"
     return sign, each.name, window if each.usable else "", each.why

@@ -20,16 +20,10 @@ from mindstone_tui.core.errors import InterchangeError, UsageError
 from mindstone_tui.core.interchange import attach as attachment
 from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.library import watch as folders
 from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.library.profile import list_described
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
-from mindstone_tui.core.library.watch import (
-    FolderWatch,
-    TakenMessages,
-    begin,
-    end_watching,
-    only_watch,
-)
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
@@ -66,13 +60,13 @@ def attach(
         _write_launcher(command)
     if written and not undo:
         attachment.remember(home, target, wanted, folder)
-        begin(home, os.environ)
+        folders.begin(home, os.environ)
     if written:
         attachment.apply(wanted)
     if undo and (written or not wanted):
         attachment.forget(home, target, folder)
         if not attachment.is_attached(home):
-            end_watching(home)
+            folders.end_watching(home)
     if json:
         say_json(_told(target, wanted, undo=undo, written=written))
     elif not wanted:
@@ -194,20 +188,20 @@ def watch(
     home = places()
     settings = load(home, os.environ).settings
     if once is not None:
-        _once(FolderWatch(home, settings, os.environ), once, json=json)
+        _once(folders.FolderWatch(home, settings, os.environ), once, json=json)
         return
-    with only_watch(home) as free:
+    with folders.only_watch(home) as free:
         if not free:
             say("Another MindStone is already watching these folders.")
             return
-        begin(home, os.environ)
+        folders.begin(home, os.environ)
         programs = find_programs(os.environ)
         if not json:
             for each in programs:
                 hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
             if not programs:
                 hint("No sessions of other programs found yet; new ones will be picked up.")
-        following = FolderWatch(home, settings, os.environ)
+        following = folders.FolderWatch(home, settings, os.environ)
         try:
             while True:
                 for taken in following.step():
@@ -217,7 +211,7 @@ def watch(
             following.keep()
 
 
-def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
+def _once(following: folders.FolderWatch, file: Path, *, json: bool) -> None:
     if not file.exists():
         raise InterchangeError(f"There is no file {file}.", "Check the path.")
     taken = following.take(file.absolute(), settled=True)
@@ -225,7 +219,7 @@ def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
         _say(taken, json=json)
 
 
-def _say(taken: TakenMessages, *, json: bool) -> None:
+def _say(taken: folders.TakenMessages, *, json: bool) -> None:
     if json:
         say_json({"session": taken.session, "added": taken.added, "path": str(taken.file)})
     else:

@@ -13,15 +13,7 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.library.stats import (
-    NamedCount,
-    Stats,
-    StatsRow,
-    calendar,
-    headline,
-    stats_of,
-    stats_page,
-)
+from mindstone_tui.core.library import stats as all_stats
 from mindstone_tui.core.text import one_line, plural
 
 _ROWS: Final = 10
@@ -57,20 +49,20 @@ def stats(
     """
     options.fetch_news()
     wanted = options.session_filter(context)
-    found = stats_of(options.places(), wanted)
+    found = all_stats.stats_of(options.places(), wanted)
     if output is not None:
-        replace_file(output.absolute(), stats_page(found).encode())
+        replace_file(output.absolute(), all_stats.stats_page(found).encode())
         hint(f"Written to {output}.")
     if json:
         say_json(found)
     if json or output is not None:
         return
-    say(headline(found), "bold")
+    say(all_stats.headline(found), "bold")
     if found.total.sessions:
         _print_tables(found, rows)
 
 
-def _print_tables(found: Stats, rows: int) -> None:
+def _print_tables(found: all_stats.Stats, rows: int) -> None:
     _print_days(found.days)
     most = rows or None
     _print_rows("PROGRAM", found.programs[:most])
@@ -92,9 +84,9 @@ def _print_tables(found: Stats, rows: int) -> None:
         hint(f"{', '.join(hidden)}: -n 0 shows all, -o FILE makes a page.")
 
 
-def _print_days(days: Sequence[StatsRow]) -> None:
+def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
     """A column a day, or a few weeks, as high as its turns; the newest at the right."""
-    found = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    found = all_stats.calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
     shown = found.rows
     if not shown:
         return
@@ -106,7 +98,7 @@ def _print_days(days: Sequence[StatsRow]) -> None:
     say(f"turns {found.span}, {shown[0].name} to {found.last}, at most {most:,}", "dim")
 
 
-def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:
+def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
     if not rows:
         return
     most = max(row.tokens or row.messages for row in rows) or 1
@@ -128,7 +120,7 @@ def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:
     )
 
 
-def _print_counts(title: str, counts: Sequence[NamedCount]) -> None:
+def _print_counts(title: str, counts: Sequence[all_stats.NamedCount]) -> None:
     if not counts:
         return
     most = counts[0].count

@@ -27,21 +27,10 @@ from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
+from mindstone_tui.core.interchange import discover, import_session
 from mindstone_tui.core.interchange.attach import is_attached
 from mindstone_tui.core.interchange.describe import Trust
-from mindstone_tui.core.interchange.discover import (
-    SessionFile,
-    keeps_its_own,
-    list_files,
-    session_folders,
-)
 from mindstone_tui.core.interchange.formats import Format, format_of, formats
-from mindstone_tui.core.interchange.import_session import (
-    described_by,
-    import_so_far,
-    key_for,
-    only_conversation,
-)
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.library.find import index_session
@@ -223,12 +212,12 @@ class LiveImport:
         return added
 
     def _take(self, reader: Format, path: Path, *, settled: bool, whole: bool) -> int | None:
-        found = only_conversation(reader, path)
+        found = import_session.only_conversation(reader, path)
         if found is None:
             return 0
         began, records = found
         # Once known, the session stays: a file that was cut may say less of itself.
-        key = self.key or key_for(reader, self.file, began, "default")
+        key = self.key or import_session.key_for(reader, self.file, began, "default")
         own = self._home.session(key)
         ensure_folder(own.folder)
         lease = Lease(own)
@@ -244,14 +233,14 @@ class LiveImport:
                     before = ImportedBefore(transcript)
                 else:
                     before.learn(transcript)
-                added = import_so_far(
+                added = import_session.import_so_far(
                     records,
                     transcript,
                     before,
                     clean=self._clean,
                     settled=settled,
                     describe=partial(
-                        described_by,
+                        import_session.described_by,
                         program=reader.name,
                         agent=key.agent,
                         file=self.file,
@@ -270,7 +259,7 @@ class LiveImport:
         return added
 
     def _trust(self) -> Trust:
-        return Trust(believes=partial(keeps_its_own, self._environ), folder=self.folder)
+        return Trust(believes=partial(discover.keeps_its_own, self._environ), folder=self.folder)
 
     def _make_findable(self) -> None:
         assert self.key is not None
@@ -343,8 +332,8 @@ def begin(home: Places, environ: Mapping[str, str]) -> None:
         return
     files = {
         str(file.path): SeenFile(file.inode, file.size, int(file.changed * 1e9))
-        for place in session_folders(environ)
-        for file in list_files(place)
+        for place in discover.session_folders(environ)
+        for file in discover.list_files(place)
     }
     ensure_folder(home.state)
     replace_file(state_file(home), msgspec.json.encode(WatchState(files)))
@@ -436,10 +425,10 @@ class FolderWatch:
 
     def _look_everywhere(self, now: float) -> None:
         """Notice files that are new or other than they were."""
-        for place in session_folders(self._environ):
+        for place in discover.session_folders(self._environ):
             if place.program not in formats():
                 continue
-            for file in list_files(place):
+            for file in discover.list_files(place):
                 known = self._known.files.get(str(file.path))
                 if (known is None or _differs(known, file)) and file.path not in self._active:
                     self._active[file.path] = _Active(known, changed=now)
@@ -554,6 +543,6 @@ def _same(one: SeenFile, other: SeenFile) -> bool:
     return (one.inode, one.size, one.changed) == (other.inode, other.size, other.changed)
 
 
-def _differs(known: SeenFile, file: SessionFile) -> bool:
+def _differs(known: SeenFile, file: discover.SessionFile) -> bool:
     moved = abs(known.changed / 1e9 - file.changed) > 0.001
     return known.inode != file.inode or known.size != file.size or moved
