@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
@@ -29,7 +29,7 @@ def host_for(
     """The host for the app: settings, commands, sessions, models and themes."""
     return host.AppHost(
         settings=settings.tui,
-        commands=SlashCommands(home, folder),
+        commands=cache(lambda: _slash_commands(home, folder)),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
         setup=HomeSetup(home, settings),
@@ -43,48 +43,30 @@ def host_for(
     )
 
 
-class SlashCommands(Sequence[host.CommandHelp]):
-    """The slash commands for completion and help, read when they are first looked at.
+def _slash_commands(home: Places, folder: Path) -> Sequence[host.CommandHelp]:
+    """The slash commands for completion and help.
 
-    The rooms that they act on take as long to load as the rest of the app; its first picture does
-    not wait for them.
+    The rooms that they act on take as long to load as the rest of the app.
     """
+    from mindstone_tui.core.features.prompt_files import commands_in
+    from mindstone_tui.core.session.features import known_commands
 
-    def __init__(self, home: Places, folder: Path) -> None:
-        self._home = home
-        self._folder = folder
-
-    @cached_property
-    def _all(self) -> tuple[host.CommandHelp, ...]:
-        from mindstone_tui.core.features.prompt_files import commands_in
-        from mindstone_tui.core.session.features import known_commands
-
-        return (
-            *(
-                host.CommandHelp(
-                    name=each.name,
-                    usage=each.usage,
-                    help=each.help,
-                    details=each.details,
-                    choices=each.words,
-                )
-                for each in known_commands().values()
-            ),
-            *(
-                host.CommandHelp(name=each.name, usage=each.hint, help=each.description)
-                for each in commands_in(self._home, self._folder).values()
-            ),
-        )
-
-    @overload
-    def __getitem__(self, at: int) -> host.CommandHelp: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[host.CommandHelp]: ...
-    def __getitem__(self, at: int | slice) -> host.CommandHelp | Sequence[host.CommandHelp]:
-        return self._all[at]
-
-    def __len__(self) -> int:
-        return len(self._all)
+    return (
+        *(
+            host.CommandHelp(
+                name=each.name,
+                usage=each.usage,
+                help=each.help,
+                details=each.details,
+                choices=each.words,
+            )
+            for each in known_commands().values()
+        ),
+        *(
+            host.CommandHelp(name=each.name, usage=each.hint, help=each.description)
+            for each in commands_in(home, folder).values()
+        ),
+    )
 
 
 class HomeLibrary:

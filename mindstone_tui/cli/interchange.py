@@ -16,7 +16,7 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
-    ProgressBars,
+    Progress,
     complain,
     hint,
     prompt,
@@ -34,7 +34,7 @@ from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_session import ImportReport, sources
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.library.find import Progress, index_session
+from mindstone_tui.core.library import find
 from mindstone_tui.core.library.stats import session_numbers
 from mindstone_tui.core.library.take_over import ImportedFiles, Importer
 from mindstone_tui.core.library.vectors import follow
@@ -99,7 +99,7 @@ def import_(
     files = sources(path)
     key = SessionKey.parse(session) if session else None
     with (
-        ProgressBars(quiet=json) as bars,
+        Progress(quiet=json) as bars,
         _importing(origin, not no_wait, bars, bars, _existing(project)) as importer,
     ):
         outcome = _take_all(importer, files, key, json=json)
@@ -122,7 +122,7 @@ def _existing(project: Path | None) -> str:
 
 @contextlib.contextmanager
 def _importing(
-    origin: str, wait: bool, progress: Progress, bars: ProgressBars, project: str = ""
+    origin: str, wait: bool, progress: find.Progress, bars: Progress, project: str = ""
 ) -> Iterator[Importer]:
     """An importer; afterwards what it wrote is made findable by meaning."""
     home = options.places()
@@ -149,13 +149,13 @@ def _importing(
         hint(IN_THE_BACKGROUND)
 
 
-def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: ProgressBars) -> None:
+def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progress) -> None:
     """Make what was imported findable by meaning; whoever is in a hurry leaves it to the worker."""
     if sessions and settings.recall.background:
         bars.remark("Making the semantic index; Ctrl+C leaves the rest to the background.")
     try:
         for each in sessions:
-            index_session(each, settings, bars, wait=True)
+            find.index_session(each, settings, bars, wait=True)
     except KeyboardInterrupt:
         if not settings.recall.background:
             hint("Stopped; `mindstone reindex` makes the rest of the semantic index.")
@@ -237,7 +237,7 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
     """Take over what is new; each file that is done is written down."""
     files = [file for offer in offers for file in offer.new]
     outcome = _Outcome()
-    with ProgressBars(quiet=json) as bars:
+    with Progress(quiet=json) as bars:
         total = _TotalProgress(bars, sum(file.size for file in files), plural(len(files), "file"))
         with _importing("auto", wait, total, bars) as importer:
             for file in files:
@@ -251,7 +251,7 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
 class _TotalProgress:
     """One bar over many files, in bytes."""
 
-    def __init__(self, bars: ProgressBars, total: int, label: str) -> None:
+    def __init__(self, bars: Progress, total: int, label: str) -> None:
         self._bars = bars
         self._total = max(total, 1)
         self._label = label

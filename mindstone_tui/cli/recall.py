@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.output import IN_THE_BACKGROUND, ProgressBars, hint, say, say_json
+from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
@@ -102,7 +102,7 @@ def reindex(
     follows = False
     for each in chosen:
         try:
-            with ProgressBars(quiet=json) as bars:
+            with Progress(quiet=json) as bars:
                 row = _index_anew(each, settings, bars, wait=wait)
         finally:
             follows = bool(follow(home, settings, os.environ, [each])) or follows
@@ -119,7 +119,7 @@ def reindex(
 
 
 def _index_anew(
-    session: SessionPlaces, settings: Settings, bars: ProgressBars, *, wait: bool
+    session: SessionPlaces, settings: Settings, bars: Progress, *, wait: bool
 ) -> find.Indexed:
     """Words and, if told to wait for them, vectors; Ctrl+C leaves those to the worker."""
     try:

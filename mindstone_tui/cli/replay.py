@@ -37,60 +37,35 @@ from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_chang
 from mindstone_tui.core.transcript import History
 
 
-class Watching(msgspec.Struct, frozen=True, kw_only=True):
-    """What is watched, and how."""
+async def _in_lines(
+    history: History, settings: Settings, note: str, speed: float, at: int | None, *, json: bool
+) -> None:
+    """Play a session in lines, without waiting unless told to."""
+    replay = Replay(history, settings, note=note, speed=speed, stays=False, reports=json)
+    if at is not None and not replay.go_to_turn(at):
+        raise NoSuchEntry(f"There is no turn {at}.", "Omit --at to play it all.")
+    show = say_json if json else EventPrinter(recorded=True).show
+    async for event in replay.events():
+        show(event)
+    flush_output()
 
-    history: History
-    settings: Settings
-    options: RehearsalOptions
-    speed: float | None = None
-    """None is normal in the app, and without waiting in lines."""
-    at: int | None = None
-    plain: bool = False
-    json: bool = False
 
-
-def watch(watching: Watching) -> int:
-    """Play a session to whoever looks; returns the exit code."""
-    if watching.plain or watching.json or not has_terminal():
-        return asyncio.run(_in_lines(watching))
-    check_terminal(os.environ)
-    history, note = asyncio.run(playable(watching.history, watching.settings, watching.options))
+def _in_app(history: History, settings: Settings, note: str, speed: float, at: int | None) -> int:
+    """Play a session in the app; returns the exit code."""
     # Textual is the larger part of the start; a pipe does not need it.
     from mindstone_tui.cli.app_host import host_for
     from mindstone_tui.tui.app import ReplayApp
 
     async def open_replay() -> Replay:
-        speed = 1.0 if watching.speed is None else watching.speed
-        replay = Replay(history, watching.settings, note=note, speed=speed)
-        if watching.at is not None:
-            replay.go_to_turn(watching.at)
+        replay = Replay(history, settings, note=note, speed=speed)
+        if at is not None:
+            replay.go_to_turn(at)
         return replay
 
-    key = str(history.places.key)
-    host = host_for(places(), watching.settings, key, places().data)
+    host = host_for(places(), settings, str(history.places.key), places().data)
     app = ReplayApp(open_replay, host)
     code = app.run(mouse=host.settings.mouse)
     return app.return_code or code or 0
-
-
-async def _in_lines(watching: Watching) -> int:
-    history, note = await playable(watching.history, watching.settings, watching.options)
-    replay = Replay(
-        history,
-        watching.settings,
-        note=note,
-        speed=watching.speed or 0.0,
-        stays=False,
-        reports=watching.json,
-    )
-    if watching.at is not None and not replay.go_to_turn(watching.at):
-        raise NoSuchEntry(f"There is no turn {watching.at}.", "Omit --at to play it all.")
-    show = say_json if watching.json else EventPrinter(recorded=True).show
-    async for event in replay.events():
-        show(event)
-    flush_output()
-    return 0
 
 
 _MISSED_SHOWN = 10
@@ -147,14 +122,31 @@ def replay(
             asked = _requested(history, sample=sample, json=json)
             _show_turn(asked, turn, call, whole=prompt, check=check, json=json)
         else:
-            settings = settings_for(sample=sample)
-            with Progress("lines", 0, quiet=json) as bar:
-                options = rehearsal_options(settings, bar, vectors=vectors)
-                watching = Watching(
-                    history=history, settings=settings, options=options, speed=speed, at=at
-                )
-                code = watch(msgspec.structs.replace(watching, plain=plain, json=json))
-            raise typer.Exit(code)
+            _play(history, sample, vectors, speed, at, plain=plain, json=json)
+
+
+def _play(
+    history: History,
+    sample: bool,
+    vectors: bool,
+    speed: float | None,
+    at: int | None,
+    *,
+    plain: bool,
+    json: bool,
+) -> None:
+    """Play a session to whoever looks: in the app at its own pace, in lines without waiting."""
+    in_lines = plain or json or not has_terminal()
+    if not in_lines:
+        check_terminal(os.environ)
+    settings = settings_for(sample=sample)
+    with Progress("lines", 0, quiet=json) as bar:
+        options = rehearsal_options(settings, bar, vectors=vectors)
+        played, note = asyncio.run(playable(history, settings, options))
+        if in_lines:
+            asyncio.run(_in_lines(played, settings, note, speed or 0.0, at, json=json))
+            return
+        raise typer.Exit(_in_app(played, settings, note, 1.0 if speed is None else speed, at))
 
 
 def _requested(history: History, *, sample: bool, json: bool) -> History:
@@ -181,15 +173,7 @@ def _show_turn(
 def _prove(history: History, *, json: bool) -> None:
     proof = prove(history)
     if json:
-        say_json(
-            {
-                "session": str(history.places.key),
-                "requests": proof.requests,
-                "matched": proof.matched,
-                "mismatched": proof.mismatched,
-                "damaged": proof.damaged,
-            }
-        )
+        say_json({"session": str(history.places.key), **msgspec.structs.asdict(proof)})
     else:
         say(
             f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte"

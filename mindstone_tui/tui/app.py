@@ -279,7 +279,7 @@ class MindstoneApp(App[int]):
                         ScreenWanted(name, argument)
                     ),
                 )
-        for command in self.host.commands:
+        for command in self.host.commands():
             yield SystemCommand(
                 f"/{command.name}",
                 one_line(command.help, 120).replace("[", "("),

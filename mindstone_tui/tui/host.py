@@ -170,7 +170,8 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
     settings: TuiSettings = TuiSettings()
-    commands: Sequence[CommandHelp] = ()
+    commands: Callable[[], Sequence[CommandHelp]] = tuple
+    """The slash commands; first asked for when they are looked at."""
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""

@@ -328,7 +328,7 @@ class Navigator:
 
     async def _help(self, argument: str) -> None:
         host = self._app.host
-        screen = HelpScreen(self._families(), host.settings.keys, host.commands)
+        screen = HelpScreen(self._families(), host.settings.keys, host.commands())
         await self._app.push_screen(screen)
 
     def key_problems(self, keys: Mapping[str, str]) -> list[str]:

@@ -341,7 +341,7 @@ def main(count: int, home: Path) -> None:
         models=models,
         recordings=recordings,
         user_themes=folder / "themes",
-        commands=(CommandHelp(name="x", usage=text, help=text),),
+        commands=lambda: (CommandHelp(name="x", usage=text, help=text),),
     )
     app = MindstoneApp(open_conversation, given)
     app.run(auto_pilot=lambda pilot: tour(pilot, app, talk, (home / PLACES).write_text))

@@ -89,7 +89,7 @@ async def test_an_inspector_without_a_measure_says_when_there_will_be_one() -> N
 
 
 async def test_help_keeps_its_columns() -> None:
-    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=lambda: REGISTERED))
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await pilot.press("f1")
@@ -103,7 +103,7 @@ async def test_help_keeps_its_columns() -> None:
 
 
 async def test_commands_are_offered_one_a_row() -> None:
-    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=lambda: REGISTERED))
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await pilot.press("slash")
