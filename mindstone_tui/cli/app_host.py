@@ -17,9 +17,8 @@ from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.library.downloads import Download
     from mindstone_tui.core.library.filters import SessionFilter
-    from mindstone_tui.core.library.model_list import Availability
+    from mindstone_tui.core.library.model_list import Availability, Download
     from mindstone_tui.core.replay.playback import Replay
 
 
@@ -152,21 +151,21 @@ class HomeSetup:
     @cached_property
     def download(self) -> host.DownloadChoice:
         """The best model that fits this machine; the smallest where none does."""
-        from mindstone_tui.core.library.downloads import catalogue
+        from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
         return _choice(next((each for each in found if each.window), found[-1]))
 
     def downloadable(self, name: str) -> host.DownloadChoice:
         """The model of this name, as it would be on this machine."""
-        from mindstone_tui.core.library.downloads import catalogue
+        from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
         return next((_choice(each) for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
-        from mindstone_tui.core.library.downloads import fetched
+        from mindstone_tui.core.library.model_list import fetched
 
         return fetched(self._home, self.download.name)[1] is not None
 
@@ -181,7 +180,7 @@ class HomeSetup:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         """Download a model; returns its name."""
-        from mindstone_tui.core.library.downloads import fetch_model
+        from mindstone_tui.core.library.model_list import fetch_model
 
         await fetch_model(self._home, os.environ, name, progress, tell)
         return name
