@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
@@ -19,6 +18,8 @@ from mindstone_tui.tui.themes import palette_of
 if TYPE_CHECKING:
     from mindstone_tui.core.library.filters import SessionFilter
     from mindstone_tui.core.library.model_list import Availability, Download
+    from mindstone_tui.core.library.profile import ListedSession
+    from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
 
 
@@ -75,46 +76,22 @@ class HomeLibrary:
         self._home = home
         self._settings = settings
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[host.SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         """Every session that is meant, newest first."""
-        from mindstone_tui.core.library.profile import facts_of, list_described
+        from mindstone_tui.core.library.profile import list_described
 
         await asyncio.to_thread(self._fetch_news)
-        found = await asyncio.to_thread(list_described, self._home, wanted)
-        return [
-            host.SessionRow(
-                key=each.session,
-                title=each.title,
-                changed=each.used,
-                turns=each.turns,
-                facts=facts_of(each),
-            )
-            for each in found
-        ]
+        return await asyncio.to_thread(list_described, self._home, wanted)
 
-    async def search(
-        self, text: str, wanted: SessionFilter | None = None
-    ) -> Sequence[host.SessionHit]:
+    async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
-        from mindstone_tui.core.library.profile import whose_and_where
         from mindstone_tui.core.library.search import search_everywhere
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
         found = await asyncio.to_thread(
             search_everywhere, self._home, self._settings, text, 30, wanted
         )
-        return [
-            host.SessionHit(
-                key=hit.session,
-                seq=hit.seq,
-                turn=hit.turn,
-                ts=hit.ts,
-                speaker=f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker,
-                text=hit.excerpt,
-                facts=f"{hit.session} · {whose_and_where(hit.program, hit.folder)}",
-            )
-            for hit in found.hits
-        ]
+        return found.hits
 
     def _fetch_news(self, key: str = "", *, elsewhere: bool = False) -> None:
         """Bring copies of shared histories up to date; a server that is away changes nothing."""
@@ -149,19 +126,19 @@ class HomeSetup:
         return key_providers()
 
     @cached_property
-    def download(self) -> host.DownloadChoice:
+    def download(self) -> Download:
         """The best model that fits this machine; the smallest where none does."""
         from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
-        return _choice(next((each for each in found if each.window), found[-1]))
+        return next((each for each in found if each.window), found[-1])
 
-    def downloadable(self, name: str) -> host.DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         """The model of this name, as it would be on this machine."""
         from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
-        return next((_choice(each) for each in found if each.name == name), self.download)
+        return next((each for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
@@ -197,16 +174,6 @@ class HomeSetup:
         for _ in importer.take(sample_file(), SessionKey.parse(SAMPLE_SESSION), "records"):
             continue
         return SAMPLE_SESSION
-
-
-def _choice(model: Download) -> host.DownloadChoice:
-    return host.DownloadChoice(
-        name=model.name,
-        title=model.title,
-        size=model.bytes,
-        memory=model.memory,
-        note=model.skills,
-    )
 
 
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:

@@ -15,8 +15,9 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.model_list import Download
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
+from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import ChooseScreen, SessionsScreen
@@ -415,12 +416,15 @@ class FirstSteps:
     """A `Setup` that remembers what it was told."""
 
     providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("azure", ""))
-    download = DownloadChoice(
+    download = Download(
         name="local/qwen-coder-1.5b",
         title="Qwen2.5-Coder-1.5B-Instruct",
-        size=1_117_320_768,
+        bytes=1_117_320_768,
         memory=1_734_761_280,
-        note="answers from what it recalls and uses tools",
+        licence="Apache 2.0",
+        skills="answers from what it recalls and uses tools",
+        sources=(),
+        window=32_768,
     )
 
     def __init__(self) -> None:
@@ -429,7 +433,7 @@ class FirstSteps:
         self.progress: list[Callable[[int, int], None]] = []
         self.complete = asyncio.Event()
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         return self.download
 
     def fetched(self) -> bool:
@@ -445,7 +449,7 @@ class FirstSteps:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         self.progress.append(progress)
-        progress(self.download.size // 2, self.download.size)
+        progress(self.download.bytes // 2, self.download.bytes)
         tell("It comes from somewhere else.")
         await self.complete.wait()
         return "local/qwen-coder-1.5b"

@@ -11,9 +11,11 @@ from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession
+from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
+from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
 from tests.tui.scenes import DIFF, WISH
@@ -35,7 +37,7 @@ def shown(app: MindstoneApp) -> list[str]:
 class Nothing(Shelf):
     """A library with no session at all, or one that nobody said anything in."""
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         return []
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:

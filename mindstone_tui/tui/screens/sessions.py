@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
 from textual import on, work
@@ -18,13 +18,18 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.library.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
+from mindstone_tui.core.library.profile import ListedSession, facts_of, whose_and_where
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import Library, SessionHit, SessionRow
+from mindstone_tui.tui.host import Library
 from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.line_input import LineInput
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.library.search import SessionHit
 
 PickT = TypeVar("PickT")
 
@@ -147,7 +152,7 @@ class SessionsScreen(PickScreen[Picked]):
         self._library = library
         self._current = current
         self._now = now
-        self._rows: Sequence[SessionRow] = ()
+        self._rows: Sequence[ListedSession] = ()
         self._meant: SessionFilter | None = None
         """The filter that the rows went through."""
         self._picks: list[Picked] = []
@@ -190,15 +195,19 @@ class SessionsScreen(PickScreen[Picked]):
         self.query_one("#note", Static).update(show.text(text, "$muted"))
 
     def _show(self, asked: TypedSearch, hits: Sequence[SessionHit]) -> None:
-        names = {f"{row.key} {row.title}": row for row in self._rows}
+        names = {f"{row.session} {row.title}": row for row in self._rows}
         found = ranked(asked.words, names) if asked.words else names
         rows = [names[name] for name in found]
         now = self._now()
         width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
-        options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
+        options = [Option(_session(row, row.session == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
-        self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
-        self._facts = [row.facts for row in rows] + [hit.facts for hit in hits]
+        self._picks = [Picked(each.session) for each in rows]
+        self._picks += [Picked(each.session, each.seq) for each in hits]
+        self._facts = [facts_of(each) for each in rows]
+        self._facts += [
+            f"{each.session} · {whose_and_where(each.program, each.folder)}" for each in hits
+        ]
         self._list.clear_options()
         self._list.add_options(options)
         if options:
@@ -232,9 +241,9 @@ def _found(sessions: int, places: int, asked: TypedSearch) -> str:
     return " · ".join([*named, f"{how}, Esc goes back"])
 
 
-def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
+def _session(row: ListedSession, current: bool, now: datetime, width: int) -> Content:
     try:
-        when = numbers.ago(datetime.fromisoformat(row.changed), now)
+        when = numbers.ago(datetime.fromisoformat(row.used), now)
     except ValueError:
         when = ""
     name = show.line(_name(row), width, "bold")
@@ -247,16 +256,17 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
     )
 
 
-def _name(row: SessionRow) -> str:
+def _name(row: ListedSession) -> str:
     """What `-s` takes: of a session of another agent, more than its own name."""
-    return row.key.removeprefix("agent:default:")
+    return row.session.removeprefix("agent:default:")
 
 
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
-    name = show.line(hit.key.removeprefix("agent:"), 22).plain
+    speaker = f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker
+    name = show.line(hit.session.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
         (f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
-        show.line(f"{hit.speaker}: {hit.text}", 160),
+        show.line(f"{speaker}: {hit.excerpt}", 160),
     )

@@ -57,7 +57,7 @@ def first_steps(setup: Setup | None, model: str) -> list[Step]:
     if model == GUIDE:
         steps.append(Step("key", "", "F9", "Add an API key", "kept on this machine, tried at once"))
     if model == GUIDE and not setup.fetched():
-        size = megabytes(setup.download.size)
+        size = megabytes(setup.download.bytes)
         steps.append(Step("fetch", "", "F10", "Download a model", f"{size}, runs offline, free"))
     return steps
 
