@@ -37,7 +37,6 @@ from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import notes
-from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -105,7 +104,7 @@ def where_it_stands(found: Resumption) -> list[str]:
     return told
 
 
-def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSection:
+def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSection:
     """What a checkpoint adds to the log: only what the one before it did not say."""
     goal = saved.goal.splitlines()[0][:200] if saved.goal else ""
     known = before or fresh(saved.session)
@@ -116,7 +115,7 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSect
         *(f"done: {one.title}" for one in saved.of("done") if one.title not in finished),
         *(f"blocker: {one.text}" for one in saved.issues if one.text not in met),
     ]
-    return journal.LogSection(
+    return notes.LogSection(
         session=saved.session,
         version=saved.version,
         happened=(*([goal] if goal and saved.goal != known.goal else []), *done[-10:]),
@@ -187,7 +186,7 @@ class Tasks:
             proposed=tuple(one.entry.path for one in memories.waiting),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
-            journal.write_log(memories.agent, section, self._clock())
+            notes.write_log(memories.agent, section, self._clock())
         memories.cited.clear()
         memories.prevented.clear()
         return line

@@ -46,13 +46,9 @@ class StatsRow(msgspec.Struct, kw_only=True):
         self.sessions += other.sessions
         self.turns += other.turns
         self.messages += other.messages
-        self.prompt += other.prompt
-        self.completion += other.completion
-        self.cached += other.cached
-        if other.cost is not None:
-            self.cost = (self.cost or 0.0) + other.cost
+        self.use(other)
 
-    def use(self, usage: Usage) -> None:
+    def use(self, usage: Usage | StatsRow) -> None:
         """Add what one model took on one day."""
         self.prompt += usage.prompt or 0
         self.completion += usage.completion or 0
