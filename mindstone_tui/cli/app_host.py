@@ -16,9 +16,8 @@ from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.library.filters import SessionFilter
     from mindstone_tui.core.library.model_list import Availability, Download
-    from mindstone_tui.core.library.profile import ListedSession
+    from mindstone_tui.core.library.profile import ListedSession, SessionFilter
     from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
 

@@ -31,7 +31,7 @@ from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import exact, one_line, plural
 

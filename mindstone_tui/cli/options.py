@@ -15,7 +15,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
-    from mindstone_tui.core.library.filters import SessionFilter
+    from mindstone_tui.core.library.profile import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
 
@@ -119,7 +119,7 @@ def session_filter(context: typer.Context) -> SessionFilter | None:
 
     An option is a filter if it is named as one.
     """
-    from mindstone_tui.core.library.filters import SessionFilter, checked
+    from mindstone_tui.core.library.profile import SessionFilter, checked
 
     given = {name: context.params.get(name, "") for name in SessionFilter.__struct_fields__}
     return checked(SessionFilter(**given)) if any(given.values()) else None

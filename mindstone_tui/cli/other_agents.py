@@ -21,8 +21,7 @@ from mindstone_tui.core.interchange import attach as attachment
 from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import check_content, check_place
 from mindstone_tui.core.library import watch as folders
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import list_described
+from mindstone_tui.core.library.profile import SessionFilter, list_described
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of

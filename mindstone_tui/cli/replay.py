@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli.chat import check_terminal, has_terminal
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.cli.options import JsonOption, SampleOption, places, session_to_read
 from mindstone_tui.cli.output import (
     Progress,
@@ -24,7 +25,6 @@ from mindstone_tui.cli.output import (
     say_json,
     table,
 )
-from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes

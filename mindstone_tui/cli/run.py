@@ -17,8 +17,8 @@ import typer
 
 from mindstone_tui.api import Conversation, connect
 from mindstone_tui.cli import options
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_json
-from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside

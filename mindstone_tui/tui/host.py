@@ -22,9 +22,8 @@ from mindstone_tui.tui.themes import Palette
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import Conversation
-    from mindstone_tui.core.library.filters import SessionFilter
     from mindstone_tui.core.library.model_list import Download
-    from mindstone_tui.core.library.profile import ListedSession
+    from mindstone_tui.core.library.profile import ListedSession, SessionFilter
     from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.transcript.reader import Damaged

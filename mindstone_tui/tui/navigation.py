@@ -22,9 +22,9 @@ from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, Ses
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets.approval import Approval, Decision, MemoryReview
+from mindstone_tui.tui.widgets.base import FoldTitle
 from mindstone_tui.tui.widgets.context_panel import LeftLog
 from mindstone_tui.tui.widgets.exchange import Card, Rest
-from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from textual.widgets import Input
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.report import Block, GoneExchange
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import ListedSession
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
@@ -31,8 +30,8 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp, ModelChoice
 from mindstone_tui.tui.screens.chat import ScreenWanted
 from mindstone_tui.tui.screens.replay import ReplayScreen
+from mindstone_tui.tui.widgets.base import Fold
 from mindstone_tui.tui.widgets.exchange import Card
-from mindstone_tui.tui.widgets.fold import Fold
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.corpora import lines, unescaped
 from tests.tui.shelf import Hasty, Shelf, listed

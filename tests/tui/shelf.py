@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import ListedSession
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.from_entries import HistoryBrowse

@@ -20,7 +20,7 @@ from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.terminal import PasteParser, typed_ahead
-from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.base import FoldTitle
 from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
 
 

@@ -14,8 +14,8 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
-from mindstone_tui.core.library.filters import SessionFilter
 from mindstone_tui.core.library.model_list import Download
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.chat import ChatScreen

@@ -10,8 +10,7 @@ import pytest
 from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import ListedSession
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.tui.app import MindstoneApp

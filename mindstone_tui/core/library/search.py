@@ -20,11 +20,12 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.library.filters import SessionFilter, day_after
 from mindstone_tui.core.library.profile import (
     OWN,
     Origins,
+    SessionFilter,
     SessionProfile,
+    day_after,
     list_described,
     stored_profile,
 )

@@ -17,7 +17,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.interchange.export import html
 from mindstone_tui.core.library import profile as profiles
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.paths import CHILD, Places
 from mindstone_tui.core.text import one_line, plural
 

@@ -20,13 +20,20 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.library.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
-from mindstone_tui.core.library.profile import ListedSession, facts_of, whose_and_where
+from mindstone_tui.core.library.profile import (
+    EXAMPLE,
+    ListedSession,
+    SessionFilter,
+    TypedSearch,
+    facts_of,
+    read_typed,
+    whose_and_where,
+)
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Library
 from mindstone_tui.tui.prompt.completion import ranked
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.widgets.base import LineInput
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.search import SessionHit

@@ -18,7 +18,7 @@ from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Setup
 from mindstone_tui.tui.widgets.approval import Gate
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.widgets.base import LineInput
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.model_list import Download

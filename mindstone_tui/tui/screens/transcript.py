@@ -31,7 +31,7 @@ from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import whole
 from mindstone_tui.tui.host import Browse
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.widgets.base import LineInput
 
 PAGE: Final = 100
 KEPT: Final = 40

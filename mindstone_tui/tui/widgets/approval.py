@@ -27,7 +27,7 @@ from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.code import diffed, numbered
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.widgets.base import LineInput
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before anything answers it."""

@@ -19,7 +19,7 @@ from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.tui.host import Browse
-from mindstone_tui.tui.widgets.growth import GrowsQuietly
+from mindstone_tui.tui.widgets.base import GrowsQuietly
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev

@@ -24,7 +24,7 @@ from textual.visual import RenderOptions, Visual
 
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.tui.markdown.parse import Piece, parse
-from mindstone_tui.tui.widgets.growth import GrowsQuietly
+from mindstone_tui.tui.widgets.base import GrowsQuietly
 
 _BETWEEN = "  "
 _NARROWEST_COLUMN = 3

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.cli.history import _print
-from mindstone_tui.cli.printer import EventPrinter
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
 from mindstone_tui.core.entries.base import ShareLevel, Zone

@@ -15,6 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.widgets.base import FoldTitle
 from mindstone_tui.tui.widgets.exchange import (
     Aside,
     Bookkeeping,
@@ -26,7 +27,6 @@ from mindstone_tui.tui.widgets.exchange import (
     ToolCall,
     news,
 )
-from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.input_area import Queued
 from mindstone_tui.tui.widgets.markdown import Prose
 from mindstone_tui.tui.widgets.welcome import Welcome
