@@ -237,35 +237,21 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
     """Take over what is new; each file that is done is written down."""
     files = [file for offer in offers for file in offer.new]
     outcome = _Outcome()
-    with Progress(quiet=json) as bars:
-        total = _TotalProgress(bars, sum(file.size for file in files), plural(len(files), "file"))
-        with _importing("auto", wait, total, bars) as importer:
-            for file in files:
-                if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
-                    done.add(file)
-                total.passed(file.size)
+    total, passed = max(sum(file.size for file in files), 1), 0
+
+    def progress(part: str, _done: int, _total: int) -> None:
+        """One bar over all files, in bytes."""
+        if part == _RECORDS:
+            bars(plural(len(files), "file"), passed, total)
+
+    with Progress(quiet=json) as bars, _importing("auto", wait, progress, bars) as importer:
+        for file in files:
+            if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
+                done.add(file)
+            passed += file.size
+            progress(_RECORDS, 0, 0)
     if not json:
         outcome.say()
-
-
-class _TotalProgress:
-    """One bar over many files, in bytes."""
-
-    def __init__(self, bars: Progress, total: int, label: str) -> None:
-        self._bars = bars
-        self._total = max(total, 1)
-        self._label = label
-        self._before = 0
-
-    def __call__(self, part: str, done: int, total: int) -> None:
-        """So much of the file at hand is done."""
-        if part == _RECORDS:
-            self._bars(self._label, self._before, self._total)
-
-    def passed(self, size: int) -> None:
-        """One more file is done."""
-        self._before += size
-        self._bars(self._label, self._before, self._total)
 
 
 class _Outcome:

@@ -30,7 +30,7 @@ from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
-from mindstone_tui.tui.widgets.status_line import StatusLine
+from mindstone_tui.tui.widgets.context_panel import StatusLine
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line
@@ -26,15 +26,12 @@ from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import TodoArgument, TodoArguments, todo_tool
 
+Status = Literal["planned", "in_progress", "done"]
 TODO: Final = "todo"
 PLANNING: Final = "plan"
 _TITLE: Final = "To be done:"
-_SIGNS: Final = {"planned": " ", "in_progress": "~", "done": "x"}
-_READ: Final[dict[str, Literal["planned", "in_progress", "done"]]] = {
-    " ": "planned",
-    "~": "in_progress",
-    "x": "done",
-}
+_SIGNS: Final[dict[Status, str]] = {"planned": " ", "in_progress": "~", "done": "x"}
+_READ: Final = {sign: status for status, sign in _SIGNS.items()}
 _ITEM: Final = pattern_of(r"\[([ ~x])\] (.+)")
 _STEP: Final = pattern_of(
     r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"

@@ -22,11 +22,10 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
-from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea, Queued
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev

@@ -25,10 +25,9 @@ from mindstone_tui.core.replay.playback import SPEEDS, Position, Replay
 from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui.widgets.base import LineInput
-from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.exchange import Card
-from mindstone_tui.tui.widgets.status_line import StatusLine
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 2

@@ -26,7 +26,7 @@ from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryPropo
 from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
-from mindstone_tui.tui.markdown.code import diffed, numbered
+from mindstone_tui.tui.markdown.parse import diffed, numbered
 from mindstone_tui.tui.widgets.base import LineInput
 
 GRACE: Final = 1.0

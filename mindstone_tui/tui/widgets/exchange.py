@@ -23,7 +23,7 @@ from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.text import as_written, exact, for_terminal, plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import ExchangeEvents
-from mindstone_tui.tui.markdown.code import numbered
+from mindstone_tui.tui.markdown.parse import numbered
 from mindstone_tui.tui.widgets.base import Fold, GrowsQuietly
 from mindstone_tui.tui.widgets.markdown import Prose
 
