@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line
