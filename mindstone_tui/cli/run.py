@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import typer
 
@@ -185,7 +185,7 @@ def task(
     `start "TITLE | when: CRITERION | rule: CONSTRAINT"` states what counts as done and what must
     hold. `done` writes the final summary and archives the checkpoint.
     """
-    _run("task", words or ["show"], Asked(session=session, json=json))
+    _run("task", words or ["show"], session, json)
 
 
 def checkpoint(
@@ -197,7 +197,7 @@ def checkpoint(
 
     A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
     """
-    _run("checkpoint", words or ["show"], Asked(session=session, json=json))
+    _run("checkpoint", words or ["show"], session, json)
 
 
 def handoff(
@@ -211,7 +211,7 @@ def handoff(
 
     `write prose` lets the model add a marked paragraph; everything else is word for word.
     """
-    _run("handoff", words or ["show"], Asked(session, model, context_window, json))
+    _run("handoff", words or ["show"], session, json, model, context_window)
 
 
 def memory(
@@ -228,11 +228,10 @@ def memory(
     Nothing is remembered without a person's approval. `consolidate` reads what was said since the
     last time and proposes; `consolidate with model` lets the model propose, too.
     """
-    asked = Asked(session, model, context_window, json)
-    if words and words[0] == "consolidate":
-        _run("consolidate", words[1:], asked)
-    else:
-        _run("memory", words or [], asked)
+    words = words or []
+    name = "consolidate" if words[:1] == ["consolidate"] else "memory"
+    given = words[1:] if name == "consolidate" else words
+    _run(name, given, session, json, model, context_window)
 
 
 def health(
@@ -247,42 +246,32 @@ def health(
     `prometheus [FILE]` and `otlp [FILE]` export them; `judge` asks the model how much of the
     original the newest summary still holds.
     """
-    _run("health", words or [], Asked(session, model, context_window, json))
+    _run("health", words or [], session, json, model, context_window)
 
 
-class Asked(NamedTuple):
-    """Of which session, with which model, for whom."""
-
-    session: str = ""
-    model: str = ""
-    context_window: int = 0
-    json: bool = False
-
-
-def _run(name: str, words: list[str], asked: Asked) -> None:
+def _run(
+    name: str, words: list[str], session: str, json: bool, model: str = "", context_window: int = 0
+) -> None:
     line = " ".join([f"/{name}", *words])
-    raise typer.Exit(asyncio.run(_command(line, asked)))
-
-
-async def _command(line: str, asked: Asked) -> int:
-    home, key = options.places(), options.session_to_read(asked.session)
+    where = options.places().session(options.session_to_read(session))
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
-    if not begins and not home.session(key).transcript.exists():
-        raise home.session(key).missing()
-    conversation = await connect(
-        str(key),
-        channel="cli",
-        model=asked.model,
-        context_window=asked.context_window,
-        follow=False,
+    if not begins and not where.transcript.exists():
+        raise where.missing()
+    opening = connect(
+        str(where.key), channel="cli", model=model, context_window=context_window, follow=False
     )
+    raise typer.Exit(asyncio.run(_command(opening, line, json=json)))
+
+
+async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -> int:
+    conversation = await opening
     conversation.command(line)
     ending = int(ExitCode.FAILED)
     async for event in conversation.events():
         match event:
             case events.CommandPrinted(text=text, ok=True, data=data):
                 said = {"text": text} if data is None else data
-                say_json(said) if asked.json else say(text)
+                say_json(said) if json else say(text)
             case events.CommandPrinted(text=text):
                 complain(_at_the_shell(text))
             case events.Noticed(message=message):

@@ -390,10 +390,6 @@ class FolderWatch:
         """Leave alone what lay there when somebody began, which may be since this was made."""
         self._known.files.update(_stored(self._home).files)
 
-    def session_of(self, file: Path) -> SessionKey | None:
-        """The session that a file is taken into, if anything was taken."""
-        return self._live.of(file).key
-
     def step(self, *, folders: bool = True) -> list[TakenMessages]:
         """One look at whatever may have changed: in all folders, or what it was told of."""
         now = self._clock()

@@ -59,15 +59,35 @@ _DECIDES = ("approve", "approve!", "refuse", "edit")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class ChatScreen(Screen[None]):
-    """Conversation on the left, context panel on the right, prompt below."""
+class TalkScreen(Screen[None]):
+    """A conversation on the left, live or recorded, and its context window on the right."""
 
-    AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
         (0, "-narrow"),
         (100, "-normal"),
         (150, "-wide"),
     ]
+
+    conversation = query_one(ConversationView)
+    panel = query_one(ContextPanel)
+    status = query_one(StatusLine)
+
+    async def show_problem(self, error: MindstoneError) -> None:
+        """Say why there is nothing to show."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
+        await self.conversation.show(
+            ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
+        )
+
+    def action_panel(self) -> None:
+        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
+
+
+class ChatScreen(TalkScreen):
+    """The chat: the prompt stands below the conversation."""
+
+    AUTO_FOCUS = "#prompt"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
@@ -93,10 +113,7 @@ class ChatScreen(Screen[None]):
         Binding("alt+k", "want('copy', 'code')", "Copy the last code block", id="chat.copy-code"),
     ]
 
-    conversation = query_one(ConversationView)
-    panel = query_one(ContextPanel)
     input_area = query_one(InputArea)
-    status = query_one(StatusLine)
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
         super().__init__(classes=self._classes_here())
@@ -162,18 +179,11 @@ class ChatScreen(Screen[None]):
         try:
             self.talk = await self._open(self.host.session)
         except MindstoneError as error:
-            await self._show_problem(error)
+            await self.show_problem(error)
             self._close_down()
             return
         async for event in self.talk.events():
             await self.show(event)
-
-    async def _show_problem(self, error: MindstoneError) -> None:
-        from mindstone_tui.core import events as ev
-
-        await self.conversation.show(
-            ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
-        )
 
     def _close_down(self) -> None:
         """Nothing can be said here: the prompt is closed, and the last line says so."""
@@ -520,9 +530,6 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Left)
     def _leave(self) -> None:
         self.action_want("quit")
-
-    def action_panel(self) -> None:
-        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
 
     def action_page(self, direction: int) -> None:
         self.conversation.turn_page(direction)
