@@ -75,8 +75,7 @@ def chat(
     at: Annotated[
         str,
         typer.Option(
-            metavar="PLACE",
-            help="Open the transcript at a line number, an entry id or `turn 7`.",
+            metavar="PLACE", help="Open the transcript at a line number, an entry id or `turn 7`."
         ),
     ] = "",
     plain: Annotated[

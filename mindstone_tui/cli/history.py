@@ -142,8 +142,7 @@ def log(
         typer.Option("--kind", "-k", metavar="KIND", help="Only entries of this kind; repeatable."),
     ] = None,
     turn: Annotated[
-        int | None,
-        typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn."),
+        int | None, typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn.")
     ] = None,
     redacted: Annotated[
         bool, typer.Option("--redacted", help="Only where something was blacked out, and what.")

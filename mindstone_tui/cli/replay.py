@@ -277,8 +277,7 @@ SameSessionOption = Annotated[
     str, typer.Option("--session", "-s", metavar="KEY", help="The same as an option.")
 ]
 VectorsOption = Annotated[
-    bool,
-    typer.Option("--vectors", help="Also search by meaning: more accurate, slower."),
+    bool, typer.Option("--vectors", help="Also search by meaning: more accurate, slower.")
 ]
 
 

@@ -48,8 +48,7 @@ def run(
         typer.Option(metavar="N", min=0, help="Most model calls in one turn; 0 uses the setting."),
     ] = 0,
     timeout: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none."),
+        float, typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none.")
     ] = 0.0,
     image: Annotated[
         list[Path] | None,
@@ -60,8 +59,7 @@ def run(
         bool, typer.Option("--no-wait", help="Fail if another MindStone is using this session.")
     ] = False,
     decline: Annotated[
-        bool,
-        typer.Option("--decline", help="Decline what a turn of another program waits for."),
+        bool, typer.Option("--decline", help="Decline what a turn of another program waits for.")
     ] = False,
 ) -> None:
     """Take one turn and print the answer.

@@ -52,7 +52,7 @@ class MindstoneApp(App[int]):
     TITLE = "MindStone"
     CSS_PATH: ClassVar[CSSPathType | None] = _FIRST
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
+        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")
     ]
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:

@@ -70,11 +70,7 @@ def _python() -> Check:
 
 def _places(around: CheckEnvironment) -> Iterator[Check]:
     places = around.places
-    for name, folder in (
-        ("config", places.config),
-        ("data", places.data),
-        ("state", places.state),
-    ):
+    for name, folder in (("config", places.config), ("data", places.data), ("state", places.state)):
         why = _cannot_write(folder)
         yield Check(
             f"places.{name}",

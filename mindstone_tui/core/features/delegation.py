@@ -219,9 +219,7 @@ class DelegationFeature(Feature):
         super().__init__(session)
         tools = self.context.settings.tools
         self._limits = DelegationLimits(
-            tokens=tools.delegate_tokens,
-            calls=tools.delegate_calls,
-            seconds=tools.delegate_timeout,
+            tokens=tools.delegate_tokens, calls=tools.delegate_calls, seconds=tools.delegate_timeout
         )
         self._running = 0
 
@@ -301,10 +299,7 @@ class DelegationFeature(Feature):
 
     def _assemble(self, work: Delegation) -> SessionServices:
         opening = self.session.opening.for_child(
-            work.child,
-            model=self.context.model,
-            offered=work.tools,
-            calls=work.limits.calls,
+            work.child, model=self.context.model, offered=work.tools, calls=work.limits.calls
         )
         return assemble(opening)
 

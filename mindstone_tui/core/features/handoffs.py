@@ -13,11 +13,7 @@ from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import (
-    BackfillChecked,
-    HandoffReplayed,
-    HandoffWritten,
-)
+from mindstone_tui.core.entries.derived import BackfillChecked, HandoffReplayed, HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements

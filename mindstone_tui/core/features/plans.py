@@ -135,8 +135,7 @@ class PlansFeature(Feature):
         self.record(TodoChanged(items=items))
         done = sum(one.status == "done" for one in items)
         return ToolResult(
-            text=todo_text(items) or "The list is empty.",
-            finding=f"{done} of {len(items)} done",
+            text=todo_text(items) or "The list is empty.", finding=f"{done} of {len(items)} done"
         )
 
     def edit(self, steps: tuple[str, ...], change: str) -> tuple[str, ...]:

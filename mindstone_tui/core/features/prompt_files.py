@@ -400,10 +400,7 @@ class PromptFilesFeature(Feature):
         """
         self.refresh()
         found = _commands(self.session.home, self.session.project)
-        listed = [
-            *((f"/{each.name}", each) for each in found.values()),
-            *self.skills.items(),
-        ]
+        listed = [*((f"/{each.name}", each) for each in found.values()), *self.skills.items()]
         rows = [
             f"{name:24} {each.size:>7,} bytes  {each.source:8} {each.description}\n  {each.path}"
             for name, each in listed

@@ -159,11 +159,7 @@ def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
             asked = next((each.text for each in prose(request.text)), "")
             if question := question_of_request(asked):
                 yield FidelityProbe(
-                    kind="state",
-                    query=question,
-                    expected=done[-1],
-                    seq=one.seq,
-                    turn=one.turn,
+                    kind="state", query=question, expected=done[-1], seq=one.seq, turn=one.turn
                 )
 
 

@@ -16,11 +16,7 @@ from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.disk import ensure_folder, replace_file
 from mindstone_tui.core.entries import Request, ToolSchema
-from mindstone_tui.core.errors import (
-    MindstoneError,
-    ProviderUnreachable,
-    UsageError,
-)
+from mindstone_tui.core.errors import MindstoneError, ProviderUnreachable, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, key_store, local_models, weights
 from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Provider, TextPart
@@ -161,11 +157,7 @@ _NOTES: Final = (
 _READ: Final = ToolSchema(
     name="read",
     description="Read a text file.",
-    parameters={
-        "type": "object",
-        "properties": {"path": {"type": "string"}},
-        "required": ["path"],
-    },
+    parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
 )
 _PROMPTS: Final = (
     ("a plain question", "What is the capital of France?", ""),

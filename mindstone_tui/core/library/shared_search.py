@@ -258,7 +258,6 @@ def _whole(line: Line, shared: passage_store.PassageStore) -> Line:
     fields: dict[str, Any] = msgspec.to_builtins(line.entry)
     key = SessionKey.parse(line.session)
     restore(
-        fields,
-        {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()},
+        fields, {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()}
     )
     return msgspec.structs.replace(line, entry=msgspec.convert(fields, type(line.entry)))

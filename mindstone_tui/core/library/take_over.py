@@ -34,12 +34,7 @@ from mindstone_tui.core.interchange.import_session import ImportReport, import_e
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease
-from mindstone_tui.core.library.profile import (
-    keep_profile,
-    read_profile,
-    stored_profile,
-    take_next,
-)
+from mindstone_tui.core.library.profile import keep_profile, read_profile, stored_profile, take_next
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.catch_up import CatchUp, reading
 from mindstone_tui.core.recall.embedding import open_embedder

@@ -199,12 +199,7 @@ class LiveImport:
                 return None
             lease.give_back()
         added = 0
-        importer = Importer(
-            self._home,
-            self._settings,
-            self._environ,
-            project=self.folder,
-        )
+        importer = Importer(self._home, self._settings, self._environ, project=self.folder)
         for report in importer.take(self.file, None, ""):
             added += report.added
             if report.session:

@@ -299,8 +299,7 @@ def decide(
     entry = standing.entry
     if decision in ("approved", "edited", "refused") and standing.decision:
         raise ContinuityError(
-            f"The proposal {entry.proposal} was already {standing.decision}.",
-            "Propose it again.",
+            f"The proposal {entry.proposal} was already {standing.decision}.", "Propose it again."
         )
     if decision == "refused":
         return MemoryDecided(proposal=entry.proposal, decision=decision, by=by)

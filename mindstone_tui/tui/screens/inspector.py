@@ -33,7 +33,7 @@ class Blocks(OptionList):
     """The rows; Enter opens one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", id="inspector.open"),
+        Binding("enter", "select", "Open", id="inspector.open")
     ]
 
 

@@ -20,15 +20,7 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.library.profile import (
-    EXAMPLE,
-    ListedSession,
-    SessionFilter,
-    TypedSearch,
-    facts_of,
-    read_typed,
-    whose_and_where,
-)
+from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import Library
@@ -84,7 +76,7 @@ class ChooseScreen(PickScreen[str]):
     """One of a few names."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="choose.close"),
+        Binding("escape", "dismiss", "Back", id="choose.close")
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], note: str = "") -> None:
@@ -151,7 +143,7 @@ class SessionsScreen(PickScreen[Picked]):
     """Type to filter by name and to search all messages; `program:codex` narrows both."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="sessions.close"),
+        Binding("escape", "dismiss", "Back", id="sessions.close")
     ]
 
     def __init__(self, library: Library, current: str, now: Callable[[], datetime]) -> None:
@@ -159,8 +151,8 @@ class SessionsScreen(PickScreen[Picked]):
         self._library = library
         self._current = current
         self._now = now
-        self._rows: Sequence[ListedSession] = ()
-        self._meant: SessionFilter | None = None
+        self._rows: Sequence[profiles.ListedSession] = ()
+        self._meant: profiles.SessionFilter | None = None
         """The filter that the rows went through."""
         self._picks: list[Picked] = []
         self._facts: list[str] = []
@@ -168,7 +160,7 @@ class SessionsScreen(PickScreen[Picked]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled("Sessions", "bold"), markup=False)
-            yield LineInput(placeholder=f"name, words, or {EXAMPLE} …", compact=True)
+            yield LineInput(placeholder=f"name, words, or {profiles.EXAMPLE} …", compact=True)
             yield OptionList(markup=False)
             yield Static("", id="facts", markup=False)
             yield Static("", id="note", markup=False)
@@ -187,7 +179,7 @@ class SessionsScreen(PickScreen[Picked]):
     @work(exclusive=True, group="sessions")
     async def _look(self, typed: str) -> None:
         try:
-            asked = read_typed(typed)
+            asked = profiles.read_typed(typed)
             if not self._rows or asked.wanted != self._meant:
                 self._rows = await self._library.sessions(asked.wanted)
                 self._meant = asked.wanted
@@ -201,7 +193,7 @@ class SessionsScreen(PickScreen[Picked]):
     def _say(self, text: str) -> None:
         self.query_one("#note", Static).update(show.text(text, "$muted"))
 
-    def _show(self, asked: TypedSearch, hits: Sequence[SessionHit]) -> None:
+    def _show(self, asked: profiles.TypedSearch, hits: Sequence[SessionHit]) -> None:
         names = {f"{row.session} {row.title}": row for row in self._rows}
         found = ranked(asked.words, names) if asked.words else names
         rows = [names[name] for name in found]
@@ -211,9 +203,10 @@ class SessionsScreen(PickScreen[Picked]):
         options += [Option(_hit(hit)) for hit in hits]
         self._picks = [Picked(each.session) for each in rows]
         self._picks += [Picked(each.session, each.seq) for each in hits]
-        self._facts = [facts_of(each) for each in rows]
+        self._facts = [profiles.facts_of(each) for each in rows]
         self._facts += [
-            f"{each.session} · {whose_and_where(each.program, each.folder)}" for each in hits
+            f"{each.session} · {profiles.whose_and_where(each.program, each.folder)}"
+            for each in hits
         ]
         self._list.clear_options()
         self._list.add_options(options)
@@ -237,7 +230,7 @@ class SessionsScreen(PickScreen[Picked]):
         return self._picks[at]
 
 
-def _found(sessions: int, places: int, asked: TypedSearch) -> str:
+def _found(sessions: int, places: int, asked: profiles.TypedSearch) -> str:
     """How much was found, and which keys work."""
     narrowed = bool(asked.words or asked.wanted)
     if not sessions and not places:
@@ -248,7 +241,7 @@ def _found(sessions: int, places: int, asked: TypedSearch) -> str:
     return " · ".join([*named, f"{how}, Esc goes back"])
 
 
-def _session(row: ListedSession, current: bool, now: datetime, width: int) -> Content:
+def _session(row: profiles.ListedSession, current: bool, now: datetime, width: int) -> Content:
     try:
         when = numbers.ago(datetime.fromisoformat(row.used), now)
     except ValueError:
@@ -263,7 +256,7 @@ def _session(row: ListedSession, current: bool, now: datetime, width: int) -> Co
     )
 
 
-def _name(row: ListedSession) -> str:
+def _name(row: profiles.ListedSession) -> str:
     """What `-s` takes: of a session of another agent, more than its own name."""
     return row.session.removeprefix("agent:default:")
 

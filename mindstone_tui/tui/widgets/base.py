@@ -49,7 +49,7 @@ class FoldTitle(Static, can_focus=True):
     """The line that stays; Enter, space or a click opens what belongs to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle"),
+        Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle")
     ]
     DEFAULT_CSS = """
     FoldTitle { width: 1fr; height: auto; }

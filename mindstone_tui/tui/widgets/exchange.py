@@ -132,7 +132,7 @@ class Rest(Static, can_focus=True):
     """The end of a text that is shown in part; Enter, space or a click shows the rest."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest"),
+        Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest")
     ]
 
     def __init__(self, left: int) -> None:

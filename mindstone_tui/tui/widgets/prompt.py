@@ -150,11 +150,7 @@ class Prompt(TextArea):
         Binding("enter", "send", "Send", id="prompt.send", show=False),
         # Many terminals send Alt+Enter as plain Enter.
         Binding(
-            "alt+enter,ctrl+s",
-            "steer",
-            "Send into the running turn",
-            id="prompt.steer",
-            show=False,
+            "alt+enter,ctrl+s", "steer", "Send into the running turn", id="prompt.steer", show=False
         ),
         Binding("shift+enter,ctrl+j", "newline", "New line", id="prompt.newline", show=False),
         Binding("ctrl+o", "unfold", "Open folded paste", id="prompt.unfold", show=False),
