@@ -87,7 +87,7 @@ def register(app: typer.Typer, arguments: Sequence[str]) -> None:
 
 
 def _without_a_folder(error: OSError) -> MindstoneError | None:
-    """That the folder one stands in was deleted, which the system does not name; else nothing."""
+    """The error for a deleted working folder, which the system does not name; else None."""
     if error.filename is None and isinstance(error, FileNotFoundError):
         try:
             Path.cwd()
@@ -222,7 +222,7 @@ _PR_SET_DUMPABLE: Final = 4
 
 
 def hide_own_memory() -> bool:
-    """Forbid it, for as long as this process lives; False where the system cannot."""
+    """Keep other programs from reading this process's memory; False where the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     return int(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)) == 0

@@ -18,6 +18,7 @@ from mindstone_tui.core.providers import registry
 from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
 from mindstone_tui.core.session.features import load_features
 from mindstone_tui.core.text import plural
+from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.transcript import History
 
 
@@ -183,9 +184,7 @@ def _languages() -> Check:
 
 def _model(around: CheckEnvironment) -> Check:
     """Whether the model that answers by default can be reached as far as that is known."""
-    from mindstone_tui.core.providers.registry import available
-
-    listed = available(around.settings.models, around.places, around.environ)
+    listed = registry.available(around.settings.models, around.places, around.environ)
     chosen = next((each for each in listed if each.default), None)
     if chosen is None or not chosen.usable:
         name = chosen.name if chosen else "The default model"
@@ -198,9 +197,7 @@ def _model(around: CheckEnvironment) -> Check:
 
 def _sandbox(around: CheckEnvironment) -> Check:
     """What really confines a command here: tried, not assumed."""
-    from mindstone_tui.core.tools.sandbox_probe import find
-
-    _, told = asyncio.run(find(around.environ))
+    _, told = asyncio.run(sandbox_probe.find(around.environ))
     if not told.working:
         return warned(
             "sandbox",

@@ -510,7 +510,7 @@ class _Done(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ImportedFiles:
-    """The list of one home."""
+    """Files of other programs that were taken over already, for one home."""
 
     def __init__(self, home: Places) -> None:
         self._path = home.state / "imported.jsonl"
