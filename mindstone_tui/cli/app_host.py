@@ -5,39 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.tui.host import (
-    AppHost,
-    Browse,
-    CommandHelp,
-    DownloadChoice,
-    ModelChoice,
-    SessionHit,
-    SessionRow,
-)
+from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.library.downloads import Download
-    from mindstone_tui.core.library.filters import SessionFilter
-    from mindstone_tui.core.library.model_list import Availability
+    from mindstone_tui.core.library.model_list import Availability, Download
+    from mindstone_tui.core.library.profile import ListedSession, SessionFilter
+    from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
 
 
 def host_for(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
-) -> AppHost:
+) -> host.AppHost:
     """The host for the app: settings, commands, sessions, models and themes."""
-    return AppHost(
+    return host.AppHost(
         settings=settings.tui,
-        commands=SlashCommands(home, folder),
+        commands=cache(lambda: _slash_commands(home, folder)),
         library=HomeLibrary(home, settings),
         models=lambda: _models(home, settings),
         setup=HomeSetup(home, settings),
@@ -51,48 +42,30 @@ def host_for(
     )
 
 
-class SlashCommands(Sequence[CommandHelp]):
-    """The slash commands for completion and help, read when they are first looked at.
+def _slash_commands(home: Places, folder: Path) -> Sequence[host.CommandHelp]:
+    """The slash commands for completion and help.
 
-    The rooms that they act on take as long to load as the rest of the app; its first picture does
-    not wait for them.
+    The rooms that they act on take as long to load as the rest of the app.
     """
+    from mindstone_tui.core.features.prompt_files import commands_in
+    from mindstone_tui.core.session.features import known_commands
 
-    def __init__(self, home: Places, folder: Path) -> None:
-        self._home = home
-        self._folder = folder
-
-    @cached_property
-    def _all(self) -> tuple[CommandHelp, ...]:
-        from mindstone_tui.core.features.prompt_files import commands_in
-        from mindstone_tui.core.session.features import known_commands
-
-        return (
-            *(
-                CommandHelp(
-                    name=each.name,
-                    usage=each.usage,
-                    help=each.help,
-                    details=each.details,
-                    choices=each.words,
-                )
-                for each in known_commands().values()
-            ),
-            *(
-                CommandHelp(name=each.name, usage=each.hint, help=each.description)
-                for each in commands_in(self._home, self._folder).values()
-            ),
-        )
-
-    @overload
-    def __getitem__(self, at: int) -> CommandHelp: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[CommandHelp]: ...
-    def __getitem__(self, at: int | slice) -> CommandHelp | Sequence[CommandHelp]:
-        return self._all[at]
-
-    def __len__(self) -> int:
-        return len(self._all)
+    return (
+        *(
+            host.CommandHelp(
+                name=each.name,
+                usage=each.usage,
+                help=each.help,
+                details=each.details,
+                choices=each.words,
+            )
+            for each in known_commands().values()
+        ),
+        *(
+            host.CommandHelp(name=each.name, usage=each.hint, help=each.description)
+            for each in commands_in(home, folder).values()
+        ),
+    )
 
 
 class HomeLibrary:
@@ -102,44 +75,22 @@ class HomeLibrary:
         self._home = home
         self._settings = settings
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         """Every session that is meant, newest first."""
-        from mindstone_tui.core.library.profile import facts_of, list_described
+        from mindstone_tui.core.library.profile import list_described
 
         await asyncio.to_thread(self._fetch_news)
-        found = await asyncio.to_thread(list_described, self._home, wanted)
-        return [
-            SessionRow(
-                key=each.session,
-                title=each.title,
-                changed=each.used,
-                turns=each.turns,
-                facts=facts_of(each),
-            )
-            for each in found
-        ]
+        return await asyncio.to_thread(list_described, self._home, wanted)
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
-        from mindstone_tui.core.library.profile import whose_and_where
         from mindstone_tui.core.library.search import search_everywhere
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
         found = await asyncio.to_thread(
             search_everywhere, self._home, self._settings, text, 30, wanted
         )
-        return [
-            SessionHit(
-                key=hit.session,
-                seq=hit.seq,
-                turn=hit.turn,
-                ts=hit.ts,
-                speaker=f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker,
-                text=hit.excerpt,
-                facts=f"{hit.session} · {whose_and_where(hit.program, hit.folder)}",
-            )
-            for hit in found.hits
-        ]
+        return found.hits
 
     def _fetch_news(self, key: str = "", *, elsewhere: bool = False) -> None:
         """Bring copies of shared histories up to date; a server that is away changes nothing."""
@@ -150,7 +101,7 @@ class HomeLibrary:
             keys = [SessionKey.parse(key)] if key else None
             catch_up(self._home, history, keys, elsewhere=elsewhere)
 
-    def browse(self, key: str) -> Browse:
+    def browse(self, key: str) -> host.Browse:
         """One session's history."""
         from mindstone_tui.core.transcript import History
         from mindstone_tui.tui.from_entries import HistoryBrowse
@@ -174,23 +125,23 @@ class HomeSetup:
         return key_providers()
 
     @cached_property
-    def download(self) -> DownloadChoice:
+    def download(self) -> Download:
         """The best model that fits this machine; the smallest where none does."""
-        from mindstone_tui.core.library.downloads import catalogue
+        from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
-        return _choice(next((each for each in found if each.window), found[-1]))
+        return next((each for each in found if each.window), found[-1])
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         """The model of this name, as it would be on this machine."""
-        from mindstone_tui.core.library.downloads import catalogue
+        from mindstone_tui.core.library.model_list import catalogue
 
         found = catalogue(self._home, self._settings.models)
-        return next((_choice(each) for each in found if each.name == name), self.download)
+        return next((each for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
-        from mindstone_tui.core.library.downloads import fetched
+        from mindstone_tui.core.library.model_list import fetched
 
         return fetched(self._home, self.download.name)[1] is not None
 
@@ -205,7 +156,7 @@ class HomeSetup:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         """Download a model; returns its name."""
-        from mindstone_tui.core.library.downloads import fetch_model
+        from mindstone_tui.core.library.model_list import fetch_model
 
         await fetch_model(self._home, os.environ, name, progress, tell)
         return name
@@ -218,27 +169,10 @@ class HomeSetup:
         from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
         from mindstone_tui.core.library.take_over import Importer
 
-        importer = Importer(
-            self._home,
-            self._settings,
-            os.environ,
-            origin="messages",
-            progress=lambda label, done, total: None,
-            on_busy=lambda key: None,
-        )
+        importer = Importer(self._home, self._settings, os.environ, origin="messages")
         for _ in importer.take(sample_file(), SessionKey.parse(SAMPLE_SESSION), "records"):
             continue
         return SAMPLE_SESSION
-
-
-def _choice(model: Download) -> DownloadChoice:
-    return DownloadChoice(
-        name=model.name,
-        title=model.title,
-        size=model.bytes,
-        memory=model.memory,
-        note=model.skills,
-    )
 
 
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
@@ -254,12 +188,14 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
     return replay
 
 
-async def _models(home: Places, settings: Settings) -> Sequence[ModelChoice]:
+async def _models(home: Places, settings: Settings) -> Sequence[host.ModelChoice]:
     """What can answer: embedded, configured and found on this machine; then what needs a key."""
     from mindstone_tui.core.library.model_list import list_models
 
     found = [
-        ModelChoice(name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable)
+        host.ModelChoice(
+            name=each.name, note=_needs(each), window=each.window or 0, usable=each.usable
+        )
         for each in await list_models(home, settings, os.environ)
     ]
     named = {each.name.partition("/")[0] for each in found if each.usable and not each.unnamed}

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindstone_tui.cli.options import (
-    FolderOption,
-    ModelOption,
-    ProfileOption,
-    SessionOption,
-    WindowOption,
-    places,
-    session_key,
-    working_folder,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import own_command
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
@@ -73,19 +64,18 @@ async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
 
 
 def chat(
-    session: SessionOption = "",
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    profile: ProfileOption = "",
-    cwd: FolderOption = None,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    profile: options.ProfileOption = "",
+    cwd: options.FolderOption = None,
     approve: Annotated[
         str, typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto.")
     ] = "",
     at: Annotated[
         str,
         typer.Option(
-            metavar="PLACE",
-            help="Open the transcript at a line number, an entry id or `turn 7`.",
+            metavar="PLACE", help="Open the transcript at a line number, an entry id or `turn 7`."
         ),
     ] = "",
     plain: Annotated[
@@ -96,9 +86,9 @@ def chat(
 
     `mindstone` alone does the same on the default session.
     """
-    home = places()
-    key = session_key(session)
-    folder = working_folder(cwd)
+    home = options.places()
+    key = options.session_key(session)
+    folder = options.working_folder(cwd)
     settings = load(home, os.environ, profile=profile, project=folder).settings
     if not plain and sys.stdin.isatty() and sys.stdout.isatty() and not sys.stderr.isatty():
         typer.echo("The app draws on standard error, which goes elsewhere: chatting line by line.")

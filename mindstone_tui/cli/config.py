@@ -11,15 +11,7 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, places
 from mindstone_tui.cli.output import hint, say, say_json
-from mindstone_tui.core.config import (
-    Loaded,
-    SettingSource,
-    all_keys,
-    key_named,
-    load,
-    profiles,
-    store,
-)
+from mindstone_tui.core import config
 from mindstone_tui.core.config.edit import sections, toml_value
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
@@ -85,7 +77,7 @@ def set_key(
     ],
 ) -> None:
     """Set one key in your config file. Comments stay; invalid values are refused."""
-    file = store(places(), key, value)
+    file = config.store(places(), key, value)
     hint(f"{key} is set in {file}.")
 
 
@@ -94,7 +86,7 @@ def explain(
     key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
 ) -> None:
     """Explain a setting: what it does, its values, its current value. Without a key, all."""
-    chosen = [key_named(key)] if key and key not in sections() else _of_section(key)
+    chosen = [config.key_named(key)] if key and key not in sections() else _of_section(key)
     loaded = _load("")
     if json:
         told = [
@@ -136,7 +128,7 @@ def edit() -> None:
 @config_app.command("profiles")
 def list_profiles(json: JsonOption = False) -> None:
     """List the profiles for `--profile`."""
-    found = profiles(places())
+    found = config.profiles(places())
     if json:
         say_json({"profiles": [{"name": name, "from": where} for name, where in found.items()]})
         return
@@ -144,11 +136,11 @@ def list_profiles(json: JsonOption = False) -> None:
         say(f"{name:<12}  {where}")
 
 
-def _load(profile: str) -> Loaded:
-    return load(places(), os.environ, profile=profile, project=Path.cwd())
+def _load(profile: str) -> config.Loaded:
+    return config.load(places(), os.environ, profile=profile, project=Path.cwd())
 
 
-def _value(loaded: Loaded, key: str) -> Any:
+def _value(loaded: config.Loaded, key: str) -> Any:
     """A setting's value, as it may be shown: without the password in an address."""
     section, _, field = key.partition(".")
     value = getattr(getattr(loaded.settings, section), field)
@@ -165,10 +157,10 @@ def _value(loaded: Loaded, key: str) -> Any:
 
 
 def _of_section(section: str) -> list[Any]:
-    return [key for key in all_keys().values() if key.name.startswith(section)]
+    return [key for key in config.all_keys().values() if key.name.startswith(section)]
 
 
-def _print_settings(loaded: Loaded, wanted: dict[str, SettingSource]) -> None:
+def _print_settings(loaded: config.Loaded, wanted: dict[str, config.SettingSource]) -> None:
     if not wanted:
         hint("All settings are at their defaults.")
     section = ""

@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import (
-    JsonOption,
-    ModelOption,
-    ProfileOption,
-    SessionOption,
-    WindowOption,
-    places,
-    session_to_read,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
@@ -27,15 +19,15 @@ def context(
     what: Annotated[
         str, typer.Argument(metavar="[list|detail]", help="What to show: list or detail.")
     ] = ("list"),
-    session: SessionOption = "",
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
     turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="As of this turn.")] = None,
     call: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="A model call of that turn.")
     ] = None,
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    profile: ProfileOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    profile: options.ProfileOption = "",
 ) -> None:
     """Show what the model sees next, and what has left its window.
 
@@ -45,8 +37,8 @@ def context(
         raise UsageError(f"Unknown view {what}.", "Use list or detail.")
     report = look_at(
         Look(
-            key=session_to_read(session),
-            places=places(),
+            key=options.session_to_read(session),
+            places=options.places(),
             environ=dict(os.environ),
             turn=turn or 0,
             call=call or 0,
@@ -59,5 +51,5 @@ def context(
         say_json(report)
         return
     say(context_detail(report) if what == "detail" else context_list(report))
-    if (worker := progress_of(places())).running:
+    if (worker := progress_of(options.places())).running:
         say(f"Vectors are being made in the background; {worker.made:,} so far.")

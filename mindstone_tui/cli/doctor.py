@@ -13,16 +13,16 @@ from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
 
 ROOMS: Final = (
-    "mindstone_tui.core.doctor.home:checks",
-    "mindstone_tui.core.doctor.engines:checks",
-    "mindstone_tui.core.doctor.continuity:checks",
-    "mindstone_tui.core.doctor.history_server:checks",
+    "mindstone_tui.core.doctor.home:home",
+    "mindstone_tui.core.doctor.engines:engines",
+    "mindstone_tui.core.doctor.home:continuity",
+    "mindstone_tui.core.doctor.home:history_server",
 )
 """Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
 
@@ -51,17 +51,16 @@ def _examine(session: str) -> Iterator[Check]:
     try:
         settings = load(places(), os.environ).settings
         key = session_key(session) if session else SessionKey.parse(settings.session.default)
-        yield Check(id="config", outcome="pass", detail="The settings are valid.")
+        yield passed("config", "The settings are valid.")
     except MindstoneError as error:
-        yield Check(id="config", outcome="fail", detail=error.what, remedy=error.remedy)
+        yield refused("config", error)
     around = CheckEnvironment(places(), os.environ, settings, key)
     for room in ROOMS:
         module, _, function = room.partition(":")
         try:
             yield from getattr(import_module(module), function)(around)
         except MindstoneError as error:
-            name = module.rpartition(".")[2]
-            yield Check(id=name, outcome="fail", detail=error.what, remedy=error.remedy)
+            yield refused(function, error)
 
 
 def _print(check: Check) -> None:

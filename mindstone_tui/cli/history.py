@@ -13,26 +13,7 @@ from typing import Annotated, Final, NoReturn
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import (
-    FileFilterOption,
-    JsonOption,
-    ModelFilterOption,
-    ProgramOption,
-    ProjectOption,
-    RoleFilterOption,
-    SessionOption,
-    SinceOption,
-    ToolFilterOption,
-    UntilOption,
-    check_kinds,
-    feed_of,
-    fetch_news,
-    only_elsewhere,
-    places,
-    session_filter,
-    session_key,
-    session_to_read,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import (
     flush_output,
     hint,
@@ -43,32 +24,16 @@ from mindstone_tui.cli.output import (
     styled,
     table,
 )
-from mindstone_tui.core import numbers
+from mindstone_tui.core import numbers, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import (
-    ListedSession,
-    as_listed,
-    facts_of,
-    folded,
-    list_described,
-)
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import exact, one_line, plural
-from mindstone_tui.core.transcript import (
-    Damaged,
-    Follower,
-    HeadAnchor,
-    History,
-    Verdict,
-    blackened_in,
-    start_over,
-    verify,
-)
 
 _NONE_MATCH: Final = "No session matches."
 _LOOK_AGAIN: Final = 0.2
@@ -92,7 +57,8 @@ LongOption = Annotated[
 
 
 def sessions(
-    json: JsonOption = False,
+    context: typer.Context,
+    json: options.JsonOption = False,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most N; 0 for all.")
     ] = 0,
@@ -100,14 +66,14 @@ def sessions(
         bool, typer.Option("--sub-agents", help="Show sub-agents behind their session.")
     ] = False,
     long: LongOption = False,
-    program: ProgramOption = "",
-    project: ProjectOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    model: ModelFilterOption = "",
-    role: RoleFilterOption = "",
-    tool: ToolFilterOption = "",
-    file: FileFilterOption = "",
+    program: options.ProgramOption = "",
+    project: options.ProjectOption = "",
+    since: options.SinceOption = "",
+    until: options.UntilOption = "",
+    model: options.ModelFilterOption = "",
+    role: options.RoleFilterOption = "",
+    tool: options.ToolFilterOption = "",
+    file: options.FileFilterOption = "",
     fresh: StartOverOption = "",
 ) -> None:
     """List sessions, the one used last first. Sub-agent sessions are only counted.
@@ -115,28 +81,19 @@ def sessions(
     The filters may be combined; a session of another program keeps that program's own dates.
     """
     if fresh:
-        aside = start_over(places().session(session_key(fresh)))
+        aside = transcript.start_over(options.places().session(options.session_key(fresh)))
         hint(f"The other files are now in {aside}. The next message starts a new history.")
         return
-    fetch_news()
-    wanted = session_filter(
-        program=program,
-        project=project,
-        since=since,
-        until=until,
-        model=model,
-        role=role,
-        tool=tool,
-        file=file,
-    )
-    every = list_described(places(), wanted or (SessionFilter() if long else None))
+    options.fetch_news()
+    wanted = options.session_filter(context)
+    every = profile.list_described(options.places(), wanted or (SessionFilter() if long else None))
     if wanted is None:
-        every += [as_listed(one) for one in only_elsewhere()]
+        every += [profile.as_listed(one) for one in options.only_elsewhere()]
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if sub_agents and not json:
-        shown = folded(shown)
+        shown = profile.folded(shown)
     if json:
         say_json({"sessions": shown})
     elif not summaries:
@@ -149,11 +106,11 @@ def sessions(
 
 def _say_that_there_are_none(program: str, *, filtered: bool) -> None:
     hint(_NONE_MATCH if filtered else "No sessions yet. Run `mindstone` to start one.")
-    if program and (known := {one.program for one in list_described(places())}):
+    if program and (known := {one.program for one in profile.list_described(options.places())}):
         hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
 
 
-def _list(shown: Sequence[ListedSession], *, long: bool) -> None:
+def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     rows = [
         (
             summary.session,
@@ -166,17 +123,17 @@ def _list(shown: Sequence[ListedSession], *, long: bool) -> None:
         )
         for summary in shown
     ]
-    below = [facts_of(one) for one in shown] if long else ()
+    below = [profile.facts_of(one) for one in shown] if long else ()
     table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3), below=below)
 
 
-def _is_sub_agent(session: ListedSession) -> bool:
+def _is_sub_agent(session: profile.ListedSession) -> bool:
     """Whether another session started it: here, or in the program that it comes from."""
     return CHILD in session.main or bool(session.started_by)
 
 
 def log(
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines.")
     ] = None,
@@ -185,8 +142,7 @@ def log(
         typer.Option("--kind", "-k", metavar="KIND", help="Only entries of this kind; repeatable."),
     ] = None,
     turn: Annotated[
-        int | None,
-        typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn."),
+        int | None, typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn.")
     ] = None,
     redacted: Annotated[
         bool, typer.Option("--redacted", help="Only where something was blacked out, and what.")
@@ -194,14 +150,14 @@ def log(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines as they appear.")
     ] = False,
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Read a session's transcript, oldest line first.
 
     `-k context_window_pruned -k tool_results_trimmed` is the record of what left the window: each
     with its score, its parts and its reason.
     """
-    where = places().session(session_to_read(session))
+    where = options.places().session(options.session_to_read(session))
     wanted = _wanted(kind or (), turn)
     if redacted:
         _print_redacted(where, wanted, json)
@@ -209,7 +165,7 @@ def log(
     with _open(where) as history:
         newest = history.head.seq
         if tail is None:
-            items: Iterable[Line | Damaged] = filter(wanted, history.read())
+            items: Iterable[Line | transcript.Damaged] = filter(wanted, history.read())
         else:
             items = _last(filter(wanted, history.back()), tail)
         damaged = sum(_print(item, json) for item in items)
@@ -221,7 +177,7 @@ def log(
 
 
 def _print_redacted(
-    where: SessionPlaces, wanted: Callable[[Line | Damaged], bool], json: bool
+    where: SessionPlaces, wanted: Callable[[Line | transcript.Damaged], bool], json: bool
 ) -> None:
     """Every place that was blacked out: its line, its kind, and the text around it."""
     found = 0
@@ -229,7 +185,7 @@ def _print_redacted(
         for item in filter(wanted, history.read()):
             if not isinstance(item, Line):
                 continue
-            for place in blackened_in(history.whole(item).entry):
+            for place in transcript.blackened_in(history.whole(item).entry):
                 found += 1
                 if json:
                     say_json({"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)})
@@ -243,9 +199,11 @@ def _print_redacted(
 _REDACTED_SHOWN: Final = 160
 
 
-def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damaged], bool]:
+def _wanted(
+    kinds: Collection[str], turn: int | None
+) -> Callable[[Line | transcript.Damaged], bool]:
     """Which lines are shown; a damaged one always is."""
-    check_kinds(kinds, KINDS)
+    options.check_kinds(kinds, KINDS)
     return lambda item: (
         not isinstance(item, Line)
         or ((not kinds or item.kind in kinds) and (turn is None or item.turn == turn))
@@ -253,7 +211,7 @@ def _wanted(kinds: Collection[str], turn: int | None) -> Callable[[Line | Damage
 
 
 def verify_sessions(
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     all_sessions: Annotated[bool, typer.Option("--all", help="Verify all sessions.")] = False,
     anchor: Annotated[
         str,
@@ -261,20 +219,20 @@ def verify_sessions(
             "--anchor", metavar="SEQ:HASH", help="A head you noted earlier, to verify against."
         ),
     ] = "",
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
     if all_sessions:
-        fetch_news()
-        chosen = sorted(places().sessions(), key=lambda found: found.key)
+        options.fetch_news()
+        chosen = sorted(options.places().sessions(), key=lambda found: found.key)
     else:
-        chosen = [places().session(session_to_read(session))]
+        chosen = [options.places().session(options.session_to_read(session))]
         if not json and not chosen[0].folder.exists():
             raise chosen[0].missing()
     expected = _anchor(anchor)
     sound = True
     for where in chosen:
-        verdict = verify(where, expected)
+        verdict = transcript.verify(where, expected)
         sound = sound and verdict.ok
         if json:
             say_json(verdict)
@@ -286,22 +244,27 @@ def verify_sessions(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _open(where: SessionPlaces) -> History:
+def _open(where: SessionPlaces) -> transcript.History:
     if not where.folder.exists():
         raise where.missing()
-    return History(where)
+    return transcript.History(where)
 
 
-def _last(newest_first: Iterable[Line | Damaged], count: int) -> Iterator[Line | Damaged]:
+def _last(
+    newest_first: Iterable[Line | transcript.Damaged], count: int
+) -> Iterator[Line | transcript.Damaged]:
     yield from reversed(list(islice(newest_first, count)))
 
 
 def _follow(
-    where: SessionPlaces, after: int, wanted: Callable[[Line | Damaged], bool], json: bool
+    where: SessionPlaces,
+    after: int,
+    wanted: Callable[[Line | transcript.Damaged], bool],
+    json: bool,
 ) -> NoReturn:
     """Print lines as they appear, until interrupted."""
-    follower = Follower(where, after)
-    feed = feed_of(where)
+    follower = transcript.Follower(where, after)
+    feed = options.feed_of(where)
     try:
         while True:
             for item in filter(wanted, follower.poll()):
@@ -314,11 +277,11 @@ def _follow(
             feed.stop()
 
 
-def _print(item: Line | Damaged, json: bool) -> int:
+def _print(item: Line | transcript.Damaged, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
 
-    if isinstance(item, Damaged):
+    if isinstance(item, transcript.Damaged):
         if json:
             say_json({"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}})
         else:
@@ -345,7 +308,7 @@ def _print(item: Line | Damaged, json: bool) -> int:
     return 0
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_verdict(verdict: transcript.Verdict) -> None:
     head = verdict.head
     if verdict.ok and head is not None:
         mark = styled("ok", "green")
@@ -359,7 +322,7 @@ def _print_verdict(verdict: Verdict) -> None:
         say(f"    {where}: {problem.kind}: {problem.detail}")
 
 
-def _anchor(text: str) -> HeadAnchor | None:
+def _anchor(text: str) -> transcript.HeadAnchor | None:
     if not text:
         return None
     seq, _, digest = text.partition(":")
@@ -368,7 +331,7 @@ def _anchor(text: str) -> HeadAnchor | None:
             f"{text!r} is not an anchor.",
             "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
-    return HeadAnchor(int(seq), digest)
+    return transcript.HeadAnchor(int(seq), digest)
 
 
 def _local(stamp: str) -> str:
@@ -397,15 +360,15 @@ def files(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write all of them into a new folder instead."),
     ] = None,
-    session: SessionOption = "",
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
 ) -> None:
     """Show files as they were after a turn.
 
     Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
     "/undo"` does that.
     """
-    where = places().session(session_key(session))
+    where = options.places().session(options.session_key(session))
     if not where.folder.exists():
         raise where.missing()
     known = FilesOfSession(where)

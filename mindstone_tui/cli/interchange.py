@@ -13,16 +13,10 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from mindstone_tui.cli.options import (
-    JsonOption,
-    SampleOption,
-    SessionOption,
-    places,
-    session_to_read,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
-    ProgressBars,
+    Progress,
     complain,
     hint,
     prompt,
@@ -40,7 +34,7 @@ from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_session import ImportReport, sources
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.library.find import Progress, index_session
+from mindstone_tui.core.library import find
 from mindstone_tui.core.library.stats import session_numbers
 from mindstone_tui.core.library.take_over import ImportedFiles, Importer
 from mindstone_tui.core.library.vectors import follow
@@ -59,7 +53,7 @@ def import_(
     path: Annotated[
         Path | None, typer.Argument(help="Session file of another program, or a folder.")
     ] = None,
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     origin: Annotated[
         str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
     ] = "auto",
@@ -69,8 +63,8 @@ def import_(
             metavar="FOLDER", help="The project it belongs to, whatever folder the file names."
         ),
     ] = None,
-    sample: SampleOption = False,
-    json: JsonOption = False,
+    sample: options.SampleOption = False,
+    json: options.JsonOption = False,
     yes: Annotated[
         bool,
         typer.Option("--yes", "-y", help="Without a path: import what is found without asking."),
@@ -105,7 +99,7 @@ def import_(
     files = sources(path)
     key = SessionKey.parse(session) if session else None
     with (
-        ProgressBars(quiet=json) as bars,
+        Progress(quiet=json) as bars,
         _importing(origin, not no_wait, bars, bars, _existing(project)) as importer,
     ):
         outcome = _take_all(importer, files, key, json=json)
@@ -128,10 +122,10 @@ def _existing(project: Path | None) -> str:
 
 @contextlib.contextmanager
 def _importing(
-    origin: str, wait: bool, progress: Progress, bars: ProgressBars, project: str = ""
+    origin: str, wait: bool, progress: find.Progress, bars: Progress, project: str = ""
 ) -> Iterator[Importer]:
     """An importer; afterwards what it wrote is made findable by meaning."""
-    home = places()
+    home = options.places()
     settings = load(home, os.environ).settings
     importer = Importer(
         home,
@@ -155,13 +149,13 @@ def _importing(
         hint(IN_THE_BACKGROUND)
 
 
-def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: ProgressBars) -> None:
+def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progress) -> None:
     """Make what was imported findable by meaning; whoever is in a hurry leaves it to the worker."""
     if sessions and settings.recall.background:
         bars.remark("Making the semantic index; Ctrl+C leaves the rest to the background.")
     try:
         for each in sessions:
-            index_session(each, settings, bars, wait=True)
+            find.index_session(each, settings, bars, wait=True)
     except KeyboardInterrupt:
         if not settings.recall.background:
             hint("Stopped; `mindstone reindex` makes the rest of the semantic index.")
@@ -169,7 +163,7 @@ def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progr
 
 def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
-    done = ImportedFiles(places())
+    done = ImportedFiles(options.places())
     found = find_programs(os.environ, Path.cwd())
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     if json and not yes:
@@ -243,35 +237,21 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
     """Take over what is new; each file that is done is written down."""
     files = [file for offer in offers for file in offer.new]
     outcome = _Outcome()
-    with ProgressBars(quiet=json) as bars:
-        total = _TotalProgress(bars, sum(file.size for file in files), plural(len(files), "file"))
-        with _importing("auto", wait, total, bars) as importer:
-            for file in files:
-                if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
-                    done.add(file)
-                total.passed(file.size)
+    total, passed = max(sum(file.size for file in files), 1), 0
+
+    def progress(part: str, _done: int, _total: int) -> None:
+        """One bar over all files, in bytes."""
+        if part == _RECORDS:
+            bars(plural(len(files), "file"), passed, total)
+
+    with Progress(quiet=json) as bars, _importing("auto", wait, progress, bars) as importer:
+        for file in files:
+            if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
+                done.add(file)
+            passed += file.size
+            progress(_RECORDS, 0, 0)
     if not json:
         outcome.say()
-
-
-class _TotalProgress:
-    """One bar over many files, in bytes."""
-
-    def __init__(self, bars: ProgressBars, total: int, label: str) -> None:
-        self._bars = bars
-        self._total = max(total, 1)
-        self._label = label
-        self._before = 0
-
-    def __call__(self, part: str, done: int, total: int) -> None:
-        """So much of the file at hand is done."""
-        if part == _RECORDS:
-            self._bars(self._label, self._before, self._total)
-
-    def passed(self, size: int) -> None:
-        """One more file is done."""
-        self._before += size
-        self._bars(self._label, self._before, self._total)
 
 
 class _Outcome:
@@ -404,7 +384,7 @@ def export_session(
     name: Annotated[
         str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
     ] = "",
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     format_: Annotated[
         str,
         typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
@@ -427,7 +407,7 @@ def export_session(
         raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
-    with History(places().session(session_to_read(session or name))) as history:
+    with History(options.places().session(options.session_to_read(session or name))) as history:
         pieces = export(history, format_, clean=clean, numbers=session_numbers)
         if output is None:
             for piece in pieces:

@@ -1,7 +1,8 @@
-"""A chat without a screen: lines in, text out, over the same stream of events.
+"""A conversation without a screen: its events as lines, and a chat in lines.
 
-The answer goes to stdout; everything about it goes to stderr. There is nobody to ask on a pipe, so
-a tool that needs approval is declined there, with a line that says so.
+The answer goes to stdout and everything about it to stderr, so that a pipe carries the answer
+alone; a recording goes to stdout as a whole, in order. There is nobody to ask on a pipe, so a tool
+that needs approval is declined there, with a line that says so.
 """
 
 from __future__ import annotations
@@ -15,12 +16,74 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mindstone_tui.cli.output import PIPE_CLOSED, hint, prompt
-from mindstone_tui.cli.printer import EventPrinter
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, prompt, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
+from mindstone_tui.core.events.narrate import aside, describe
+from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.signals import on_ending
-from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.text import as_written, exact, one_line
+
+_STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
+
+
+class EventPrinter:
+    """Prints a conversation as it happens, or a recording of one."""
+
+    def __init__(
+        self, *, quiet: bool = False, introduce: bool = True, recorded: bool = False
+    ) -> None:
+        self._quiet = quiet
+        self._introduce = introduce
+        self._recorded = recorded
+        self._open_line = False
+
+    def show(self, event: ev.AnyEvent) -> None:
+        """Print what this event has to say, if anything."""
+        match event:
+            case ev.TextDelta(text=text) if text:
+                say_piece(text)
+                self._open_line = not text.endswith("\n")
+            case ev.AnswerRecorded():
+                self.end_line()
+            case ev.TurnStarted(turn=turn, text=text) if self._recorded:
+                say(f"\n── turn {turn}{f' · {MARK}' if event.imported else ''}", "dim")
+                say(f"> {as_written(text)}", "cyan")
+            case ev.EntryAppeared(role="user", text=text) if self._recorded:
+                say(f"> {as_written(text)}", "cyan")
+            case ev.CommandPrinted(text=text, ok=ok) if not self._recorded:
+                self.end_line()
+                say(text) if ok else complain(text)
+            case ev.ScreenAsked(otherwise=text) if text:
+                say(text)
+            case ev.SessionReady() if self._introduce:
+                self._tell(describe(event))
+            case ev.ScreenAsked() | ev.ToolStarted() | ev.ToolEnded() | ev.RecallInjected():
+                self._tell(describe(event))
+            case ev.ModelCalled() if self._recorded:
+                self._tell(describe(event))
+            case _:
+                if line := aside(event):
+                    waits = isinstance(event, ev.Noticed) and bool(event.waits_for)
+                    self._tell(line, always=waits or isinstance(event, ev.TurnEnded))
+
+    def end_line(self) -> None:
+        """End a line that the answer left open."""
+        if self._open_line:
+            say_piece("\n")
+            self._open_line = False
+
+    def _tell(self, line: EventLine, *, always: bool = False) -> None:
+        if self._quiet and not always and line.tone != "error":
+            return
+        self.end_line()
+        if line.tone == "error" and not self._recorded:
+            complain(line.text, line.detail)
+        else:
+            stream = sys.stdout if self._recorded else sys.stderr
+            say_styled(str(line), _STYLES[line.tone], stream)
+
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before a line answers it."""

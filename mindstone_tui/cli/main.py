@@ -34,11 +34,11 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "recall": ("recall:recall", "Search the transcript and memories."),
     "reindex": ("recall:reindex", "Rebuild the recall index from the transcript."),
     "search": ("recall:search", "Search all sessions."),
-    "task": ("continuity:task", "Show the task, start one or finish it."),
-    "checkpoint": ("continuity:checkpoint", "Show, save or resume the task's checkpoint."),
-    "handoff": ("continuity:handoff", "Show, write or load a handoff."),
-    "memory": ("continuity:memory", "Show, propose, approve or undo memories."),
-    "health": ("continuity:health", "Show health metrics, alerts and the trend."),
+    "task": ("run:task", "Show the task, start one or finish it."),
+    "checkpoint": ("run:checkpoint", "Show, save or resume the task's checkpoint."),
+    "handoff": ("run:handoff", "Show, write or load a handoff."),
+    "memory": ("run:memory", "Show, propose, approve or undo memories."),
+    "health": ("run:health", "Show health metrics, alerts and the trend."),
     "replay": ("replay:replay", "Replay a session without calling a model or writing anything."),
     "compare": ("replay:compare_modes", "Compare what each context mode still remembers."),
     "history": (
@@ -87,7 +87,7 @@ def register(app: typer.Typer, arguments: Sequence[str]) -> None:
 
 
 def _without_a_folder(error: OSError) -> MindstoneError | None:
-    """That the folder one stands in was deleted, which the system does not name; else nothing."""
+    """The error for a deleted working folder, which the system does not name; else None."""
     if error.filename is None and isinstance(error, FileNotFoundError):
         try:
             Path.cwd()
@@ -222,7 +222,7 @@ _PR_SET_DUMPABLE: Final = 4
 
 
 def hide_own_memory() -> bool:
-    """Forbid it, for as long as this process lives; False where the system cannot."""
+    """Keep other programs from reading this process's memory; False where the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     return int(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)) == 0

@@ -16,22 +16,7 @@ from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, s
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.downloads import (
-    Download,
-    catalogue,
-    fetch_model,
-    fetched,
-    offered,
-    refuse_offer,
-    remove_model,
-)
-from mindstone_tui.core.library.model_list import (
-    Availability,
-    list_models,
-    remove_key,
-    store_key,
-    try_model,
-)
+from mindstone_tui.core.library import model_list
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
 
@@ -47,7 +32,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     home = places()
-    found = asyncio.run(list_models(home, load(home, os.environ).settings, os.environ))
+    found = asyncio.run(model_list.list_models(home, load(home, os.environ).settings, os.environ))
     if json:
         say_json(found)
         return
@@ -64,7 +49,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
 def list_downloads(json: JsonOption = False) -> None:
     """List the models that can be downloaded, and what each needs."""
     home = places()
-    found = catalogue(home, load(home, os.environ).settings.models)
+    found = model_list.catalogue(home, load(home, os.environ).settings.models)
     if json:
         say_json(found)
         return
@@ -89,7 +74,7 @@ def add(
     hash. A download that was interrupted continues where it stopped.
     """
     home = places()
-    full, path = fetched(home, name)
+    full, path = model_list.fetched(home, name)
     if path is not None:
         if not if_missing:
             say(f"{full} is installed: {path}")
@@ -103,8 +88,8 @@ def remove(
 ) -> None:
     """Delete a downloaded model, and what an interrupted download left."""
     home = places()
-    full, _ = fetched(home, name)
-    freed, was_default = remove_model(home, os.environ, name)
+    full, _ = model_list.fetched(home, name)
+    freed, was_default = model_list.remove_model(home, os.environ, name)
     say(f"{full} is removed; that freed {megabytes(freed)}.")
     if was_default:
         say(
@@ -120,12 +105,12 @@ def try_(
 ) -> None:
     """Ask a downloaded model three questions; see how fast it is."""
     home = places()
-    full, _ = fetched(home, name)
+    full, _ = model_list.fetched(home, name)
     asyncio.run(_try(home, full, json=json))
 
 
 async def _try(home: Places, full: str, *, json: bool) -> None:
-    async for each in try_model(home, load(home, os.environ).settings.models, full):
+    async for each in model_list.try_model(home, load(home, os.environ).settings.models, full):
         if json:
             say_json(each)
             continue
@@ -149,7 +134,7 @@ def offer() -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("CI"):
         return
     home = places()
-    best = offered(home, load(home, os.environ).settings, os.environ)
+    best = model_list.offered(home, load(home, os.environ).settings, os.environ)
     if best is None:
         return
     offer = (
@@ -160,7 +145,7 @@ def offer() -> None:
     width = shutil.get_terminal_size().columns
     prompt(f"{textwrap.fill(offer, max(width - 1, 20))}\nDownload it now? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        refuse_offer(home)
+        model_list.refuse_offer(home)
         hint(f"Not downloaded. Any time later: {own_command()} models add {_short(best.name)}")
         return
     _fetch(home, best.name)
@@ -171,12 +156,12 @@ def _fetch(home: Places, full: str) -> None:
     """Download with a progress bar; Ctrl-C keeps what has arrived."""
     size = next(
         each.bytes
-        for each in catalogue(home, load(home, os.environ).settings.models)
+        for each in model_list.catalogue(home, load(home, os.environ).settings.models)
         if each.name == full
     )
     hint(f"Downloading {full}, {megabytes(size)}. Ctrl-C stops; the next try continues.")
     with Progress("download", size, in_bytes=True) as bar:
-        path = asyncio.run(fetch_model(home, os.environ, full, bar.at, bar.remark))
+        path = asyncio.run(model_list.fetch_model(home, os.environ, full, bar.at, bar.remark))
     say(f"{full} is ready: {path}")
     hint(f"To let it answer by default: mindstone config set models.default {full}")
 
@@ -193,7 +178,7 @@ def key(
     provider and nowhere else.
     """
     if remove:
-        if not remove_key(places(), provider):
+        if not model_list.remove_key(places(), provider):
             raise UsageError(f"No key for {provider} is stored.", "`mindstone models` lists keys.")
         say(f"The key for {provider} is forgotten.")
         return
@@ -203,7 +188,7 @@ def key(
         secret = sys.stdin.readline()
     if not secret.strip():
         raise UsageError("No key given.", "Pipe it in, or type it when asked.")
-    kept = store_key(places(), provider, secret.strip())
+    kept = model_list.store_key(places(), provider, secret.strip())
     say(f"The key for {provider} is stored in {kept.place}.")
     if kept.problem:
         hint(f"The system's keyring did not take it: {kept.problem}.")
@@ -213,7 +198,7 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _downloadable(each: Download) -> tuple[str, str, str, str, str, str]:
+def _downloadable(each: model_list.Download) -> tuple[str, str, str, str, str, str]:
     fits = "" if each.window else "does not fit into free memory; "
     state = "installed; " if each.path else fits
     window = f"{each.window:,}" if each.window else "–"
@@ -227,7 +212,7 @@ def _downloadable(each: Download) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def _row(each: Availability) -> tuple[str, str, str, str]:
+def _row(each: model_list.Availability) -> tuple[str, str, str, str]:
     sign = "*" if each.default else "" if each.usable else "–"
     window = f"{each.window:,}" if each.window else "unknown"
     return sign, each.name, window if each.usable else "", each.why

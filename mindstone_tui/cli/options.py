@@ -15,7 +15,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
-    from mindstone_tui.core.library.filters import SessionFilter
+    from mindstone_tui.core.library.profile import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
 
@@ -114,13 +114,15 @@ def session_key(option: str) -> SessionKey:
     return SessionKey.parse(load(places(), os.environ).settings.session.default)
 
 
-def session_filter(**given: str) -> SessionFilter | None:
-    """What the options ask for; None where they ask for nothing."""
-    if not any(given.values()):
-        return None
-    from mindstone_tui.core.library.filters import SessionFilter, checked
+def session_filter(context: typer.Context) -> SessionFilter | None:
+    """What the options of this command ask for; None where they ask for nothing.
 
-    return checked(SessionFilter(**given))
+    An option is a filter if it is named as one.
+    """
+    from mindstone_tui.core.library.profile import SessionFilter, checked
+
+    given = {name: context.params.get(name, "") for name in SessionFilter.__struct_fields__}
+    return checked(SessionFilter(**given)) if any(given.values()) else None
 
 
 def session_to_read(option: str) -> SessionKey:

@@ -17,40 +17,19 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import InterchangeError, UsageError
-from mindstone_tui.core.interchange.attach import (
-    TARGETS,
-    AttachCommand,
-    AttachTarget,
-    SettingsChange,
-    apply,
-    forget,
-    is_attached,
-    launcher_in,
-    plan_attach,
-    plan_detach,
-    remember,
-    target_of,
-    write_launcher,
-)
+from mindstone_tui.core.interchange import attach as attachment
 from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import check_content, check_place
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import list_described
+from mindstone_tui.core.library import watch as folders
+from mindstone_tui.core.library.profile import SessionFilter, list_described
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
-from mindstone_tui.core.library.watch import (
-    FolderWatch,
-    TakenMessages,
-    begin,
-    end_watching,
-    only_watch,
-)
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
 
 
 def attach(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))],
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(attachment.TARGETS))],
     undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,
     project: Annotated[
         bool, typer.Option("--project", help="Only for the folder you are in.")
@@ -63,7 +42,7 @@ def attach(
     Writes hooks and a tool server into the program's own settings, after showing what changes.
     Nothing else in them is touched, and --undo gives back what was there.
     """
-    target = target_of(program)
+    target = attachment.target_of(program)
     home = places()
     folder = Path.cwd() if project else None
     command = _command(home)
@@ -71,22 +50,22 @@ def attach(
         check_place(Path(command.launcher))
         check_content(Path(command.launcher))
     if undo:
-        changes = plan_detach(home, target, os.environ, folder)
+        changes = attachment.plan_detach(home, target, os.environ, folder)
     else:
-        changes = plan_attach(target, command, os.environ, folder)
+        changes = attachment.plan_attach(target, command, os.environ, folder)
     wanted = [each for each in changes if each.changes]
     written = bool(wanted) and _may_write(target, wanted, undo=undo, yes=yes, json=json)
     if not undo and (written or not wanted):
         _write_launcher(command)
     if written and not undo:
-        remember(home, target, wanted, folder)
-        begin(home, os.environ)
+        attachment.remember(home, target, wanted, folder)
+        folders.begin(home, os.environ)
     if written:
-        apply(wanted)
+        attachment.apply(wanted)
     if undo and (written or not wanted):
-        forget(home, target, folder)
-        if not is_attached(home):
-            end_watching(home)
+        attachment.forget(home, target, folder)
+        if not attachment.is_attached(home):
+            folders.end_watching(home)
     if json:
         say_json(_told(target, wanted, undo=undo, written=written))
     elif not wanted:
@@ -95,28 +74,33 @@ def attach(
         _say_written(target, wanted, undo=undo, project=project)
 
 
-def _command(home: Places) -> AttachCommand:
+def _command(home: Places) -> attachment.AttachCommand:
     """How this installation is called from elsewhere, whatever folder that is."""
     script = Path(sys.executable).with_name("mindstone")
     # -P: no module that lies in the folder of a project is ever taken for one of ours.
     words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
     named = os.environ.get("MINDSTONE_HOME", "")
-    launcher = launcher_in(home, sys.executable)
-    return AttachCommand(
+    launcher = attachment.launcher_in(home, sys.executable)
+    return attachment.AttachCommand(
         words,
         str(Path(named).expanduser().absolute()) if named else "",
         str(launcher) if launcher is not None else "",
     )
 
 
-def _write_launcher(command: AttachCommand) -> None:
+def _write_launcher(command: attachment.AttachCommand) -> None:
     if command.launcher:
         package = Path(mindstone_tui.__file__).absolute().parents[1]
-        write_launcher(Path(command.launcher), command, sys.executable, package)
+        attachment.write_launcher(Path(command.launcher), command, sys.executable, package)
 
 
 def _may_write(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, yes: bool, json: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    yes: bool,
+    json: bool,
 ) -> bool:
     """Show what would change, and ask; without a terminal only --yes is a yes."""
     if not json:
@@ -141,7 +125,11 @@ def _may_write(
 
 
 def _say_written(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, project: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    project: bool,
 ) -> None:
     names = ", ".join(str(each.path) for each in wanted)
     if undo:
@@ -156,12 +144,16 @@ def _say_written(
     hint(f"`mindstone attach {target.name}{here} --undo` takes it back.")
 
 
-def _nothing_to_do(target: AttachTarget, *, undo: bool) -> str:
+def _nothing_to_do(target: attachment.AttachTarget, *, undo: bool) -> str:
     return f"{target.title} is not attached." if undo else f"{target.title} is attached already."
 
 
 def _told(
-    target: AttachTarget, wanted: Sequence[SettingsChange], *, undo: bool, written: bool
+    target: attachment.AttachTarget,
+    wanted: Sequence[attachment.SettingsChange],
+    *,
+    undo: bool,
+    written: bool,
 ) -> dict[str, object]:
     clean = Redactor(secrets_of(os.environ)).redact
     return {
@@ -195,20 +187,20 @@ def watch(
     home = places()
     settings = load(home, os.environ).settings
     if once is not None:
-        _once(FolderWatch(home, settings, os.environ), once, json=json)
+        _once(folders.FolderWatch(home, settings, os.environ), once, json=json)
         return
-    with only_watch(home) as free:
+    with folders.only_watch(home) as free:
         if not free:
             say("Another MindStone is already watching these folders.")
             return
-        begin(home, os.environ)
+        folders.begin(home, os.environ)
         programs = find_programs(os.environ)
         if not json:
             for each in programs:
                 hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
             if not programs:
                 hint("No sessions of other programs found yet; new ones will be picked up.")
-        following = FolderWatch(home, settings, os.environ)
+        following = folders.FolderWatch(home, settings, os.environ)
         try:
             while True:
                 for taken in following.step():
@@ -218,7 +210,7 @@ def watch(
             following.keep()
 
 
-def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
+def _once(following: folders.FolderWatch, file: Path, *, json: bool) -> None:
     if not file.exists():
         raise InterchangeError(f"There is no file {file}.", "Check the path.")
     taken = following.take(file.absolute(), settled=True)
@@ -226,7 +218,7 @@ def _once(following: FolderWatch, file: Path, *, json: bool) -> None:
         _say(taken, json=json)
 
 
-def _say(taken: TakenMessages, *, json: bool) -> None:
+def _say(taken: folders.TakenMessages, *, json: bool) -> None:
     if json:
         say_json({"session": taken.session, "added": taken.added, "path": str(taken.file)})
     else:

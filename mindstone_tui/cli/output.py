@@ -204,16 +204,20 @@ _PAUSE: Final = 0.1
 
 
 class Progress:
-    """How far a long piece of work has come."""
+    """How far a long piece of work has come: one bar at a time, for each of its parts."""
 
     def __init__(
-        self, what: str, total: int, *, quiet: bool = False, in_bytes: bool = False
+        self, part: str = "", total: int = 0, *, quiet: bool = False, in_bytes: bool = False
     ) -> None:
-        self._what = what
+        self._quiet = quiet
         self._bytes = in_bytes
-        self._total = total
-        self._done = 0
         self._shown = not quiet and sys.stderr.isatty()
+        self._begin(part, total)
+
+    def _begin(self, part: str, total: int) -> None:
+        self.part = part
+        """What is being done, or was done last."""
+        self._total = total
         self._next = 0.0
         self._began = time.monotonic()
         self._first: int | None = None
@@ -225,20 +229,27 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._clear()
 
+    def __call__(self, part: str, done: int, total: int) -> None:
+        """So much of a part is done."""
+        if part != self.part or self._first is None:
+            self._clear()
+            self._begin(part, total)
+        self.at(done, total)
+        if 0 < total <= done:
+            self._clear()  # what is said next begins on a line of its own
+            self._first = None
+
     def remark(self, text: str) -> None:
         """Say something on a line of its own; the bar goes on below it."""
         self._clear()
-        hint(text)
+        if not self._quiet:
+            hint(text)
 
     def at(self, done: int, total: int | None = None) -> None:
         """This much is done, of so much where that is only known on the way."""
-        self._done = done
         self._total = self._total if total is None else total
-        self._draw()
-
-    def step(self, more: int) -> None:
-        """This much more is done."""
-        self.at(self._done + more)
+        self._first = done if self._first is None else self._first
+        self._draw(done)
 
     def _sized(self, count: int) -> str:
         return megabytes(count) if self._bytes else f"{count:,}"
@@ -248,20 +259,19 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def _draw(self) -> None:
+    def _draw(self, done: int) -> None:
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
         self._next = now + _PAUSE
-        self._first = self._done if self._first is None else self._first
-        rate = (self._done - self._first) / max(now - self._began, 1e-6)
+        rate = (done - (self._first or 0)) / max(now - self._began, 1e-6)
         if self._total:
-            cells = round(min(1.0, self._done / self._total) * _WIDTH)
+            cells = round(min(1.0, done / self._total) * _WIDTH)
             bar = "█" * cells + "░" * (_WIDTH - cells)
-            done, total = self._sized(self._done), self._sized(self._total)
-            text = f"{self._what:8} {bar} {done} of {total} ({self._sized(round(rate))}/s)"
+            of = f"{self._sized(done)} of {self._sized(self._total)}"
+            text = f"{self.part:8} {bar} {of} ({self._sized(round(rate))}/s)"
         else:
-            text = f"{self._what:8} {self._done:,} ({rate:,.0f}/s)"
+            text = f"{self.part:8} {done:,} ({rate:,.0f}/s)"
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
@@ -288,39 +298,3 @@ def bar_chart(hits: int, asked: int, inside: int, width: int = 20) -> str:
     cells = round(hits / asked * width)
     at_hand = round(inside / asked * width)
     return _FULL * at_hand + "▒" * (cells - at_hand) + _EMPTY * (width - cells)
-
-
-class ProgressBars:
-    """One bar at a time for work that has several parts; call it with part, done and total."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self.part = ""
-        """What is being done, or was done last."""
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> ProgressBars:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-
-    def __call__(self, part: str, done: int, total: int) -> None:
-        """So much of a part is done."""
-        if self._bar is None or part != self.part:
-            self._end()
-            self.part, self._bar = part, Progress(part, total, quiet=self._quiet)
-        self._bar.at(done, total)
-        if 0 < total <= done:
-            self._end()  # What is said next begins on a line of its own.
-
-    def remark(self, text: str) -> None:
-        """Say something between two bars."""
-        self._end()
-        if not self._quiet:
-            hint(text)
-
-    def _end(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__()
-            self._bar = None

@@ -11,33 +11,12 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import (
-    JsonOption,
-    ModelFilterOption,
-    ProgramOption,
-    ProjectOption,
-    SessionOption,
-    check_kinds,
-    fetch_news,
-    places,
-    session_filter,
-    session_key,
-)
-from mindstone_tui.cli.output import IN_THE_BACKGROUND, ProgressBars, hint, say, say_json
+from mindstone_tui.cli import options
+from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.find import (
-    AutoRecallAnswer,
-    Indexed,
-    RecallAnswer,
-    RecalledHit,
-    StoredRecall,
-    checked_scope,
-    index_session,
-    readable,
-    recallable_kinds,
-)
+from mindstone_tui.core.library import find
 from mindstone_tui.core.library.profile import OWN, whose_and_where
 from mindstone_tui.core.library.search import SessionHit, search_everywhere
 from mindstone_tui.core.library.vectors import follow
@@ -47,8 +26,8 @@ from mindstone_tui.core.text import one_line
 
 def recall(
     query: Annotated[str, typer.Argument(help="Query.")] = "",
-    session: SessionOption = "",
-    json: JsonOption = False,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
     k: Annotated[
         int, typer.Option("-k", metavar="N", min=1, max=1_000, help="How many hits.")
     ] = 10,
@@ -85,13 +64,13 @@ def recall(
         )
     if auto and (since or kind):
         raise UsageError("--auto looks at everything.", "Leave --since and --kind out.")
-    check_kinds(kind or (), {*KINDS, *recallable_kinds()})
-    home = places()
+    options.check_kinds(kind or (), {*KINDS, *find.recallable_kinds()})
+    home = options.places()
     settings = load(home, os.environ).settings
-    key = session_key(session)
-    wide = checked_scope(scope) != "session"
-    fetch_news(None if wide else [key], elsewhere=wide)
-    with StoredRecall(home, key, settings, checked_scope(scope)) as stored:
+    key = options.session_key(session)
+    wide = find.checked_scope(scope) != "session"
+    options.fetch_news(None if wide else [key], elsewhere=wide)
+    with find.StoredRecall(home, key, settings, find.checked_scope(scope)) as stored:
         for line in _queries(query, batch):
             if auto:
                 _show_auto(stored.ask_unasked(line), json=json, explain=explain)
@@ -104,9 +83,9 @@ def recall(
 
 
 def reindex(
-    session: SessionOption = "",
+    session: options.SessionOption = "",
     all_sessions: Annotated[bool, typer.Option("--all", help="Every session.")] = False,
-    json: JsonOption = False,
+    json: options.JsonOption = False,
     no_wait: Annotated[
         bool,
         typer.Option(
@@ -115,15 +94,15 @@ def reindex(
     ] = False,
 ) -> None:
     """Rebuild the recall index from the transcript. Nothing is lost."""
-    home = places()
+    home = options.places()
     settings = load(home, os.environ).settings
-    fetch_news(None if all_sessions else [session_key(session)])
-    chosen = list(home.sessions()) if all_sessions else [home.session(session_key(session))]
+    options.fetch_news(None if all_sessions else [options.session_key(session)])
+    chosen = list(home.sessions()) if all_sessions else [home.session(options.session_key(session))]
     wait = not no_wait
     follows = False
     for each in chosen:
         try:
-            with ProgressBars(quiet=json) as bars:
+            with Progress(quiet=json) as bars:
                 row = _index_anew(each, settings, bars, wait=wait)
         finally:
             follows = bool(follow(home, settings, os.environ, [each])) or follows
@@ -140,15 +119,15 @@ def reindex(
 
 
 def _index_anew(
-    session: SessionPlaces, settings: Settings, bars: ProgressBars, *, wait: bool
-) -> Indexed:
+    session: SessionPlaces, settings: Settings, bars: Progress, *, wait: bool
+) -> find.Indexed:
     """Words and, if told to wait for them, vectors; Ctrl+C leaves those to the worker."""
     try:
-        return index_session(session, settings, bars, wait=wait, anew=True)
+        return find.index_session(session, settings, bars, wait=wait, anew=True)
     except KeyboardInterrupt:
         if bars.part != "vectors" or not settings.recall.background:
             raise
-    return index_session(session, settings, bars, wait=False)
+    return find.index_session(session, settings, bars, wait=False)
 
 
 def _queries(query: str, batch: str) -> Iterator[str]:
@@ -170,7 +149,7 @@ def _queries(query: str, batch: str) -> Iterator[str]:
             yield text
 
 
-def _print(found: RecallAnswer, *, explain: bool) -> None:
+def _print(found: find.RecallAnswer, *, explain: bool) -> None:
     if not found.hits:
         say("No matches.")
     _print_hits(found.hits, explain=explain)
@@ -180,7 +159,7 @@ def _print(found: RecallAnswer, *, explain: bool) -> None:
         hint("Searched by words only: the semantic index is not built yet.")
 
 
-def _show_auto(found: AutoRecallAnswer, *, json: bool, explain: bool) -> None:
+def _show_auto(found: find.AutoRecallAnswer, *, json: bool, explain: bool) -> None:
     if json:
         say_json(found)
     elif found.silent:
@@ -189,7 +168,7 @@ def _show_auto(found: AutoRecallAnswer, *, json: bool, explain: bool) -> None:
         _print_hits(found.injected, explain=explain)
 
 
-def _print_hits(hits: Sequence[RecalledHit], *, explain: bool) -> None:
+def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
     for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
         mark = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
@@ -198,27 +177,28 @@ def _print_hits(hits: Sequence[RecalledHit], *, explain: bool) -> None:
             f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
         )
-        say(textwrap.indent(readable(hit), "       "))
+        say(textwrap.indent(find.readable(hit), "       "))
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")
 
 
 def search(
+    context: typer.Context,
     phrase: Annotated[str, typer.Argument(help="Words or topic.")],
-    json: JsonOption = False,
+    json: options.JsonOption = False,
     k: Annotated[
         int, typer.Option("-k", metavar="N", min=1, max=500, help="Number of exchanges to show.")
     ] = 10,
-    program: ProgramOption = "",
-    project: ProjectOption = "",
+    program: options.ProgramOption = "",
+    project: options.ProjectOption = "",
     since: Annotated[
         str, typer.Option(metavar="DATE", help="Only what was said on this day or later.")
     ] = "",
     until: Annotated[
         str, typer.Option(metavar="DATE", help="Only what was said on this day or earlier.")
     ] = "",
-    model: ModelFilterOption = "",
+    model: options.ModelFilterOption = "",
     role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant or tool.")] = "",
     tool: Annotated[str, typer.Option(metavar="NAME", help="Only results of this tool.")] = "",
     file: Annotated[
@@ -228,19 +208,10 @@ def search(
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():
         raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
-    home = places()
-    chosen = session_filter(
-        program=program,
-        project=project,
-        since=since,
-        until=until,
-        model=model,
-        role=role,
-        tool=tool,
-        file=file,
-    )
+    home = options.places()
+    chosen = options.session_filter(context)
     # Which program or project a session is of is known of those that are here.
-    fetch_news(elsewhere=True, whole=chosen is not None and chosen.needs_profile)
+    options.fetch_news(elsewhere=True, whole=chosen is not None and chosen.needs_profile)
     found = search_everywhere(home, load(home, os.environ).settings, phrase, k, chosen)
     if json:
         say_json(found)

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli.chat import check_terminal, has_terminal
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.cli.options import JsonOption, SampleOption, places, session_to_read
 from mindstone_tui.cli.output import (
     Progress,
@@ -24,23 +25,11 @@ from mindstone_tui.cli.output import (
     say_json,
     table,
 )
-from mindstone_tui.cli.printer import EventPrinter
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.library.model_list import prices_of
-from mindstone_tui.core.replay.compare import (
-    MEASURES,
-    MODES,
-    Compared,
-    Comparing,
-    Comparison,
-    Share,
-    asking,
-    compare,
-    probes_of_sample,
-    probes_of_session,
-)
+from mindstone_tui.core.replay import compare
 from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, Replay, open_sample, playable
 from mindstone_tui.core.replay.rehearsal import SHIPPED_EMBEDDER, RehearsalOptions, by_meaning
 from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
@@ -48,60 +37,35 @@ from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_chang
 from mindstone_tui.core.transcript import History
 
 
-class Watching(msgspec.Struct, frozen=True, kw_only=True):
-    """What is watched, and how."""
+async def _in_lines(
+    history: History, settings: Settings, note: str, speed: float, at: int | None, *, json: bool
+) -> None:
+    """Play a session in lines, without waiting unless told to."""
+    replay = Replay(history, settings, note=note, speed=speed, stays=False, reports=json)
+    if at is not None and not replay.go_to_turn(at):
+        raise NoSuchEntry(f"There is no turn {at}.", "Omit --at to play it all.")
+    show = say_json if json else EventPrinter(recorded=True).show
+    async for event in replay.events():
+        show(event)
+    flush_output()
 
-    history: History
-    settings: Settings
-    options: RehearsalOptions
-    speed: float | None = None
-    """None is normal in the app, and without waiting in lines."""
-    at: int | None = None
-    plain: bool = False
-    json: bool = False
 
-
-def watch(watching: Watching) -> int:
-    """Play a session to whoever looks; returns the exit code."""
-    if watching.plain or watching.json or not has_terminal():
-        return asyncio.run(_in_lines(watching))
-    check_terminal(os.environ)
-    history, note = asyncio.run(playable(watching.history, watching.settings, watching.options))
+def _in_app(history: History, settings: Settings, note: str, speed: float, at: int | None) -> int:
+    """Play a session in the app; returns the exit code."""
     # Textual is the larger part of the start; a pipe does not need it.
     from mindstone_tui.cli.app_host import host_for
     from mindstone_tui.tui.app import ReplayApp
 
     async def open_replay() -> Replay:
-        speed = 1.0 if watching.speed is None else watching.speed
-        replay = Replay(history, watching.settings, note=note, speed=speed)
-        if watching.at is not None:
-            replay.go_to_turn(watching.at)
+        replay = Replay(history, settings, note=note, speed=speed)
+        if at is not None:
+            replay.go_to_turn(at)
         return replay
 
-    key = str(history.places.key)
-    host = host_for(places(), watching.settings, key, places().data)
+    host = host_for(places(), settings, str(history.places.key), places().data)
     app = ReplayApp(open_replay, host)
     code = app.run(mouse=host.settings.mouse)
     return app.return_code or code or 0
-
-
-async def _in_lines(watching: Watching) -> int:
-    history, note = await playable(watching.history, watching.settings, watching.options)
-    replay = Replay(
-        history,
-        watching.settings,
-        note=note,
-        speed=watching.speed or 0.0,
-        stays=False,
-        reports=watching.json,
-    )
-    if watching.at is not None and not replay.go_to_turn(watching.at):
-        raise NoSuchEntry(f"There is no turn {watching.at}.", "Omit --at to play it all.")
-    show = say_json if watching.json else EventPrinter(recorded=True).show
-    async for event in replay.events():
-        show(event)
-    flush_output()
-    return 0
 
 
 _MISSED_SHOWN = 10
@@ -158,14 +122,31 @@ def replay(
             asked = _requested(history, sample=sample, json=json)
             _show_turn(asked, turn, call, whole=prompt, check=check, json=json)
         else:
-            settings = settings_for(sample=sample)
-            with Progress("lines", 0, quiet=json) as bar:
-                options = rehearsal_options(settings, bar, vectors=vectors)
-                watching = Watching(
-                    history=history, settings=settings, options=options, speed=speed, at=at
-                )
-                code = watch(msgspec.structs.replace(watching, plain=plain, json=json))
-            raise typer.Exit(code)
+            _play(history, sample, vectors, speed, at, plain=plain, json=json)
+
+
+def _play(
+    history: History,
+    sample: bool,
+    vectors: bool,
+    speed: float | None,
+    at: int | None,
+    *,
+    plain: bool,
+    json: bool,
+) -> None:
+    """Play a session to whoever looks: in the app at its own pace, in lines without waiting."""
+    in_lines = plain or json or not has_terminal()
+    if not in_lines:
+        check_terminal(os.environ)
+    settings = settings_for(sample=sample)
+    with Progress("lines", 0, quiet=json) as bar:
+        options = rehearsal_options(settings, bar, vectors=vectors)
+        played, note = asyncio.run(playable(history, settings, options))
+        if in_lines:
+            asyncio.run(_in_lines(played, settings, note, speed or 0.0, at, json=json))
+            return
+        raise typer.Exit(_in_app(played, settings, note, 1.0 if speed is None else speed, at))
 
 
 def _requested(history: History, *, sample: bool, json: bool) -> History:
@@ -192,15 +173,7 @@ def _show_turn(
 def _prove(history: History, *, json: bool) -> None:
     proof = prove(history)
     if json:
-        say_json(
-            {
-                "session": str(history.places.key),
-                "requests": proof.requests,
-                "matched": proof.matched,
-                "mismatched": proof.mismatched,
-                "damaged": proof.damaged,
-            }
-        )
+        say_json({"session": str(history.places.key), **msgspec.structs.asdict(proof)})
     else:
         say(
             f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte"
@@ -304,8 +277,7 @@ SameSessionOption = Annotated[
     str, typer.Option("--session", "-s", metavar="KEY", help="The same as an option.")
 ]
 VectorsOption = Annotated[
-    bool,
-    typer.Option("--vectors", help="Also search by meaning: more accurate, slower."),
+    bool, typer.Option("--vectors", help="Also search by meaning: more accurate, slower.")
 ]
 
 
@@ -348,7 +320,7 @@ def compare_modes(
     named: SameSessionOption = "",
     sample: SampleOption = False,
     modes: Annotated[str, typer.Option(metavar="A,B,…", help="Modes to compare.")] = ",".join(
-        MODES
+        compare.MODES
     ),
     window: Annotated[
         int,
@@ -373,8 +345,8 @@ def compare_modes(
     every time, and no model is called; --model lets one write the summaries and judge, too.
     """
     chosen = [mode.strip() for mode in modes.split(",") if mode.strip()]
-    if unknown := [mode for mode in chosen if mode not in MODES]:
-        raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(MODES)}.")
+    if unknown := [mode for mode in chosen if mode not in compare.MODES]:
+        raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(compare.MODES)}.")
     flags: dict[str, object] = {"context.window": window} if window else {}
     settings = {
         mode: settings_for(sample=sample, flags={**flags, "context.mode": mode}) for mode in chosen
@@ -384,7 +356,9 @@ def compare_modes(
         Progress("lines", 0, quiet=json) as bar,
     ):
         probes = (
-            probes_of_sample(history, sample_probes()) if sample else probes_of_session(history)
+            compare.probes_of_sample(history, sample_probes())
+            if sample
+            else compare.probes_of_session(history)
         )
         if not probes:
             raise UsageError(
@@ -392,20 +366,22 @@ def compare_modes(
             )
         own = next(iter(settings.values()))
         how = _comparing(own, bar, model, vectors=vectors)
-        found = asyncio.run(compare(history, settings, probes, how))
+        found = asyncio.run(compare.compare(history, settings, probes, how))
     if json:
         say_json(found)
     else:
         _print(found)
 
 
-def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) -> Comparing:
+def _comparing(
+    settings: Settings, bar: Progress, model: str, *, vectors: bool
+) -> compare.Comparing:
     options = rehearsal_options(settings, None, vectors=vectors)
     ask = None
     if model:
-        ask = asking(model, settings.models, places(), os.environ)
+        ask = compare.asking(model, settings.models, places(), os.environ)
         options = msgspec.structs.replace(options, ask=ask, model=model)
-    return Comparing(
+    return compare.Comparing(
         options=options,
         price_of=prices_of(places(), settings, os.environ),
         judge=ask,
@@ -413,7 +389,7 @@ def _comparing(settings: Settings, bar: Progress, model: str, *, vectors: bool) 
     )
 
 
-def _print(found: Comparison) -> None:
+def _print(found: compare.Comparison) -> None:
     how = "words and meaning" if found.vectors else "words"
     say(
         f"{found.session} in a window of {found.window:,} tokens: {found.probes} probes, "
@@ -425,7 +401,7 @@ def _print(found: Comparison) -> None:
     table(heads, rows, right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
-    for name, words in MEASURES:
+    for name, words in compare.MEASURES:
         if name != "false":
             for one in found.modes:
                 say(f"{words:22} {one.mode:15} {_bar(one, name)}")
@@ -438,11 +414,11 @@ def _print(found: Comparison) -> None:
             hint(f"{one.mode}: not judged, {one.judged.why}")
 
 
-def comparison_rows(found: Comparison) -> list[list[str]]:
+def comparison_rows(found: compare.Comparison) -> list[list[str]]:
     """The table: a row a measure, a column a mode."""
     rows = [
         [words, *(_share(one.measures[name], name) for one in found.modes)]
-        for name, words in MEASURES
+        for name, words in compare.MEASURES
     ]
     if any(one.judged for one in found.modes):
         rows.append(["judged by a model", *(_judged(one) for one in found.modes)])
@@ -451,13 +427,13 @@ def comparison_rows(found: Comparison) -> list[list[str]]:
     return rows
 
 
-def _share(share: Share, name: str) -> str:
+def _share(share: compare.Share, name: str) -> str:
     if name == "false":
         return f"{share.hits} of {share.asked}"
     return f"{share.hits} of {share.asked} ({share.in_window} in the window)"
 
 
-def _judged(one: Compared) -> str:
+def _judged(one: compare.Compared) -> str:
     if one.judged is None or one.judged.score is None:
         return "–"
     return f"{one.judged.consistent} of {one.judged.judged}"
@@ -467,6 +443,6 @@ def _millions(tokens: int) -> str:
     return f"{tokens / 1_000_000:.2f} M" if tokens >= 1_000_000 else f"{tokens:,}"
 
 
-def _bar(one: Compared, name: str) -> str:
+def _bar(one: compare.Compared, name: str) -> str:
     share = one.measures[name]
     return f"{bar_chart(share.hits, share.asked, share.in_window)} {share.hits}/{share.asked}"

@@ -1,4 +1,9 @@
-"""`mindstone run`: one turn without a screen, for pipes, scripts and cron."""
+"""`mindstone run`: one turn without a screen, for pipes, scripts and cron.
+
+`task`, `checkpoint`, `handoff`, `memory` and `health` are slash commands as verbs: each runs the
+command of the same name in the session, so that there is one implementation and one record.
+`--json` prints what the command has for programs.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,18 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli.options import (
-    FolderOption,
-    JsonOption,
-    ModelOption,
-    ProfileOption,
-    SessionOption,
-    WindowOption,
-    working_folder,
-)
-from mindstone_tui.cli.output import PIPE_CLOSED, complain, say_json
-from mindstone_tui.cli.printer import EventPrinter
+from mindstone_tui.cli import options
+from mindstone_tui.cli.line_chat import EventPrinter
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.signals import on_ending
 
 Show = Callable[[events.AnyEvent], None]
@@ -35,12 +33,12 @@ def run(
     prompt: Annotated[
         str, typer.Argument(help="Message or slash command; `-` or nothing reads stdin.")
     ] = "",
-    session: SessionOption = "",
-    json: JsonOption = False,
-    model: ModelOption = "",
-    context_window: WindowOption = 0,
-    profile: ProfileOption = "",
-    cwd: FolderOption = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    profile: options.ProfileOption = "",
+    cwd: options.FolderOption = None,
     approve: Annotated[
         str,
         typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
@@ -50,8 +48,7 @@ def run(
         typer.Option(metavar="N", min=0, help="Most model calls in one turn; 0 uses the setting."),
     ] = 0,
     timeout: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none."),
+        float, typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none.")
     ] = 0.0,
     image: Annotated[
         list[Path] | None,
@@ -62,8 +59,7 @@ def run(
         bool, typer.Option("--no-wait", help="Fail if another MindStone is using this session.")
     ] = False,
     decline: Annotated[
-        bool,
-        typer.Option("--decline", help="Decline what a turn of another program waits for."),
+        bool, typer.Option("--decline", help="Decline what a turn of another program waits for.")
     ] = False,
 ) -> None:
     """Take one turn and print the answer.
@@ -80,7 +76,7 @@ def run(
         model=model,
         context_window=context_window,
         profile=profile,
-        cwd=working_folder(cwd),
+        cwd=options.working_folder(cwd),
         approve=approve,
         max_rounds=max_rounds,
         wait=not no_wait,
@@ -164,3 +160,128 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
             case _:
                 pass
     return ExitCode.FAILED
+
+
+WordsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ACTION]...", help="Action, as listed above; `show` if omitted."),
+]
+
+_BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
+"""What may begin a session; everything else is about one that exists."""
+
+_SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
+
+
+def task(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
+) -> None:
+    """Show the task, start one or finish it. Actions: start, done, show.
+
+    `start "TITLE | when: CRITERION | rule: CONSTRAINT"` states what counts as done and what must
+    hold. `done` writes the final summary and archives the checkpoint.
+    """
+    _run("task", words or ["show"], session, json)
+
+
+def checkpoint(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
+) -> None:
+    """Show, save or resume the task's checkpoint. Actions: save, show, resume.
+
+    A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
+    """
+    _run("checkpoint", words or ["show"], session, json)
+
+
+def handoff(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
+) -> None:
+    """Show, write or load a handoff. Actions: write, show, use.
+
+    `write prose` lets the model add a marked paragraph; everything else is word for word.
+    """
+    _run("handoff", words or ["show"], session, json, model, context_window)
+
+
+def memory(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
+) -> None:
+    """Show, propose, approve or undo memories.
+
+    Actions: show NAME, add TEXT, approve ID, edit ID TEXT, refuse ID, undo ID, consolidate.
+
+    Nothing is remembered without a person's approval. `consolidate` reads what was said since the
+    last time and proposes; `consolidate with model` lets the model propose, too.
+    """
+    words = words or []
+    name = "consolidate" if words[:1] == ["consolidate"] else "memory"
+    given = words[1:] if name == "consolidate" else words
+    _run(name, given, session, json, model, context_window)
+
+
+def health(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    model: options.ModelOption = "",
+    context_window: options.WindowOption = 0,
+    json: options.JsonOption = False,
+) -> None:
+    """Show health metrics, alerts and the trend.
+
+    `prometheus [FILE]` and `otlp [FILE]` export them; `judge` asks the model how much of the
+    original the newest summary still holds.
+    """
+    _run("health", words or [], session, json, model, context_window)
+
+
+def _run(
+    name: str, words: list[str], session: str, json: bool, model: str = "", context_window: int = 0
+) -> None:
+    line = " ".join([f"/{name}", *words])
+    where = options.places().session(options.session_to_read(session))
+    begins = " ".join(line.split()[:2]) in _BEGINNINGS
+    if not begins and not where.transcript.exists():
+        raise where.missing()
+    opening = connect(
+        str(where.key), channel="cli", model=model, context_window=context_window, follow=False
+    )
+    raise typer.Exit(asyncio.run(_command(opening, line, json=json)))
+
+
+async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -> int:
+    conversation = await opening
+    conversation.command(line)
+    ending = int(ExitCode.FAILED)
+    async for event in conversation.events():
+        match event:
+            case events.CommandPrinted(text=text, ok=True, data=data):
+                said = {"text": text} if data is None else data
+                say_json(said) if json else say(text)
+            case events.CommandPrinted(text=text):
+                complain(_at_the_shell(text))
+            case events.Noticed(message=message):
+                hint(message)
+            case events.CommandEnded(exit_code=ending):
+                break
+            case _:
+                pass
+    await conversation.close()
+    return ending
+
+
+def _at_the_shell(said: str) -> str:
+    """A refusal with the commands it names as they are typed here."""
+    return _SLASHED.sub(r"mindstone \1", said)

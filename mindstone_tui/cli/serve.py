@@ -161,8 +161,7 @@ def acp() -> None:
 
 def mcp(
     propose: Annotated[
-        bool,
-        typer.Option("--propose", help="Let clients propose memories, for you to approve."),
+        bool, typer.Option("--propose", help="Let clients propose memories, for you to approve.")
     ] = False,
 ) -> None:
     """Serve history and memory to other agents over MCP.

@@ -27,8 +27,7 @@ SessionsArgument = Annotated[
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
 ServerOption = Annotated[
-    str,
-    typer.Option("--url", metavar="URL", help="Server; the one in history.url if omitted."),
+    str, typer.Option("--url", metavar="URL", help="Server; the one in history.url if omitted.")
 ]
 
 

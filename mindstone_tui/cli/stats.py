@@ -9,31 +9,11 @@ from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.cli.options import (
-    FileFilterOption,
-    JsonOption,
-    ModelFilterOption,
-    ProgramOption,
-    ProjectOption,
-    SinceOption,
-    ToolFilterOption,
-    UntilOption,
-    fetch_news,
-    places,
-    session_filter,
-)
+from mindstone_tui.cli import options
 from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.library.stats import (
-    NamedCount,
-    Stats,
-    StatsRow,
-    calendar,
-    headline,
-    stats_of,
-    stats_page,
-)
+from mindstone_tui.core.library import stats as all_stats
 from mindstone_tui.core.text import one_line, plural
 
 _ROWS: Final = 10
@@ -45,13 +25,14 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
 def stats(
-    program: ProgramOption = "",
-    project: ProjectOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    model: ModelFilterOption = "",
-    tool: ToolFilterOption = "",
-    file: FileFilterOption = "",
+    context: typer.Context,
+    program: options.ProgramOption = "",
+    project: options.ProjectOption = "",
+    since: options.SinceOption = "",
+    until: options.UntilOption = "",
+    model: options.ModelFilterOption = "",
+    tool: options.ToolFilterOption = "",
+    file: options.FileFilterOption = "",
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows per table; 0 for all.")
     ] = _ROWS,
@@ -59,37 +40,29 @@ def stats(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page instead."),
     ] = None,
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Show totals over all sessions.
 
     Per program, project, day and model. Imported sessions count with the other program's own
     dates, tokens and costs, as far as it wrote them down. Days are in UTC.
     """
-    fetch_news()
-    wanted = session_filter(
-        program=program,
-        project=project,
-        since=since,
-        until=until,
-        model=model,
-        tool=tool,
-        file=file,
-    )
-    found = stats_of(places(), wanted)
+    options.fetch_news()
+    wanted = options.session_filter(context)
+    found = all_stats.stats_of(options.places(), wanted)
     if output is not None:
-        replace_file(output.absolute(), stats_page(found).encode())
+        replace_file(output.absolute(), all_stats.stats_page(found).encode())
         hint(f"Written to {output}.")
     if json:
         say_json(found)
     if json or output is not None:
         return
-    say(headline(found), "bold")
+    say(all_stats.headline(found), "bold")
     if found.total.sessions:
         _print_tables(found, rows)
 
 
-def _print_tables(found: Stats, rows: int) -> None:
+def _print_tables(found: all_stats.Stats, rows: int) -> None:
     _print_days(found.days)
     most = rows or None
     _print_rows("PROGRAM", found.programs[:most])
@@ -111,9 +84,9 @@ def _print_tables(found: Stats, rows: int) -> None:
         hint(f"{', '.join(hidden)}: -n 0 shows all, -o FILE makes a page.")
 
 
-def _print_days(days: Sequence[StatsRow]) -> None:
+def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
     """A column a day, or a few weeks, as high as its turns; the newest at the right."""
-    found = calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
+    found = all_stats.calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
     shown = found.rows
     if not shown:
         return
@@ -125,7 +98,7 @@ def _print_days(days: Sequence[StatsRow]) -> None:
     say(f"turns {found.span}, {shown[0].name} to {found.last}, at most {most:,}", "dim")
 
 
-def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:
+def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
     if not rows:
         return
     most = max(row.tokens or row.messages for row in rows) or 1
@@ -147,7 +120,7 @@ def _print_rows(title: str, rows: Sequence[StatsRow]) -> None:
     )
 
 
-def _print_counts(title: str, counts: Sequence[NamedCount]) -> None:
+def _print_counts(title: str, counts: Sequence[all_stats.NamedCount]) -> None:
     if not counts:
         return
     most = counts[0].count

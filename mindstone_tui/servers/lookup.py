@@ -18,9 +18,14 @@ from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.library.filters import read_typed
 from mindstone_tui.core.library.find import RecalledHit, readable
-from mindstone_tui.core.library.profile import Origins, facts_of, list_described, whose_and_where
+from mindstone_tui.core.library.profile import (
+    Origins,
+    facts_of,
+    list_described,
+    read_typed,
+    whose_and_where,
+)
 from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces

@@ -28,22 +28,14 @@ from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
-from mindstone_tui.tui.screens.chat import ChatScreen
-from mindstone_tui.tui.screens.messages import (
-    ApprovalWaits,
-    MemoryDecided,
-    MemoryWaits,
-    ScreenWanted,
-    TurnFinished,
-    WindowMeasured,
-)
+from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
-from mindstone_tui.tui.widgets.status_line import StatusLine
+from mindstone_tui.tui.widgets.context_panel import StatusLine
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType
 
-    from mindstone_tui.core.events import Conversation, MemoryProposed
+    from mindstone_tui.core.events import Conversation
     from mindstone_tui.tui.navigation import Navigator
     from mindstone_tui.tui.screens.replay import OpenReplay
     from mindstone_tui.tui.widgets.markdown import Prose
@@ -60,7 +52,7 @@ class MindstoneApp(App[int]):
     TITLE = "MindStone"
     CSS_PATH: ClassVar[CSSPathType | None] = _FIRST
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit"),
+        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")
     ]
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
@@ -71,8 +63,6 @@ class MindstoneApp(App[int]):
         self.chat = ChatScreen(self._open_styled, host)
         self._left = ""
         """The session that was on the screen when the app was left."""
-        self.proposals: list[MemoryProposed] = []
-        """Proposed memories waiting for a decision."""
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
@@ -180,22 +170,6 @@ class MindstoneApp(App[int]):
             await self.navigator.open(event.screen, event.argument)
         except MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
-
-    @on(MemoryWaits)
-    def _proposed(self, event: MemoryWaits) -> None:
-        event.stop()
-        self.proposals.append(event.proposal)
-
-    @on(MemoryDecided)
-    def _decided(self, event: MemoryDecided) -> None:
-        event.stop()
-        self.proposals = [one for one in self.proposals if one.proposal != event.proposal]
-
-    @on(WindowMeasured)
-    def _measured(self, event: WindowMeasured) -> None:
-        event.stop()
-        if self.screen is not self.chat:
-            self.navigator.measured(event.report)
 
     @on(TurnFinished)
     def _finished(self, event: TurnFinished) -> None:
@@ -305,7 +279,7 @@ class MindstoneApp(App[int]):
                         ScreenWanted(name, argument)
                     ),
                 )
-        for command in self.host.commands:
+        for command in self.host.commands():
             yield SystemCommand(
                 f"/{command.name}",
                 one_line(command.help, 120).replace("[", "("),

@@ -22,7 +22,9 @@ from mindstone_tui.tui.themes import Palette
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.events import Conversation
-    from mindstone_tui.core.library.filters import SessionFilter
+    from mindstone_tui.core.library.model_list import Download
+    from mindstone_tui.core.library.profile import ListedSession, SessionFilter
+    from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
     from mindstone_tui.core.transcript.reader import Damaged
 
@@ -62,36 +64,10 @@ class CommandHelp(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Words that may follow, for completion."""
 
 
-class SessionRow(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A session, for the picker."""
-
-    key: str
-    title: str = ""
-    """What was first asked, or the name it was given."""
-    changed: str = ""
-    """When its last line was written, ISO 8601."""
-    turns: int = 0
-    facts: str = ""
-    """Its program, folder, models, dates, tokens and cost, in one line."""
-
-
-class SessionHit(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A place in some session that matches a search."""
-
-    key: str
-    seq: int
-    turn: int
-    ts: str
-    speaker: str
-    text: str
-    facts: str = ""
-    """The program and project of its session."""
-
-
 class Library(Protocol):
     """All sessions of this user."""
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         """Every session that is meant, newest first."""
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
@@ -117,19 +93,6 @@ class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return self.name.endswith("/…")
 
 
-class DownloadChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A model that could be downloaded to this machine."""
-
-    name: str
-    title: str
-    size: int
-    """Bytes to download."""
-    memory: int
-    """Bytes of memory that it needs."""
-    note: str
-    """What it can do, in one line."""
-
-
 class Setup(Protocol):
     """What a newcomer may want first: a key, a model of their own, something to look at."""
 
@@ -138,10 +101,10 @@ class Setup(Protocol):
         """Providers that take a key, each with a model to begin with."""
 
     @property
-    def download(self) -> DownloadChoice:
+    def download(self) -> Download:
         """The best model that fits this machine."""
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         """The model of this name that could be downloaded."""
 
     def fetched(self) -> bool:
@@ -170,7 +133,8 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Everything the app is given apart from its conversation."""
 
     settings: TuiSettings = TuiSettings()
-    commands: Sequence[CommandHelp] = ()
+    commands: Callable[[], Sequence[CommandHelp]] = tuple
+    """The slash commands; first asked for when they are looked at."""
     library: Library | None = None
     models: Callable[[], Awaitable[Sequence[ModelChoice]]] | None = None
     """Looks for models, servers and keys; called after the first paint."""

@@ -13,7 +13,6 @@ from textual.keys import Keys
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
-from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -21,15 +20,12 @@ from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
-from mindstone_tui.tui.screens.transcript import TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
+from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
+from mindstone_tui.tui.widgets.approval import Approval, Decision, MemoryReview
+from mindstone_tui.tui.widgets.base import FoldTitle
 from mindstone_tui.tui.widgets.context_panel import LeftLog
-from mindstone_tui.tui.widgets.decision import Decision
-from mindstone_tui.tui.widgets.fold import FoldTitle
-from mindstone_tui.tui.widgets.line_list import LineList
+from mindstone_tui.tui.widgets.exchange import Card, Rest
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import Rest
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
@@ -65,42 +61,16 @@ class Navigator:
         self._app = app
         self._listed: dict[str, ModelChoice] = {}
         """Models of the last list."""
-        self._routes: dict[str, Callable[[str], Awaitable[None]]] = {
-            "context": self._context,
-            "transcript": self._transcript,
-            "replay": self._replay,
-            "sessions": self._sessions,
-            "session": self._session,
-            "open": self._go_on_in,
-            "model": self._model,
-            "models": self._model,
-            "sample": self._sample,
-            "key": self._key,
-            "fetch": self._fetch,
-            "memory": self._memory,
-            "theme": self._theme,
-            "help": self._help,
-            "words": self._words,
-            "copy": self._copy,
-            "editor": self._editor,
-            "scrollback": self._scrollback,
-            "panel": self._panel,
-            "quit": self._quit,
-        }
 
     async def open(self, name: str, argument: str = "") -> None:
-        """Open what a name stands for; raises `UnknownName`."""
-        route = self._routes.get(name)
+        """Open what a name stands for, with the method `_to_NAME`; raises `UnknownName`."""
+        route: Callable[[str], Awaitable[None]] | None = getattr(self, f"_to_{name}", None)
         if route is None:
-            near = get_close_matches(name, self._routes, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._routes)}."
+            known = [each[4:] for each in vars(type(self)) if each.startswith("_to_")]
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
             raise UnknownName(f"The app has no screen named {name}.", hint)
         await route(argument.strip())
-
-    def measured(self, report: ContextReport) -> None:
-        """Tell an open inspector about a new report."""
-        if isinstance(self._app.screen, InspectorScreen):
-            self._app.screen.report = report
 
     @property
     def _chat(self) -> ChatScreen:
@@ -108,17 +78,17 @@ class Navigator:
 
     # screens
 
-    async def _context(self, argument: str) -> None:
+    async def _to_context(self, argument: str) -> None:
         chat = self._chat
-        await self._app.push_screen(
-            InspectorScreen(
-                chat.panel.report,
-                command=chat.command,
-                open_line=lambda where: chat.action_want("transcript", where),
-            )
+        screen = InspectorScreen(
+            chat.panel.report,
+            command=chat.command,
+            open_line=lambda where: chat.action_want("transcript", where),
         )
+        await self._app.push_screen(screen)
+        screen.watch(chat.panel, "report", screen.measured, init=False)
 
-    async def _transcript(self, argument: str) -> None:
+    async def _to_transcript(self, argument: str) -> None:
         """`turn 7`, a line's number or id, in this session or (named first) in another."""
         library = self._app.host.library
         if library is None:
@@ -147,7 +117,7 @@ class Navigator:
             )
         )
 
-    async def _replay(self, turn: str) -> None:
+    async def _to_replay(self, turn: str) -> None:
         """This session as a recording, from a turn on or from its beginning."""
         recordings = self._app.host.recordings
         if recordings is None:
@@ -158,7 +128,7 @@ class Navigator:
 
         await self._app.push_screen(ReplayScreen(lambda: recordings(session, number)))
 
-    async def _sessions(self, argument: str) -> None:
+    async def _to_sessions(self, argument: str) -> None:
         library = self._app.host.library
         if library is None:
             raise UsageError("There are no other sessions here.")
@@ -167,26 +137,26 @@ class Navigator:
             if choice is None:
                 return
             if choice.seq is not None:
-                await self._transcript(f"{choice.key} {choice.seq}")
+                await self._to_transcript(f"{choice.key} {choice.seq}")
             elif choice.key != self._chat.status.session:
-                await self._session(choice.key)
+                await self._to_session(choice.key)
 
         here = self._chat.status.session
         await self._app.push_screen(SessionsScreen(library, here, self._app.host.now), picked)
 
-    async def _session(self, argument: str) -> None:
+    async def _to_session(self, argument: str) -> None:
         """Leave this session and open another; a model after its key answers there if it is new."""
         key, _, model = argument.partition(" ")
         await self._chat.switch(key, model=model)
 
-    async def _go_on_in(self, argument: str) -> None:
+    async def _to_open(self, argument: str) -> None:
         """Open a session that was just begun from this one, and say so."""
         before = self._chat.status.session
-        await self._session(argument)
+        await self._to_session(argument)
         key = argument.partition(" ")[0]
         self._app.notify(f"You are in {key} now. {before} stays as it is.", timeout=8)
 
-    async def _model(self, argument: str) -> None:
+    async def _to_model(self, argument: str) -> None:
         if self._app.host.models is None:
             raise UsageError("No other model is configured.", "/model NAME switches by name.")
         current = self._chat.status.model
@@ -205,6 +175,8 @@ class Navigator:
         ]
         self._choose("Choose a model", choices, self._take_model)
 
+    _to_models = _to_model
+
     def _take_model(self, name: str) -> None:
         """Switch to a model; one that needs a key, a download or a name first gets it."""
         model, provider = self._listed[name], name.partition("/")[0]
@@ -219,7 +191,7 @@ class Navigator:
 
     # first steps
 
-    async def _sample(self, argument: str) -> None:
+    async def _to_sample(self, argument: str) -> None:
         """Open the sample session, with a question that recall can answer."""
         self._app.notify("Importing the sample session…", timeout=20)
         self._app.run_worker(self._open_sample(self._setup()), group="switch", exit_on_error=False)
@@ -234,7 +206,7 @@ class Navigator:
         await self._chat.switch(key)
         self._chat.input_area.prompt.write(SAMPLE_QUESTION)
 
-    async def _key(self, provider: str) -> None:
+    async def _to_key(self, provider: str) -> None:
         """Ask for a key, of the provider that is named or of one that is chosen first."""
         setup = self._setup()
         if provider:
@@ -258,7 +230,7 @@ class Navigator:
         if model:
             await self._chat.switch(self._chat.status.session, then=f"/model {model}")
 
-    async def _fetch(self, argument: str) -> None:
+    async def _to_fetch(self, argument: str) -> None:
         self._download(self._setup().download.name)
 
     def _download(self, name: str) -> None:
@@ -277,25 +249,25 @@ class Navigator:
             raise UsageError("This is not available here.", "`mindstone models` lists models.")
         return self._app.host.setup
 
-    async def _memory(self, argument: str) -> None:
+    async def _to_memory(self, argument: str) -> None:
         """Go to what is asked already; else ask about the first proposed memory."""
         host, asked = self._app.host, self._chat.input_area.decision
         if asked is not None:
             asked.enter(time.monotonic())
             return
-        if not self._app.proposals:
+        if not self._chat.proposals:
             raise UsageError("No memories are waiting for review.")
-        proposal = self._app.proposals[0]
+        proposal = self._chat.proposals[0]
 
         def decided(choice: str) -> None:
             if choice != "later":
-                self._app.proposals.remove(proposal)
+                self._chat.proposals.remove(proposal)
                 self._chat.command(f"/memory {choice} {proposal.proposal}")
 
         review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)
 
-    async def _theme(self, argument: str) -> None:
+    async def _to_theme(self, argument: str) -> None:
         found = self._app.list_themes()
         if argument in found.themes:
             self._app.theme = argument
@@ -335,9 +307,9 @@ class Navigator:
             ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
 
-    async def _help(self, argument: str) -> None:
+    async def _to_help(self, argument: str) -> None:
         host = self._app.host
-        screen = HelpScreen(self._families(), host.settings.keys, host.commands)
+        screen = HelpScreen(self._families(), host.settings.keys, host.commands())
         await self._app.push_screen(screen)
 
     def key_problems(self, keys: Mapping[str, str]) -> list[str]:
@@ -350,12 +322,12 @@ class Navigator:
         }
         return [problem for name, key in keys.items() if (problem := _problem(name, key, known))]
 
-    async def _words(self, argument: str) -> None:
+    async def _to_words(self, argument: str) -> None:
         await self._app.push_screen(WordsScreen(self._app.host.glossary))
 
     # actions
 
-    async def _copy(self, what: str) -> None:
+    async def _to_copy(self, what: str) -> None:
         """The last answer, the n-th last one, the last `code`, or `all`."""
         said = [one for one in self._chat.conversation.feed.exchanges if one.answer]
         if what == "all":
@@ -371,16 +343,16 @@ class Navigator:
                 raise UsageError("There is no answer to copy.")
             self._app.copied(said[-number].answer)
 
-    async def _editor(self, argument: str) -> None:
+    async def _to_editor(self, argument: str) -> None:
         prompt = self._chat.input_area.prompt
         command = terminal.editor_command(self._app.host.settings.editor, os.environ)
         prompt.write(await terminal.edit(self._app, prompt.text, command))
 
-    async def _scrollback(self, argument: str) -> None:
+    async def _to_scrollback(self, argument: str) -> None:
         await terminal.show_plain(self._app, self._chat.text)
 
-    async def _panel(self, argument: str) -> None:
+    async def _to_panel(self, argument: str) -> None:
         self._chat.action_panel()
 
-    async def _quit(self, argument: str) -> None:
+    async def _to_quit(self, argument: str) -> None:
         await self._app.action_quit()

@@ -134,17 +134,9 @@ def _told(colour: RichColor | None) -> bool:
     return colour is not None and not colour.is_default
 
 
-BASE: Final[tuple[str, ...]] = (
-    "primary",
-    "secondary",
-    "accent",
-    "foreground",
-    "background",
-    "surface",
-    "panel",
-    "success",
-    "warning",
-    "error",
+BASE: Final = (
+    *("primary", "secondary", "accent", "foreground", "background", "surface", "panel"),
+    *("success", "warning", "error"),
 )
 OWN: Final[Mapping[str, Mapping[str, str]]] = {
     "zone": {"green": "success", "yellow": "accent", "orange": "warning", "red": "error"},
@@ -240,7 +232,7 @@ def build(name: str, fields: dict[str, Any]) -> Theme:
         raise ThemeProblem("dark: must be true or false")
     if "primary" not in fields:
         raise ThemeProblem("primary: is missing; it is the only colour a theme must have")
-    base = {key: _colour(key, fields[key]) for key in BASE if key in fields}
+    base: dict[str, Any] = {key: _colour(key, fields[key]) for key in BASE if key in fields}
     for key, colour in (_DARK if dark else _LIGHT).items():
         base.setdefault(key, colour)
     base.setdefault("secondary", base["primary"])
@@ -250,17 +242,8 @@ def build(name: str, fields: dict[str, Any]) -> Theme:
     return Theme(
         name=str(fields.get("name", name)),
         dark=dark,
-        primary=base["primary"],
-        secondary=base["secondary"],
-        accent=base["accent"],
-        foreground=base["foreground"],
-        background=base["background"],
-        surface=base.get("surface"),
-        panel=base.get("panel"),
-        success=base["success"],
-        warning=base["warning"],
-        error=base["error"],
         variables={**_quiet(base), **_own(fields, base), **fields.get("variables", {})},
+        **base,
     )
 
 

@@ -11,7 +11,8 @@ from mindstone_tui.cli import doctor
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment
-from mindstone_tui.core.doctor.home import checks, file_system_of
+from mindstone_tui.core.doctor.home import file_system_of
+from mindstone_tui.core.doctor.home import home as checks_of_home
 from mindstone_tui.core.paths import DEFAULT_SESSION, Places
 from tests.builders import places_in, say, transcript_in
 
@@ -62,7 +63,7 @@ def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: P
     )
 
     def told() -> Check:
-        return next(check for check in checks(around) if check.id == "permissions")
+        return next(check for check in checks_of_home(around) if check.id == "permissions")
 
     assert told().outcome == "pass", told()
     for path in (home, *home.rglob("*")):

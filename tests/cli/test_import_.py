@@ -228,10 +228,10 @@ def test_whoever_leaves_the_bar_for_vectors_keeps_what_was_imported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from mindstone_tui.cli.interchange import _make_vectors
-    from mindstone_tui.cli.output import ProgressBars
+    from mindstone_tui.cli.output import Progress
     from mindstone_tui.core.config import Settings
 
-    class Impatient(ProgressBars):
+    class Impatient(Progress):
         def __call__(self, part: str, done: int, total: int) -> None:
             raise KeyboardInterrupt
 

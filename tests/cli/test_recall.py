@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.cli.main import run
-from mindstone_tui.cli.output import ProgressBars
+from mindstone_tui.cli.output import Progress
 from mindstone_tui.cli.recall import _index_anew
 from mindstone_tui.core.config import Settings
 from tests.builders import places_in
@@ -120,7 +120,7 @@ def test_auto_takes_no_filter(session: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_whoever_leaves_the_bar_of_reindex_keeps_the_words(session: str, home: Path) -> None:
-    class Impatient(ProgressBars):
+    class Impatient(Progress):
         def __call__(self, part: str, done: int, total: int) -> None:
             super().__call__(part, done, total)
             if part == leaves_at:

@@ -41,9 +41,8 @@ from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript, verify
 from mindstone_tui.tui import themes
-from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
-from mindstone_tui.tui.markdown.layout import table
-from mindstone_tui.tui.markdown.parse import parse
+from mindstone_tui.tui.markdown.parse import diffed, highlighted, numbered, parse
+from mindstone_tui.tui.widgets.markdown import table
 from tests.builders import places_in
 from tests.corpora import lines, unescaped
 from tests.loopback.formats import CHAT, FORMATS, MESSAGES, OLLAMA, RESPONSES, WireFormat

@@ -22,18 +22,19 @@ from textual.widgets import Input
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context.report import Block, GoneExchange
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
+from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.replay.playback import Replay
 from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import CommandHelp, ModelChoice, SessionHit, SessionRow
-from mindstone_tui.tui.screens.messages import ScreenWanted
+from mindstone_tui.tui.host import CommandHelp, ModelChoice
+from mindstone_tui.tui.screens.chat import ScreenWanted
 from mindstone_tui.tui.screens.replay import ReplayScreen
-from mindstone_tui.tui.widgets.fold import Fold
-from mindstone_tui.tui.widgets.recalled import Card
+from mindstone_tui.tui.widgets.base import Fold
+from mindstone_tui.tui.widgets.exchange import Card
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.corpora import lines, unescaped
-from tests.tui.shelf import Hasty, Shelf
+from tests.tui.shelf import Hasty, Shelf, listed
 from tests.tui.staged import (
     Staged,
     around,
@@ -153,12 +154,12 @@ class HostileShelf(Shelf):
         super().__init__(home)
         self._text = text
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
-        return [SessionRow(key=self._text, title=self._text, changed=self._text)]
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
+        return [listed(self._text, self._text, self._text)]
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         one = self._text
-        return [SessionHit(key=one, seq=1, turn=1, ts=one, speaker=one, text=one)]
+        return [SessionHit(session=one, seq=1, turn=1, ts=one, speaker=one, excerpt=one, score=1.0)]
 
 
 class Loaded(Staged):
@@ -341,7 +342,7 @@ def main(count: int, home: Path) -> None:
         models=models,
         recordings=recordings,
         user_themes=folder / "themes",
-        commands=(CommandHelp(name="x", usage=text, help=text),),
+        commands=lambda: (CommandHelp(name="x", usage=text, help=text),),
     )
     app = MindstoneApp(open_conversation, given)
     app.run(auto_pilot=lambda pilot: tour(pilot, app, talk, (home / PLACES).write_text))

@@ -15,9 +15,10 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
+from mindstone_tui.core.library.model_list import Download
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import DownloadChoice, ModelChoice
+from mindstone_tui.tui.host import ModelChoice
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf
 from tests.tui.staged import (
@@ -223,15 +224,18 @@ class Newcomer:
     """A `Setup` for somebody who has nothing yet."""
 
     providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("openai", "openai/gpt-4o"))
-    download = DownloadChoice(
+    download = Download(
         name="local/qwen-coder-1.5b",
         title="Qwen2.5-Coder-1.5B-Instruct",
-        size=1_117_320_768,
+        bytes=1_117_320_768,
         memory=1_734_761_280,
-        note="answers from what it recalls and uses tools",
+        licence="Apache 2.0",
+        skills="answers from what it recalls and uses tools",
+        sources=(),
+        window=32_768,
     )
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         return self.download
 
     def fetched(self) -> bool:

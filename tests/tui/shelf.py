@@ -5,14 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from mindstone_tui.core.disk import Disk
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
+from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.from_entries import HistoryBrowse
-from mindstone_tui.tui.host import SessionHit, SessionRow
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.tui.staged import SESSION
+
+
+def listed(session: str, title: str, used: str, turns: int = 0, **more: Any) -> ListedSession:
+    """A session in a list."""
+    known: dict[str, Any] = {
+        "agent": "",
+        "main": "",
+        "size": 0,
+        "entries": 0,
+        "updated": used,
+        "role": "",
+    }
+    return ListedSession(
+        session=session,
+        title=title,
+        used=used,
+        turns=turns,
+        text="",
+        readable=True,
+        **known,
+        **more,
+    )
 
 
 class Shelf:
@@ -23,43 +46,48 @@ class Shelf:
         self.asked: list[str] = []
         self.wanted: list[SessionFilter | None] = []
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         self.wanted.append(wanted)
         rows = [
-            SessionRow(
-                key=SESSION,
-                title="How do we store things?",
-                changed="2026-01-05T09:12:00+00:00",
+            listed(
+                SESSION,
+                "How do we store things?",
+                used="2026-01-05T09:12:00+00:00",
                 turns=34,
             ),
-            SessionRow(
-                key="agent:default:website",
-                title="Make the landing page load faster",
-                facts="codex · /work/api · gpt-5 · 1.2M tokens",
-                changed="2026-01-04T18:00:00+00:00",
+            listed(
+                "agent:default:website",
+                "Make the landing page load faster",
+                program="codex",
+                folder="/work/api",
+                models=("gpt-5",),
+                tokens=1_200_000,
+                used="2026-01-04T18:00:00+00:00",
                 turns=112,
             ),
-            SessionRow(
-                key="agent:research:papers",
-                title="[bold]Compare[/bold] eviction policies",
-                changed="2025-12-28T08:00:00+00:00",
+            listed(
+                "agent:research:papers",
+                "[bold]Compare[/bold] eviction policies",
+                used="2025-12-28T08:00:00+00:00",
                 turns=9,
             ),
         ]
-        return [row for row in rows if wanted is None or row.facts]
+        return [row for row in rows if wanted is None or row.program == "codex"]
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         self.asked.append(text)
         self.wanted.append(wanted)
         return [
             SessionHit(
-                key="agent:default:website",
+                session="agent:default:website",
+                score=1.0,
                 seq=3,
                 turn=1,
                 ts="2026-01-04T18:00:00+00:00",
                 speaker="you",
-                text=f"what we said about {text}",
-                facts="codex · /work/api",
+                excerpt=f"what we said about {text}",
+                program="codex",
+                folder="/work/api",
             )
         ]
 

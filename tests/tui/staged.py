@@ -97,7 +97,7 @@ def around(folder: Path = Path("/nonexistent"), theme: str = "basalt", **tui: ob
     settings = msgspec.convert({"theme": theme, **tui}, TuiSettings)
     return AppHost(
         settings=settings,
-        commands=COMMANDS,
+        commands=lambda: COMMANDS,
         folder=folder,
         decision_grace=-1,  # the clock stands still, and nothing is too early
         clock=lambda: 0.0,

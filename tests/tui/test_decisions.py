@@ -13,7 +13,7 @@ from textual.keys import _character_to_key
 from textual.widgets import Button
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.widgets.decision import GRACE, Gate
+from mindstone_tui.tui.widgets.approval import GRACE, Gate
 from tests.tui.staged import around, asked, staged, until
 
 ENGLISH = [

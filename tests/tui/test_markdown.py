@@ -13,11 +13,16 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.visual import RenderOptions
 
-from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
-from mindstone_tui.tui.markdown.layout import LONGEST_TABLE, Drawing, fitted, table
-from mindstone_tui.tui.markdown.parse import MOST_BRACKETS, Piece, parse
+from mindstone_tui.tui.markdown.parse import (
+    MOST_BRACKETS,
+    Piece,
+    diffed,
+    highlighted,
+    numbered,
+    parse,
+)
 from mindstone_tui.tui.themes import fallback_variables
-from mindstone_tui.tui.widgets.markdown import Prose
+from mindstone_tui.tui.widgets.markdown import LONGEST_TABLE, Drawing, Prose, fitted, table
 
 
 def plain(pieces: list[Piece]) -> str:

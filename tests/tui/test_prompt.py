@@ -20,7 +20,7 @@ from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.terminal import PasteParser, typed_ahead
-from mindstone_tui.tui.widgets.fold import FoldTitle
+from mindstone_tui.tui.widgets.base import FoldTitle
 from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
 
 
@@ -206,7 +206,7 @@ async def test_the_menu_puts_usual_commands_first_and_explains_the_chosen_one() 
         CommandHelp(name="pin", usage="[ID | turn N]", help="Keep an exchange.", details="Until…"),
         CommandHelp(name="help", help="List commands."),
     )
-    app, talk = staged(given=msgspec.structs.replace(around(), commands=commands))
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=lambda: commands))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press("slash")

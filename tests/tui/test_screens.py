@@ -14,16 +14,16 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.model_list import Download
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import AppHost, DownloadChoice, ModelChoice
+from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import ChooseScreen, SessionsScreen
 from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
-from mindstone_tui.tui.screens.transcript import TranscriptScreen
+from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
-from mindstone_tui.tui.widgets.line_list import LineList
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.shelf import Shelf, fill
 from tests.tui.staged import (
@@ -261,7 +261,7 @@ async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:
         await until(pilot, lambda: shelf.wanted[-2:] == [wanted, wanted])
         assert shelf.asked == ["port"]
         facts = app.screen.query_one("#facts", Static)
-        await until(pilot, lambda: "codex · /work/api" in str(facts.render()))
+        await until(pilot, lambda: "codex · api" in str(facts.render()))
         field.value = "since:2026-13"
         await until(pilot, lambda: "2026-13 is not a date" in str(note.render()))
 
@@ -416,12 +416,15 @@ class FirstSteps:
     """A `Setup` that remembers what it was told."""
 
     providers = (("anthropic", "anthropic/claude-sonnet-4-5"), ("azure", ""))
-    download = DownloadChoice(
+    download = Download(
         name="local/qwen-coder-1.5b",
         title="Qwen2.5-Coder-1.5B-Instruct",
-        size=1_117_320_768,
+        bytes=1_117_320_768,
         memory=1_734_761_280,
-        note="answers from what it recalls and uses tools",
+        licence="Apache 2.0",
+        skills="answers from what it recalls and uses tools",
+        sources=(),
+        window=32_768,
     )
 
     def __init__(self) -> None:
@@ -430,7 +433,7 @@ class FirstSteps:
         self.progress: list[Callable[[int, int], None]] = []
         self.complete = asyncio.Event()
 
-    def downloadable(self, name: str) -> DownloadChoice:
+    def downloadable(self, name: str) -> Download:
         return self.download
 
     def fetched(self) -> bool:
@@ -446,7 +449,7 @@ class FirstSteps:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         self.progress.append(progress)
-        progress(self.download.size // 2, self.download.size)
+        progress(self.download.bytes // 2, self.download.bytes)
         tell("It comes from somewhere else.")
         await self.complete.wait()
         return "local/qwen-coder-1.5b"

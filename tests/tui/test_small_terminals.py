@@ -10,10 +10,11 @@ import pytest
 from textual.widgets import Button, Static
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
+from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.tui.app import MindstoneApp
-from mindstone_tui.tui.host import CommandHelp, SessionHit, SessionRow
+from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
 from tests.tui.scenes import DIFF, WISH
@@ -35,7 +36,7 @@ def shown(app: MindstoneApp) -> list[str]:
 class Nothing(Shelf):
     """A library with no session at all, or one that nobody said anything in."""
 
-    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[SessionRow]:
+    async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         return []
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
@@ -89,7 +90,7 @@ async def test_an_inspector_without_a_measure_says_when_there_will_be_one() -> N
 
 
 async def test_help_keeps_its_columns() -> None:
-    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=lambda: REGISTERED))
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await pilot.press("f1")
@@ -103,7 +104,7 @@ async def test_help_keeps_its_columns() -> None:
 
 
 async def test_commands_are_offered_one_a_row() -> None:
-    app, talk = staged(given=msgspec.structs.replace(around(), commands=REGISTERED))
+    app, talk = staged(given=msgspec.structs.replace(around(), commands=lambda: REGISTERED))
     async with app.run_test(size=SIZE) as pilot:
         await settle(pilot, talk)
         await pilot.press("slash")

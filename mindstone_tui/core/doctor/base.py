@@ -12,12 +12,13 @@ from typing import Literal
 import msgspec
 
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey
 
 Outcome = Literal["pass", "warn", "fail"]
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class Check(msgspec.Struct, frozen=True):
     """One thing that was looked at."""
 
     id: str
@@ -27,6 +28,26 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, in a sentence."""
     remedy: str = ""
     """What to do about it; empty when it passed."""
+
+
+def passed(name: str, detail: str) -> Check:
+    """All is well."""
+    return Check(name, "pass", detail)
+
+
+def warned(name: str, detail: str, remedy: str) -> Check:
+    """Something to look at."""
+    return Check(name, "warn", detail, remedy)
+
+
+def failed(name: str, detail: str, remedy: str) -> Check:
+    """Something that must be mended."""
+    return Check(name, "fail", detail, remedy)
+
+
+def refused(name: str, error: MindstoneError) -> Check:
+    """A check that met an error, in the error's own words."""
+    return failed(name, error.what, error.remedy)
 
 
 class CheckEnvironment(msgspec.Struct, frozen=True):

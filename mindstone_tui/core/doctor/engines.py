@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor.base import Check, CheckEnvironment, failed, passed, warned
 from mindstone_tui.core.interchange import formats
 from mindstone_tui.core.library.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.plugins import LeftOut, Plugin, installed
@@ -18,11 +18,12 @@ from mindstone_tui.core.providers import registry
 from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
 from mindstone_tui.core.session.features import load_features
 from mindstone_tui.core.text import plural
+from mindstone_tui.core.tools import sandbox_probe
 from mindstone_tui.core.transcript import History
 
 
-def checks(around: CheckEnvironment) -> Iterator[Check]:
-    """All checks of this file."""
+def engines(around: CheckEnvironment) -> Iterator[Check]:
+    """What works inside, each tried."""
     yield _sqlite()
     yield _vectors()
     yield _index(around)
@@ -53,9 +54,9 @@ def _plugins() -> Check:
     states = plugin_states()
     bad = [LeftOut(each.plugin, each.why).sentence for each in states if each.why]
     if not bad:
-        return Check(id="plugins", outcome="pass", detail=f"{plural(len(states), 'plug-in')}.")
+        return passed("plugins", f"{plural(len(states), 'plug-in')}.")
     remedy = "Update or uninstall the package; `mindstone plugins` lists all."
-    return Check(id="plugins", outcome="warn", detail=" ".join(bad), remedy=remedy)
+    return warned("plugins", " ".join(bad), remedy)
 
 
 def _sqlite() -> Check:
@@ -65,15 +66,12 @@ def _sqlite() -> Check:
         connection = apsw.Connection(":memory:")
         connection.execute("create virtual table words using fts5(text)")
     except (ImportError, OSError) as error:
-        return Check(
-            id="sqlite",
-            outcome="fail",
-            detail=f"SQLite cannot be used: {error}.",
-            remedy="Reinstall the package; recall needs apsw.",
+        return failed(
+            "sqlite",
+            f"SQLite cannot be used: {error}.",
+            "Reinstall the package; recall needs apsw.",
         )
-    return Check(
-        id="sqlite", outcome="pass", detail=f"SQLite {apsw.sqlite_lib_version()} with FTS5."
-    )
+    return passed("sqlite", f"SQLite {apsw.sqlite_lib_version()} with FTS5.")
 
 
 def _vectors() -> Check:
@@ -87,24 +85,23 @@ def _vectors() -> Check:
         connection.enable_load_extension(False)
         version = connection.execute("select vec_version()").get
     except (ImportError, OSError, apsw.Error) as error:
-        return Check(
-            id="sqlite.vectors",
-            outcome="warn",
-            detail=f"sqlite-vec does not load ({error}); recall searches by words only.",
-            remedy="Reinstall the package on this machine.",
+        return warned(
+            "sqlite.vectors",
+            f"sqlite-vec does not load ({error}); recall searches by words only.",
+            "Reinstall the package on this machine.",
         )
-    return Check(id="sqlite.vectors", outcome="pass", detail=f"sqlite-vec {version} loads.")
+    return passed("sqlite.vectors", f"sqlite-vec {version} loads.")
 
 
 def _worker(around: CheckEnvironment) -> Check:
     """Whether vectors are missing, and whether anybody makes them."""
     waiting = pending_everywhere(around.places)
     if not waiting:
-        return Check(id="vectors", outcome="pass", detail="Every passage has its vector.")
+        return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
     doing = "they are being made in the background" if worker.running else "the app makes them"
     detail = f"By words only so far: {plural(waiting, 'passage')}; {doing}."
-    return Check(id="vectors", outcome="pass", detail=detail)
+    return passed("vectors", detail)
 
 
 def _index(around: CheckEnvironment) -> Check:
@@ -114,12 +111,10 @@ def _index(around: CheckEnvironment) -> Check:
     places = around.places.session(around.session)
     remedy = f"mindstone reindex --session {around.session}"
     if not places.index.exists():
-        return Check(id="index", outcome="pass", detail="No index yet; it is built when needed.")
+        return passed("index", "No index yet; it is built when needed.")
     if not places.index.is_file():
         detail = f"The index of {around.session} is no ordinary file."
-        return Check(
-            id="index", outcome="warn", detail=detail, remedy="Remove it; it is built anew."
-        )
+        return warned("index", detail, "Remove it; it is built anew.")
     try:
         connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
         verdict = str(connection.execute("pragma quick_check(1)").get)
@@ -129,7 +124,7 @@ def _index(around: CheckEnvironment) -> Check:
         verdict, facts = str(error), {}
     if verdict != "ok":
         detail = f"The index of {around.session} is damaged: {verdict}."
-        return Check(id="index", outcome="warn", detail=detail, remedy=remedy)
+        return warned("index", detail, remedy)
     return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
 
 
@@ -139,9 +134,9 @@ def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> 
         newest = history.head.seq
         if seq >= 0 and digest and (seq > newest or history.line(seq).hash != digest):
             detail = f"The index of {around.session} belongs to another history."
-            return Check(id="index", outcome="warn", detail=detail, remedy=remedy)
+            return warned("index", detail, remedy)
     detail = f"The index agrees with the transcript, up to line {seq} of {newest}."
-    return Check(id="index", outcome="pass", detail=detail)
+    return passed("index", detail)
 
 
 def _tokenizer() -> Check:
@@ -150,29 +145,23 @@ def _tokenizer() -> Check:
     roots = list(spec.submodule_search_locations or ()) if spec else []
     folder = Path(roots[0]) / "litellm_core_utils" / "tokenizers" if roots else None
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        return Check(id="tokenizer", outcome="pass", detail="Tokens are counted offline.")
-    return Check(
-        id="tokenizer",
-        outcome="warn",
-        detail="The bundled vocabularies are missing; tokens are estimated from bytes.",
-        remedy="Reinstall the package; they come with litellm.",
+        return passed("tokenizer", "Tokens are counted offline.")
+    return warned(
+        "tokenizer",
+        "The bundled vocabularies are missing; tokens are estimated from bytes.",
+        "Reinstall the package; they come with litellm.",
     )
 
 
 def _embedder() -> Check:
     model = resources.files("mindstone_tui.core.recall") / "minilm" / "minilm-int8.onnx"
     if not model.is_file() or importlib.util.find_spec("onnxruntime") is None:
-        return Check(
-            id="embedder",
-            outcome="warn",
-            detail="The embedder is missing; recall searches by words only.",
-            remedy="Reinstall the package.",
+        return warned(
+            "embedder",
+            "The embedder is missing; recall searches by words only.",
+            "Reinstall the package.",
         )
-    return Check(
-        id="embedder",
-        outcome="pass",
-        detail="all-MiniLM-L6-v2 is here: English is found by meaning, offline.",
-    )
+    return passed("embedder", "all-MiniLM-L6-v2 is here: English is found by meaning, offline.")
 
 
 def _languages() -> Check:
@@ -181,64 +170,48 @@ def _languages() -> Check:
     install = f"pip install 'mindstone-tui[{EXTRA}]'"
     if model is None:
         detail = f"Other languages than English are found by words only; {install} adds meaning."
-        return Check(id="languages", outcome="pass", detail=detail)
+        return passed("languages", detail)
     if wrong := model.damage():
-        return Check(
-            id="languages",
-            outcome="warn",
-            detail=f"The model for other languages cannot be used ({wrong}): words only for them.",
-            remedy=f"Run {install} --force-reinstall.",
+        return warned(
+            "languages",
+            f"The model for other languages cannot be used ({wrong}): words only for them.",
+            f"Run {install} --force-reinstall.",
         )
-    return Check(
-        id="languages",
-        outcome="pass",
-        detail="Fourteen other languages are found by meaning, also across languages.",
+    return passed(
+        "languages", "Fourteen other languages are found by meaning, also across languages."
     )
 
 
 def _model(around: CheckEnvironment) -> Check:
     """Whether the model that answers by default can be reached as far as that is known."""
-    from mindstone_tui.core.providers.registry import available
-
-    listed = available(around.settings.models, around.places, around.environ)
+    listed = registry.available(around.settings.models, around.places, around.environ)
     chosen = next((each for each in listed if each.default), None)
     if chosen is None or not chosen.usable:
         name = chosen.name if chosen else "The default model"
         why = chosen.why if chosen else "it is not known"
-        return Check(
-            id="model",
-            outcome="fail",
-            detail=f"{name} cannot answer: {why}",
-            remedy="`mindstone models` lists models that can.",
+        return failed(
+            "model", f"{name} cannot answer: {why}", "`mindstone models` lists models that can."
         )
-    return Check(id="model", outcome="pass", detail=f"{chosen.name}: {chosen.why.rstrip('.')}.")
+    return passed("model", f"{chosen.name}: {chosen.why.rstrip('.')}.")
 
 
 def _sandbox(around: CheckEnvironment) -> Check:
     """What really confines a command here: tried, not assumed."""
-    from mindstone_tui.core.tools.sandbox_probe import find
-
-    _, told = asyncio.run(find(around.environ))
+    _, told = asyncio.run(sandbox_probe.find(around.environ))
     if not told.working:
-        return Check(
-            id="sandbox",
-            outcome="warn",
-            detail=(
+        return warned(
+            "sandbox",
+            (
                 f"{told.why} So each command is asked about, full-auto cannot be chosen, and only"
                 " for programs that just look a rule with a star is offered."
             ).strip(),
-            remedy="Install bubblewrap.",
+            "Install bubblewrap.",
         )
     broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]
     if broken:
-        return Check(
-            id="sandbox",
-            outcome="warn",
-            detail=f"{told.name} confines commands, but {'; '.join(broken)}.",
-            remedy="Install bubblewrap, or allow it to make user namespaces.",
+        return warned(
+            "sandbox",
+            f"{told.name} confines commands, but {'; '.join(broken)}.",
+            "Install bubblewrap, or allow it to make user namespaces.",
         )
-    return Check(
-        id="sandbox",
-        outcome="pass",
-        detail=f"{told.name} confines commands: {'; '.join(told.holds)}.",
-    )
+    return passed("sandbox", f"{told.name} confines commands: {'; '.join(told.holds)}.")

@@ -1,4 +1,7 @@
-"""The ground everything stands on: folders, permissions, file system, space, the session."""
+"""The ground everything stands on: folders, permissions, space, the session and its server.
+
+Also what continuity rests on: memories, the checkpoint, the last alerts.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,36 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment, Outcome
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.doctor.base import (
+    Check,
+    CheckEnvironment,
+    Outcome,
+    failed,
+    passed,
+    refused,
+    warned,
+)
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.window import HealthMeasured
+from mindstone_tui.core.errors import ContinuityError, MindstoneError
+from mindstone_tui.core.handoff.checkpoint_store import load_proven
+from mindstone_tui.core.health.metrics import table
+from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.launcher import check_content, check_place
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.memory.files import invariants, read_shelf
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.shared.copies import SessionState, compare, open_address
+from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
+from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import History, list_sessions
 
 _SPACE_TO_WORK: Final = 100 << 20
@@ -29,8 +52,8 @@ _REMOTE: Final = frozenset(
 )
 
 
-def checks(around: CheckEnvironment) -> Iterator[Check]:
-    """All checks of this file."""
+def home(around: CheckEnvironment) -> Iterator[Check]:
+    """Folders, permissions, file system, space, the session."""
     yield _python()
     yield from _places(around)
     yield _permissions(around)
@@ -42,24 +65,18 @@ def checks(around: CheckEnvironment) -> Iterator[Check]:
 
 
 def _python() -> Check:
-    return Check(
-        id="python", outcome="pass", detail=f"Python {sys.version.split()[0]} on {sys.platform}."
-    )
+    return passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
 
 
 def _places(around: CheckEnvironment) -> Iterator[Check]:
     places = around.places
-    for name, folder in (
-        ("config", places.config),
-        ("data", places.data),
-        ("state", places.state),
-    ):
+    for name, folder in (("config", places.config), ("data", places.data), ("state", places.state)):
         why = _cannot_write(folder)
         yield Check(
-            id=f"places.{name}",
-            outcome="fail" if why else "pass",
-            detail=f"{folder} cannot be written: {why}." if why else str(folder),
-            remedy="Set MINDSTONE_HOME to a folder of your own that can be written." if why else "",
+            f"places.{name}",
+            "fail" if why else "pass",
+            f"{folder} cannot be written: {why}." if why else str(folder),
+            "Set MINDSTONE_HOME to a folder of your own that can be written." if why else "",
         )
 
 
@@ -87,12 +104,11 @@ def _permissions(around: CheckEnvironment) -> Check:
     if not open_to_others:
         more = ", and more were not looked at" if seen == _MOST_LOOKED_AT else ""
         detail = f"Readable only by you: {seen:,} files and folders{more}."
-        return Check(id="permissions", outcome="pass", detail=detail)
-    return Check(
-        id="permissions",
-        outcome="warn",
-        detail=f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
-        remedy=f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
+        return passed("permissions", detail)
+    return warned(
+        "permissions",
+        f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
+        f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
     )
 
 
@@ -124,10 +140,10 @@ def _launcher(around: CheckEnvironment) -> Iterator[Check]:
         check_place(launcher)
         check_content(launcher)
     except MindstoneError as error:
-        yield Check(id="launcher", outcome="fail", detail=error.what, remedy=error.remedy)
+        yield refused("launcher", error)
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
-        yield Check(id="launcher", outcome="pass", detail=said)
+        yield passed("launcher", said)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:
@@ -138,13 +154,12 @@ def _outermost(paths: list[Path]) -> list[Path]:
 def _file_system(around: CheckEnvironment) -> Check:
     kind = file_system_of(around.places.data)
     if kind in _REMOTE:
-        return Check(
-            id="disk.kind",
-            outcome="warn",
-            detail=f"Sessions live on a network file system ({kind}), where appends may mix.",
-            remedy="Set MINDSTONE_HOME to a local folder.",
+        return warned(
+            "disk.kind",
+            f"Sessions live on a network file system ({kind}), where appends may mix.",
+            "Set MINDSTONE_HOME to a local folder.",
         )
-    return Check(id="disk.kind", outcome="pass", detail=f"File system: {kind or 'unknown'}.")
+    return passed("disk.kind", f"File system: {kind or 'unknown'}.")
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -173,10 +188,10 @@ def _space(around: CheckEnvironment) -> Check:
     if free < _SPACE_TO_WORK:
         outcome = "fail"
     return Check(
-        id="disk.space",
-        outcome=outcome,
-        detail=f"{free / 1e9:.1f} GB free.",
-        remedy="" if outcome == "pass" else "Free some space: the transcript is never deleted.",
+        "disk.space",
+        outcome,
+        f"{free / 1e9:.1f} GB free.",
+        "" if outcome == "pass" else "Free some space: the transcript is never deleted.",
     )
 
 
@@ -185,14 +200,13 @@ def _sessions(around: CheckEnvironment) -> Check:
     bad = [summary.session for summary in found if not summary.readable]
     size = sum(summary.size for summary in found)
     if bad:
-        return Check(
-            id="sessions",
-            outcome="fail",
-            detail=f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
-            remedy=f"mindstone verify --session {bad[0]}",
+        return failed(
+            "sessions",
+            f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
+            f"mindstone verify --session {bad[0]}",
         )
     detail = f"{len(found)} session(s), {size / 1e6:.1f} MB." if found else "No sessions yet."
-    return Check(id="sessions", outcome="pass", detail=detail)
+    return passed("sessions", detail)
 
 
 def _session(around: CheckEnvironment) -> Check:
@@ -201,22 +215,167 @@ def _session(around: CheckEnvironment) -> Check:
     if not places.transcript.exists():
         if places.derived:
             gone = places.missing()
-            return Check(id="session", outcome="fail", detail=gone.what, remedy=gone.remedy)
-        return Check(
-            id="session", outcome="pass", detail=f"{around.session} has not been started yet."
-        )
+            return failed("session", gone.what, gone.remedy)
+        return passed("session", f"{around.session} has not been started yet.")
     try:
         with History(places) as history:
             history.header  # noqa: B018 (reading it is the check)
             head = history.head
             lines = len(history.offsets)
     except MindstoneError as error:
-        return Check(id="session", outcome="fail", detail=error.what, remedy=error.remedy)
+        return refused("session", error)
     if lines != head.seq + 1:
-        return Check(
-            id="session",
-            outcome="fail",
-            detail=f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
-            remedy=f"mindstone verify --session {around.session}",
+        return failed(
+            "session",
+            f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
+            f"mindstone verify --session {around.session}",
         )
-    return Check(id="session", outcome="pass", detail=f"{around.session} opens: {lines} lines.")
+    return passed("session", f"{around.session} opens: {lines} lines.")
+
+
+_LOOKED_BACK: Final = 2_000
+"""Lines at the end of history in which measures are looked for."""
+
+
+def continuity(around: CheckEnvironment) -> Iterator[Check]:
+    """What continuity rests on: memories, the checkpoint, the last alerts."""
+    yield from _memory(around)
+    places = around.places.session(around.session)
+    if places.transcript.exists():
+        with History(places) as history:
+            yield _checkpoint(places, history)
+            yield from _health(around, history)
+
+
+def _memory(around: CheckEnvironment) -> Iterator[Check]:
+    places = around.places.agent(around.session.agent)
+    shelf = read_shelf(places)
+    yield passed("memory", f"{len(shelf.live)} memories in force.")
+    for one in shelf.unreadable:
+        yield warned(
+            "memory.file",
+            f"{one.file}: {one.why}",
+            f"Correct it, or move it out of {places.memory}.",
+        )
+    room = around.settings.memory.invariant_tokens
+    if warning := invariants(shelf, room, counter_for("").text).warning:
+        yield warned(
+            "memory.invariants", f"{warning}.", "Shorten them, or raise memory.invariant_tokens."
+        )
+
+
+def _checkpoint(places: SessionPlaces, history: History) -> Check:
+    if not places.checkpoint.exists():
+        return passed("checkpoint", "None was saved yet.")
+    try:
+        found = load_proven(places, history)
+    except ContinuityError as error:
+        return warned("checkpoint", error.what, error.remedy)
+    return passed("checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from.")
+
+
+def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
+    try:
+        newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
+    except MindstoneError as error:
+        yield warned("health", error.what, error.remedy)
+        return
+    measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
+    monitor = Monitor(around.settings.health, measured)
+    for alert in monitor.alerts:
+        yield Check(
+            f"health.{alert.metric}",
+            "fail" if alert.level == "critical" else "warn",
+            alert.message,
+            alert.remedy,
+        )
+    turns = len(monitor.history)
+    if not turns:
+        yield passed("health", "Nothing has been measured yet.")
+        return
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {value}"
+        for name, value, _ in table(monitor.history[-1].measured)
+    )
+    told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
+    yield passed("health", f"{told}the newest: {shown}.")
+
+
+def history_server(around: CheckEnvironment) -> Iterator[Check]:
+    """The history server, and how the copies here stand; one line where there are only files."""
+    history = around.settings.history
+    urls = [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
+    if not urls:
+        yield passed("history.server", "Histories are in files alone.")
+        return
+    if not available():
+        yield failed(
+            "history.server",
+            "history.url is set, and the PostgreSQL driver is not installed.",
+            f"{INSTALL}.",
+        )
+        return
+    for url in urls:
+        yield from _server(around, url)
+
+
+def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
+    where = place_of(url)
+    with contextlib.closing(open_address(around.settings.history, url)) as store:
+        try:
+            owner = store.owner
+            began = time.perf_counter()
+            about = store.about()
+            took = (time.perf_counter() - began) * 1000
+            states = compare(around.places, store, [])
+            search = _search(around, store, states)
+        except MindstoneError as error:
+            yield failed("history.server", error.what, error.remedy or "Check history.url.")
+            return
+    yield passed(
+        "history.server",
+        f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
+    )
+    yield Check(
+        "history.encryption",
+        "pass" if about.encrypted or about.local else "warn",
+        "The connection is encrypted."
+        if about.encrypted
+        else "The connection stays on this machine."
+        if about.local
+        else "The connection is not encrypted.",
+        "" if about.encrypted or about.local else "Add ?sslmode=verify-full to history.url.",
+    )
+    yield from search
+    wrong = [one for one in states if one.state in ("differs", "ahead")]
+    alone = sum(one.state == "only here" for one in states)
+    detail = f"{plural(len(states), 'session')}; {alone} only here."
+    yield Check(
+        "history.copies",
+        "warn" if wrong else "pass",
+        f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
+        if wrong
+        else detail,
+        "`mindstone history status` shows them; push or pull the session." if wrong else "",
+    )
+
+
+def _search(
+    around: CheckEnvironment, store: PostgresStore, states: list[SessionState]
+) -> list[Check]:
+    """What search in the database can do, and what it misses; nothing where it is not used."""
+    if around.settings.history.search != "server":
+        return []
+    shared = PassageStore(store)
+    heads = {SessionKey.parse(one.session): one.there for one in states if one.there is not None}
+    missing = len(uncovered(shared.marks(), heads))
+    by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
+    return [
+        Check(
+            "history.search",
+            "warn" if missing else "pass",
+            f"Search in the database, by {by}. "
+            f"{plural(missing, 'session')} not wholly found there.",
+            "`mindstone history index --all` adds those of this machine." if missing else "",
+        )
+    ]

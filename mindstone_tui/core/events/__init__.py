@@ -27,12 +27,7 @@ from mindstone_tui.core.values import Value
 
 
 class Event(
-    msgspec.Struct,
-    metaclass=Value,
-    frozen=True,
-    kw_only=True,
-    tag_field="event",
-    tag=kind_of,
+    msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, tag_field="event", tag=kind_of
 ):
     """Something a client may show."""
 

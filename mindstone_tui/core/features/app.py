@@ -78,19 +78,16 @@ class AppFeature(Feature):
     @command("editor")
     async def editor(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Write the next message in your own editor."""
-        del argument
         yield ScreenAsked(screen="editor", otherwise="The editor opens from the app only.")
 
     @command("quit")
     async def leave(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Leave; everything is saved already."""
-        del argument
         yield ScreenAsked(screen="quit", otherwise="Everything is saved.")
 
     @command("sample")
     async def sample(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Open the sample session: nine days of work to search, replay and ask about."""
-        del argument
         yield ScreenAsked(screen="sample", otherwise="Import it with `mindstone import --sample`.")
 
     @command("key", usage="[PROVIDER]")
@@ -102,7 +99,6 @@ class AppFeature(Feature):
     @command("fetch")
     async def fetch(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Download a small language model that runs on this machine."""
-        del argument
         yield ScreenAsked(screen="fetch", otherwise="Use `mindstone models list`.")
 
     @command("replay", usage="[turn N]")

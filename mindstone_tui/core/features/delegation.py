@@ -18,7 +18,6 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.errors import RecallError, ToolError
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.features import delegation
 from mindstone_tui.core.paths import CHILD, SessionKey
 from mindstone_tui.core.session.build import assemble
 from mindstone_tui.core.session.features import Feature
@@ -219,20 +218,18 @@ class DelegationFeature(Feature):
     def __init__(self, session: SessionServices) -> None:
         super().__init__(session)
         tools = self.context.settings.tools
-        self._limits = delegation.DelegationLimits(
-            tokens=tools.delegate_tokens,
-            calls=tools.delegate_calls,
-            seconds=tools.delegate_timeout,
+        self._limits = DelegationLimits(
+            tokens=tools.delegate_tokens, calls=tools.delegate_calls, seconds=tools.delegate_timeout
         )
         self._running = 0
 
     def tools(self) -> Sequence[Tool]:
         """Give a task to a sub-agent."""
-        return (delegate_tool(self.run, delegation.DESCRIPTION),)
+        return (delegate_tool(self.run, DESCRIPTION),)
 
     async def run(self, arguments: DelegateArguments, context: ToolContext) -> ToolResult:
         """Give the task to a sub-agent and bring its report back, bounded."""
-        plan = delegation.plan(
+        work = plan(
             arguments.task,
             arguments.context,
             parent=self.session.key,
@@ -243,50 +240,50 @@ class DelegationFeature(Feature):
             running=self._running,
         )
         turn = self.context.transcript.last_turn
-        self.context.window.record(plan.entry(), turn)
+        self.context.window.record(work.entry(), turn)
         self._running += 1
         try:
-            text, ending, spent = await self._work(plan)
+            text, ending, spent = await self._work(work)
         except asyncio.CancelledError:
-            nothing = delegation.Brought(whole="", text="", tokens=0)
-            never = delegation.ended(plan, nothing, "interrupted", delegation.Spent())
+            nothing = Brought(whole="", text="", tokens=0)
+            never = ended(work, nothing, "interrupted", Spent())
             self.context.window.record(never, turn)
             raise
         finally:
             self._running -= 1
-        brought = delegation.bring_back(text, plan.limits, self.context.count)
-        line = self.context.window.record(delegation.ended(plan, brought, ending, spent), turn)
+        brought = bring_back(text, work.limits, self.context.count)
+        line = self.context.window.record(ended(work, brought, ending, spent), turn)
         for event in announcements(line):
             self.context.tell(event)
         return ToolResult(
-            text=delegation.result_text(plan, brought, ending, spent, line.id),
+            text=result_text(work, brought, ending, spent, line.id),
             status="ok" if ending == "done" else "error",
             finding=f"sub-agent {ending}, {spent.calls} calls, {spent.tokens:,} tokens"
             + ("" if spent.cost is None else f", ${spent.cost:.4f}"),
-            origin=f"sub-agent {plan.child}",
+            origin=f"sub-agent {work.child}",
         )
 
-    async def _work(self, plan: delegation.Delegation) -> tuple[str, str, delegation.Spent]:
+    async def _work(self, work: Delegation) -> tuple[str, str, Spent]:
         """The child's last answer, how it ended, and what it used."""
-        services = await self._open(plan)
+        services = await self._open(work)
         began = time.monotonic()
-        spent = delegation.Spent()
+        spent = Spent()
         answer, ending, over = "", "failed", ""
-        said = UserMessage(text=plan.message())
+        said = UserMessage(text=work.message())
         try:
-            async with asyncio.timeout(plan.limits.seconds) as limit:
+            async with asyncio.timeout(work.limits.seconds) as limit:
                 async for event in take_turn(services.context, said, "delegated"):
                     match event:
                         case events.AnswerRecorded(text=text) if text:
                             answer = text
                         case events.UsageReported(usage=usage):
-                            spent = delegation.Spent(
+                            spent = Spent(
                                 tokens=spent.tokens + (usage.prompt or 0) + (usage.completion or 0),
                                 calls=spent.calls + 1,
                                 seconds=round(time.monotonic() - began, 3),
                                 cost=_added(spent.cost, usage.cost),
                             )
-                            if not over and (over := delegation.exceeded(plan.limits, spent)):
+                            if not over and (over := exceeded(work.limits, spent)):
                                 _stop(f"Stopped: {over}.")
                         case events.TurnEnded(ending="done"):
                             ending = "done"
@@ -295,23 +292,20 @@ class DelegationFeature(Feature):
                         case _:
                             pass
             if limit.expired():
-                ending = f"stopped: it took longer than {plan.limits.seconds:g} seconds"
+                ending = f"stopped: it took longer than {work.limits.seconds:g} seconds"
         finally:
             await _close(services)
         return answer, ending, spent
 
-    def _assemble(self, plan: delegation.Delegation) -> SessionServices:
+    def _assemble(self, work: Delegation) -> SessionServices:
         opening = self.session.opening.for_child(
-            plan.child,
-            model=self.context.model,
-            offered=plan.tools,
-            calls=plan.limits.calls,
+            work.child, model=self.context.model, offered=work.tools, calls=work.limits.calls
         )
         return assemble(opening)
 
-    async def _open(self, plan: delegation.Delegation) -> SessionServices:
+    async def _open(self, work: Delegation) -> SessionServices:
         """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""
-        opening = asyncio.create_task(asyncio.to_thread(self._assemble, plan))
+        opening = asyncio.create_task(asyncio.to_thread(self._assemble, work))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

@@ -13,11 +13,7 @@ from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.context.plan import make_room_by
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import (
-    BackfillChecked,
-    HandoffReplayed,
-    HandoffWritten,
-)
+from mindstone_tui.core.entries.derived import BackfillChecked, HandoffReplayed, HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
@@ -163,7 +159,6 @@ class HandoffsFeature(Feature):
         The task is checkpointed and a handoff written first; the originals stay in history,
         indexed.
         """
-        del argument
         before = self.context.report().prompt.tokens
         fired = await self.context.hooks.before_compact("manual")
         for notice in fired.notices:

@@ -35,7 +35,6 @@ class HooksFeature(Feature):
         They stand in hooks.json beside config.toml, and in .mindstone/hooks.json of a trusted
         project.
         """
-        del argument
         found = self.context.hooks
         found.refresh()
         text = (

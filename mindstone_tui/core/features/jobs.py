@@ -22,15 +22,9 @@ from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.sandbox import Confined, unconfined
-from mindstone_tui.core.tools.shell import (
-    Bounds,
-    CommandFinished,
-    clean_environment,
-    run,
-    told_of,
-)
 from mindstone_tui.core.tools.verdicts import judge
 
 _PATIENCE: Final = 3.0
@@ -90,171 +84,6 @@ class _Log:
         os.close(self._fd)
 
 
-class Jobs:
-    """The background commands of one session."""
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        seconds: float,
-        output: int,
-        clean: Callable[[str], str],
-        on_start: Callable[[Job], None],
-        on_end: Callable[[Job], None],
-    ) -> None:
-        self._folder = folder
-        self._seconds = seconds
-        self._output = output
-        self._clean = clean
-        self._on_start = on_start
-        self._on_end = on_end
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self.all: dict[int, Job] = {}
-
-    def start(self, command: str, context: ToolContext, *, stays: bool) -> Job:
-        """Let a command run on; its start is on record before it begins."""
-        if stays and (context.sandbox is not None or context.unseen):
-            raise NotAllowed("A job that stays needs a person's yes.", "Leave `stay` out, or ask.")
-        ensure_folder(self._folder)
-        taken = [int(path.stem) for path in self._folder.glob("*.log") if path.stem.isdigit()]
-        number = max([*taken, *self.all], default=0) + 1
-        job = Job(number, command, self._folder / f"{number}.log", stays=stays)
-        log = _Log(job.log, self._clean)
-        self.all[number] = job
-        self._on_start(job)
-        work = self._stay(job, log, context) if stays else self._run(job, log, context)
-        self._tasks[number] = asyncio.create_task(work, name=f"job {number}")
-        return job
-
-    async def _run(self, job: Job, log: _Log, context: ToolContext) -> None:
-        finished: CommandFinished | None = None
-        try:
-            finished = await run(
-                _confined(job.command, context),
-                cwd=context.workspace.cwd,
-                environ=clean_environment(context.environ, context.passed),
-                bounds=Bounds(seconds=self._seconds, kept=0, tail=1, output=self._output),
-                stop=job.stop,
-                progress=log.write,
-            )
-            log.write(told_of(finished.taken_off).encode())
-        except ToolError as error:
-            log.write(error.sentence.encode())
-        finally:
-            log.close()
-            self._ended(job, finished.ending if finished else "interrupted", finished)
-
-    async def _stay(self, job: Job, log: _Log, context: ToolContext) -> None:
-        """A command that outlives us: in a session of its own, its output straight to the file."""
-        log.close()
-        process = _on_its_own(job, context)
-        stopped = asyncio.ensure_future(job.stop.wait())
-        gone = _end_of(process)
-        try:
-            either: set[asyncio.Future[Any]] = {stopped, gone}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not gone.done():
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, 9)
-            job.code = await gone
-            self._ended(job, "interrupted" if job.stop.is_set() else "exited", None)
-        finally:
-            stopped.cancel()
-
-    def _ended(self, job: Job, ending: str, finished: CommandFinished | None) -> None:
-        job.ending = ending
-        job.code = finished.code if finished else job.code
-        job.elapsed = time.monotonic() - job.started
-        job.ended.set()
-        self._on_end(job)
-
-    def get(self, number: int) -> Job:
-        """A job by its number."""
-        if number not in self.all:
-            known = ", ".join(map(str, self.all)) or "none"
-            raise ToolError(f"There is no job {number}.", f"Jobs of this session: {known}.")
-        return self.all[number]
-
-    async def kill(self, number: int) -> Job:
-        """End a job with its whole tree."""
-        job = self.get(number)
-        job.stop.set()
-        await asyncio.wait({asyncio.ensure_future(job.ended.wait())}, timeout=_PATIENCE)
-        return job
-
-    def tail(self, job: Job, most: int = _READ) -> str:
-        """The end of a job's output."""
-        try:
-            with job.log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(size - most, 0))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
-        cut = f"[… {size - most:,} bytes before; all of it is in {job.log} …]\n"
-        return for_terminal(self._clean((cut if size > most else "") + text))
-
-    async def close(self) -> None:
-        """End every job that does not stay."""
-        running = [self._tasks[one.number] for one in self.all.values() if not one.ending]
-        for job in self.all.values():
-            if not job.stays:
-                job.stop.set()
-        ending = [self._tasks[one.number] for one in self.all.values() if not one.stays]
-        if ending:
-            await asyncio.wait(ending, timeout=_PATIENCE)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    def tools(self) -> tuple[Tool, Tool]:
-        """What the model may do: begin one, and look at one."""
-        begin = declare(
-            "background",
-            "Run a command in bash that goes on while you do other things; `job` looks at it.",
-            "run",
-            BackgroundArguments,
-            self._begin,
-            _preview,
-        )
-        look = declare(
-            "job",
-            "Read a background job's output, wait for its end, or stop it.",
-            "read",
-            JobArguments,
-            self._look,
-            lambda arguments, _: Preview(title=f"job {arguments.id}"),
-        )
-        return begin, look
-
-    async def _begin(self, arguments: BackgroundArguments, context: ToolContext) -> ToolResult:
-        job = self.start(arguments.command, context, stays=arguments.stay)
-        text = f"Job {job.number} runs; its output goes to {job.log}."
-        return ToolResult(text=text, finding=f"job {job.number} started")
-
-    async def _look(self, arguments: JobArguments, context: ToolContext) -> ToolResult:
-        job = self.get(arguments.id)
-        if arguments.stop:
-            await self.kill(job.number)
-        elif arguments.wait:
-            waiting = {asyncio.ensure_future(job.ended.wait())}
-            if context.stop is not None:
-                waiting.add(asyncio.ensure_future(context.stop.wait()))
-            _, left = await asyncio.wait(
-                waiting, timeout=arguments.wait, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in left:
-                task.cancel()
-        text, full = bounded(self.tail(job), context)
-        return ToolResult(
-            text=f"{text.rstrip()}\n[job {job.number}: {job.state}]".lstrip("\n"),
-            full=full,
-            finding=f"job {job.number}: {job.state}",
-            origin=f"job {job.number}",
-        )
-
-
 class BackgroundArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One command line that goes on."""
 
@@ -300,7 +129,7 @@ def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
             stdout=file,
             stderr=subprocess.STDOUT,
             cwd=context.workspace.cwd,
-            env=clean_environment(context.environ, context.passed),
+            env=shell.clean_environment(context.environ, context.passed),
             start_new_session=True,
         )
 
@@ -324,35 +153,81 @@ def _end_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
 
 
 class JobsFeature(Feature):
-    """Commands in the background, each an entry when it begins and when it ends."""
+    """The background commands of one session, each an entry when it begins and when it ends."""
 
     name = "background jobs"
 
     def __init__(self, session: SessionServices) -> None:
         super().__init__(session)
-        settings = self.context.settings.jobs
-        self.jobs = Jobs(
-            session.places.jobs,
-            seconds=settings.seconds,
-            output=settings.output_bytes,
-            clean=self.context.transcript.clean,
-            on_start=self._started,
-            on_end=self._ended,
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self.all: dict[int, Job] = {}
+
+    def start(self, command: str, context: ToolContext, *, stays: bool) -> Job:
+        """Let a command run on; its start is on record before it begins."""
+        if stays and (context.sandbox is not None or context.unseen):
+            raise NotAllowed("A job that stays needs a person's yes.", "Leave `stay` out, or ask.")
+        folder = self.session.places.jobs
+        ensure_folder(folder)
+        taken = [int(path.stem) for path in folder.glob("*.log") if path.stem.isdigit()]
+        number = max([*taken, *self.all], default=0) + 1
+        job = Job(number, command, folder / f"{number}.log", stays=stays)
+        log = _Log(job.log, self.context.transcript.clean)
+        self.all[number] = job
+        self.context.window.record(
+            JobStarted(job=number, command=command, log=str(job.log), stays=stays)
         )
+        work = self._stay(job, log, context) if stays else self._run(job, log, context)
+        self._tasks[number] = asyncio.create_task(work, name=f"job {number}")
+        return job
 
-    def tools(self) -> Sequence[Tool]:
-        """Start one, look at it, end it."""
-        return self.jobs.tools()
+    async def _run(self, job: Job, log: _Log, context: ToolContext) -> None:
+        limits = self.context.settings.jobs
+        finished: shell.CommandFinished | None = None
+        try:
+            finished = await shell.run(
+                _confined(job.command, context),
+                cwd=context.workspace.cwd,
+                environ=shell.clean_environment(context.environ, context.passed),
+                bounds=shell.Bounds(
+                    seconds=limits.seconds, kept=0, tail=1, output=limits.output_bytes
+                ),
+                stop=job.stop,
+                progress=log.write,
+            )
+            log.write(shell.told_of(finished.taken_off).encode())
+        except ToolError as error:
+            log.write(error.sentence.encode())
+        finally:
+            log.close()
+            self._ended(job, finished.ending if finished else "interrupted", finished)
 
-    def _started(self, job: Job) -> None:
-        entry = JobStarted(job=job.number, command=job.command, log=str(job.log), stays=job.stays)
-        self.context.window.record(entry)
+    async def _stay(self, job: Job, log: _Log, context: ToolContext) -> None:
+        """A command that outlives us: in a session of its own, its output straight to the file."""
+        log.close()
+        process = _on_its_own(job, context)
+        stopped = asyncio.ensure_future(job.stop.wait())
+        gone = _end_of(process)
+        try:
+            either: set[asyncio.Future[Any]] = {stopped, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not gone.done():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
+            job.code = await gone
+            self._ended(job, "interrupted" if job.stop.is_set() else "exited", None)
+        finally:
+            stopped.cancel()
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: Job, ending: str, finished: shell.CommandFinished | None) -> None:
+        """Write down how a job ended, and tell of it."""
+        job.ending = ending
+        job.code = finished.code if finished else job.code
+        job.elapsed = time.monotonic() - job.started
+        job.ended.set()
         entry = JobEnded(
             job=job.number,
             command=job.command,
-            ending=job.ending,
+            ending=ending,
             code=job.code,
             elapsed=round(job.elapsed, 3),
         )
@@ -360,9 +235,90 @@ class JobsFeature(Feature):
             self.context.window.record(entry)
         self.context.tell(job_ended(entry))
 
+    def get(self, number: int) -> Job:
+        """A job by its number."""
+        if number not in self.all:
+            known = ", ".join(map(str, self.all)) or "none"
+            raise ToolError(f"There is no job {number}.", f"Jobs of this session: {known}.")
+        return self.all[number]
+
+    async def kill(self, number: int) -> Job:
+        """End a job with its whole tree."""
+        job = self.get(number)
+        job.stop.set()
+        await asyncio.wait({asyncio.ensure_future(job.ended.wait())}, timeout=_PATIENCE)
+        return job
+
+    def tail(self, job: Job, most: int = _READ) -> str:
+        """The end of a job's output."""
+        try:
+            with job.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - most, 0))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+        cut = f"[… {size - most:,} bytes before; all of it is in {job.log} …]\n"
+        return for_terminal(self.context.transcript.clean((cut if size > most else "") + text))
+
     async def close(self) -> None:
-        """End those that do not stay."""
-        await self.jobs.close()
+        """End every job that does not stay."""
+        running = [self._tasks[one.number] for one in self.all.values() if not one.ending]
+        for job in self.all.values():
+            if not job.stays:
+                job.stop.set()
+        ending = [self._tasks[one.number] for one in self.all.values() if not one.stays]
+        if ending:
+            await asyncio.wait(ending, timeout=_PATIENCE)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def tools(self) -> Sequence[Tool]:
+        """Begin one, and look at one."""
+        begin = declare(
+            "background",
+            "Run a command in bash that goes on while you do other things; `job` looks at it.",
+            "run",
+            BackgroundArguments,
+            self._begin,
+            _preview,
+        )
+        look = declare(
+            "job",
+            "Read a background job's output, wait for its end, or stop it.",
+            "read",
+            JobArguments,
+            self._look,
+            lambda arguments, _: Preview(title=f"job {arguments.id}"),
+        )
+        return begin, look
+
+    async def _begin(self, arguments: BackgroundArguments, context: ToolContext) -> ToolResult:
+        job = self.start(arguments.command, context, stays=arguments.stay)
+        text = f"Job {job.number} runs; its output goes to {job.log}."
+        return ToolResult(text=text, finding=f"job {job.number} started")
+
+    async def _look(self, arguments: JobArguments, context: ToolContext) -> ToolResult:
+        job = self.get(arguments.id)
+        if arguments.stop:
+            await self.kill(job.number)
+        elif arguments.wait:
+            waiting = {asyncio.ensure_future(job.ended.wait())}
+            if context.stop is not None:
+                waiting.add(asyncio.ensure_future(context.stop.wait()))
+            _, left = await asyncio.wait(
+                waiting, timeout=arguments.wait, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in left:
+                task.cancel()
+        text, full = bounded(self.tail(job), context)
+        return ToolResult(
+            text=f"{text.rstrip()}\n[job {job.number}: {job.state}]".lstrip("\n"),
+            full=full,
+            finding=f"job {job.number}: {job.state}",
+            origin=f"job {job.number}",
+        )
 
     @command("jobs", usage="[N | kill N]", words=("kill",))
     async def list_jobs(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -374,7 +330,7 @@ class JobsFeature(Feature):
         if not argument:
             rows = [
                 f"{job.number:>3}  {job.state:32} {one_line(job.command, 80)}\n     {job.log}"
-                for job in self.jobs.all.values()
+                for job in self.all.values()
             ]
             if rows:
                 rows.append(
@@ -384,8 +340,8 @@ class JobsFeature(Feature):
             return
         if not number.isdigit() or verb not in ("", "kill"):
             raise WrongUse(f"`{argument}` names no job.")
-        job = self.jobs.get(int(number))
+        job = self.get(int(number))
         if verb == "kill":
-            job = await self.jobs.kill(job.number)
-        text = f"{self.jobs.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
+            job = await self.kill(job.number)
+        text = f"{self.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
         yield CommandPrinted(command="jobs", text=text)

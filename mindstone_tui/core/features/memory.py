@@ -81,7 +81,6 @@ class MemoryFeature(Feature):
 
     async def bring(self, text: str, share: int, taken: int) -> MemoryDigested | None:
         """The memories that bear on a message; none while recall is off."""
-        del taken
         recall = self.session.recall
         if not recall.on:
             return None
@@ -107,7 +106,6 @@ class MemoryFeature(Feature):
 
     async def _note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
         """Write a note into the session's own history."""
-        del context
         try:
             self.memories.take_note(arguments.section, arguments.text, arguments.importance)
         except ContinuityError as error:
@@ -120,7 +118,6 @@ class MemoryFeature(Feature):
         Agreeing to this call, with its diff in front of them, is a person's agreement. Where
         nobody can be asked, the proposal waits for one.
         """
-        del context
         draft, sources = self._drafted(arguments)
         try:
             line, made = self.memories.propose(draft, sources, by="model")

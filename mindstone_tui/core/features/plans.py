@@ -26,15 +26,12 @@ from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import TodoArgument, TodoArguments, todo_tool
 
+Status = Literal["planned", "in_progress", "done"]
 TODO: Final = "todo"
 PLANNING: Final = "plan"
 _TITLE: Final = "To be done:"
-_SIGNS: Final = {"planned": " ", "in_progress": "~", "done": "x"}
-_READ: Final[dict[str, Literal["planned", "in_progress", "done"]]] = {
-    " ": "planned",
-    "~": "in_progress",
-    "x": "done",
-}
+_SIGNS: Final[dict[Status, str]] = {"planned": " ", "in_progress": "~", "done": "x"}
+_READ: Final = {sign: status for status, sign in _SIGNS.items()}
 _ITEM: Final = pattern_of(r"\[([ ~x])\] (.+)")
 _STEP: Final = pattern_of(
     r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
@@ -134,13 +131,11 @@ class PlansFeature(Feature):
 
     async def _write(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """What the model calls to keep the list."""
-        del context
         items = tuple(_item(number, each) for number, each in enumerate(arguments.items, 1))
         self.record(TodoChanged(items=items))
         done = sum(one.status == "done" for one in items)
         return ToolResult(
-            text=todo_text(items) or "The list is empty.",
-            finding=f"{done} of {len(items)} done",
+            text=todo_text(items) or "The list is empty.", finding=f"{done} of {len(items)} done"
         )
 
     def edit(self, steps: tuple[str, ...], change: str) -> tuple[str, ...]:

@@ -398,13 +398,9 @@ class PromptFilesFeature(Feature):
         Commands are Markdown files in commands/, skills folders with a SKILL.md in skills/, both
         beside config.toml; a trusted project's are in .mindstone or .claude.
         """
-        del argument
         self.refresh()
         found = _commands(self.session.home, self.session.project)
-        listed = [
-            *((f"/{each.name}", each) for each in found.values()),
-            *self.skills.items(),
-        ]
+        listed = [*((f"/{each.name}", each) for each in found.values()), *self.skills.items()]
         rows = [
             f"{name:24} {each.size:>7,} bytes  {each.source:8} {each.description}\n  {each.path}"
             for name, each in listed

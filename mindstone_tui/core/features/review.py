@@ -117,9 +117,4 @@ def outcome_in_words(
     )
     sensitive = f"{left_out} {holds} not proposed."
     more = "There is more history: /consolidate goes on with it."
-    return [
-        proposed,
-        *([sensitive] if left_out else []),
-        *checked,
-        *([] if finished else [more]),
-    ]
+    return [proposed, *([sensitive] if left_out else []), *checked, *([] if finished else [more])]

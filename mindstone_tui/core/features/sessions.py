@@ -63,7 +63,6 @@ class SessionsFeature(Feature):
     @command("status")
     async def status(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show the model, how full the window is, and how long the history is."""
-        del argument
         context = self.context
         head, turns = context.transcript.head, context.transcript.last_turn
         report = context.report()
@@ -119,7 +118,6 @@ class SessionsFeature(Feature):
     @command("sessions")
     async def sessions(self, argument: str) -> AsyncIterator[AnyEvent]:
         """List all sessions, newest first."""
-        del argument
         own = str(self.session.key)
         rows = [
             f"{'*' if each.session == own else ' '} {each.session:40} "
@@ -161,7 +159,6 @@ class SessionsFeature(Feature):
     @command("cost")
     async def cost(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show what this session has cost so far, as far as prices are known."""
-        del argument
         report = self.context.report()
         known = "unknown" if report.cost is None else f"${report.cost:.4f}"
         delegated = report.cost_delegated

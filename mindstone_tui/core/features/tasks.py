@@ -33,18 +33,10 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature, offer_review
 from mindstone_tui.core.handoff import checkpoint_store, resume
+from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
-from mindstone_tui.core.handoff.environment import (
-    Environment,
-    files_touched,
-    git_changes,
-    observe,
-    ports_used,
-    services_at,
-)
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import notes
-from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -112,7 +104,7 @@ def where_it_stands(found: Resumption) -> list[str]:
     return told
 
 
-def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSection:
+def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSection:
     """What a checkpoint adds to the log: only what the one before it did not say."""
     goal = saved.goal.splitlines()[0][:200] if saved.goal else ""
     known = before or fresh(saved.session)
@@ -123,7 +115,7 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> journal.LogSect
         *(f"done: {one.title}" for one in saved.of("done") if one.title not in finished),
         *(f"blocker: {one.text}" for one in saved.issues if one.text not in met),
     ]
-    return journal.LogSection(
+    return notes.LogSection(
         session=saved.session,
         version=saved.version,
         happened=(*([goal] if goal and saved.goal != known.goal else []), *done[-10:]),
@@ -194,7 +186,7 @@ class Tasks:
             proposed=tuple(one.entry.path for one in memories.waiting),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
-            journal.write_log(memories.agent, section, self._clock())
+            notes.write_log(memories.agent, section, self._clock())
         memories.cited.clear()
         memories.prevented.clear()
         return line
@@ -319,21 +311,21 @@ class Tasks:
             last = lines[-1].seq if lines else -1
             return [*lines, *read(last + 1, history.head.seq)]
 
-    def environment(self, lines: Sequence[Line]) -> Environment:
+    def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""
-        touched = files_touched(lines)
+        touched = surroundings.files_touched(lines)
         read, changed = ([f.path for f in touched if f.changed is kind] for kind in (False, True))
         return self._look([*read, *changed], lines)
 
-    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> Environment:
+    def _look(self, files: Iterable[str], lines: Sequence[Line]) -> surroundings.Environment:
         """Only a folder that is trusted has git asked, and services knocked at, on its behalf."""
         trusted = self._trusted()
-        return observe(
+        return surroundings.observe(
             self._cwd,
             files,
             tools=self._tool_names(),
-            changes=git_changes(self._cwd) if trusted else (),
-            services=services_at(ports_used(lines)) if trusted else (),
+            changes=surroundings.git_changes(self._cwd) if trusted else (),
+            services=surroundings.services_at(surroundings.ports_used(lines)) if trusted else (),
         )
 
     def _tool_names(self) -> list[str]:

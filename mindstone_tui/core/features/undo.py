@@ -119,9 +119,9 @@ async def put_back(
     """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
     keeper = services.context.files
     found = [(each, await asyncio.to_thread(keeper.outlook, each)) for each in sets]
-    conflicts = [(keeper, each) for _, outlook in found for each in outlook.conflicts]
+    conflicts = [each for _, outlook in found for each in outlook.conflicts]
     if conflicts and way == "ask":
-        sides = services.context.redactor.redact(_three_sides(conflicts, direction)).text
+        sides = services.context.redactor.redact(_three_sides(keeper, conflicts, direction)).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
         call = f"{direction}-{fresh_nonce()}"
@@ -243,16 +243,13 @@ def _settled(call: str, direction: Direction, *, allowed: bool) -> ToolEnded:
     )
 
 
-def _three_sides(conflicts: Sequence[tuple[FileKeeper, Conflict]], direction: Direction) -> str:
+def _three_sides(keeper: FileKeeper, conflicts: Sequence[Conflict], direction: Direction) -> str:
     """Every file that is not as it was left: what was, what the turn made of it, what is there."""
     lines = [f"Somebody else changed {plural(len(conflicts), 'file')} since:"]
-    for keeper, each in conflicts[:_MOST_SHOWN]:
+    for each in conflicts[:_MOST_SHOWN]:
         path, left, back = each.wanted
-        names = (
-            ("the turn left", "before the turn")
-            if direction == "undo"
-            else ("the undo left", "before the undo")
-        )
+        did = "turn" if direction == "undo" else "undo"
+        names = (f"the {did} left", f"before the {did}")
         lines += [
             f"── {exact(path)}",
             f"   {names[1]}: {_side(back)}",

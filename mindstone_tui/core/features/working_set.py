@@ -15,11 +15,7 @@ from mindstone_tui.core.context.build_report import check_before_add
 from mindstone_tui.core.context.measure import COMPONENTS
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
-from mindstone_tui.core.events import (
-    AnyEvent,
-    CommandPrinted,
-    ScreenAsked,
-)
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.events.report_text import (

@@ -2,40 +2,230 @@
 
 Probes are drawn from what left: what people settled, what came of the work and what is open, the
 files it was about. Each is asked the way a person would ask, and counts when its fact stands in
-what came back within the budget.
+what came back within the budget. A question takes what it is about from the sentence's own words;
+where they do not name a thing or a deed by themselves, there is none: fewer are better than one
+that nobody would ask.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
+
+from mindstone_tui.core.context import extract
 from mindstone_tui.core.context.digest import outcomes_in
-from mindstone_tui.core.context.extract import (
-    SourceMessage,
-    folded,
-    holds,
-    names_in,
-    settled_in,
-    unchecked,
-)
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
-from mindstone_tui.core.health.probe_questions import question_about, question_of_request
+from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.lists import lists_in, verb
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import StatementKind
+from mindstone_tui.core.statements import Statement, StatementKind
+from mindstone_tui.core.values import Value
+
+_FILE: Final = Path(__file__).with_name("questions.txt")
+_NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
+_TYPED: Final = pattern_of(
+    r">>|&&|\||\$|=|[\\{}<>@]|https?:|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z|\w{40,}"
+)
+"""A command, a path of pictures or the head of a paste: nobody talks like that."""
+_POLITE: Final = pattern_of(
+    r"(?:(?:can|could|would|will) (?:you|we) (?:please |also |now |maybe |just )*"
+    r"|(?:i(?:'d| would) like|i want|i need) you to |let'?s |please |now |also |go ahead and )+"
+)
+_REQUEST: Final = pattern_of(r"[,;:!?()…]+(?:\s|\Z)|\.(?:\s|\Z)|\.{2,}|\s[–—-]+\s")
+_MOST_WORDS: Final = 7
+_LONGEST_REQUEST: Final = 12
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    """The words of a list in `questions.txt`."""
+    return frozenset(word for line in lists_in(_FILE)[name] for word in line.split())
+
+
+@cache
+def _trailing() -> frozenset[str]:
+    return (_words("leading") - {"use"}) | _words("trailing")
+
+
+@cache
+def _between() -> re.Pattern[str]:
+    """What stands between the parts of a sentence: signs, and words that are about none of them."""
+    signs = r"[,;:.!?()\[\]{}<>…|]+(?=\s|\Z)|[\[\](){}|]|\s[–—=-]+>?\s|\.{2,}|…"
+    words = "|".join(lists_in(_FILE)["between"])
+    return re.compile(rf"{signs}|(?<![\w'-])(?:{words})(?![\w'-])", re.IGNORECASE)
+
+
+class Matter(msgspec.Struct, metaclass=Value, frozen=True):
+    """What a sentence is about: a deed with its object, or a thing."""
+
+    words: str
+    deed: bool
+
+    @property
+    def thing(self) -> str:
+        """A deed as what a rule is about: "write code" as "writing code"."""
+        if not self.deed:
+            return self.words
+        verb, _, rest = self.words.partition(" ")
+        verb = verb.lower()
+        stem = verb[:-1] if verb.endswith("e") and not verb.endswith("ee") else verb
+        doubled = stem[-1] if verb in _words("doubled") else ""
+        return f"{stem}{doubled}ing {rest}"
+
+
+def question_about(one: Statement) -> str:
+    """The question whose answer is this statement; empty when its words name nothing."""
+    about = matter(one.words, subject=one.kind == "correction")
+    if about is None:
+        return ""
+    if one.kind == "commitment":
+        return f"Is anybody still going to {about.words}?" if about.deed else ""
+    if one.kind == "decision" and one.reason:
+        return f"What did we decide about {about.thing}, and why?"
+    return f"{_ASKED[one.kind]} {about.thing}?"
+
+
+_ASKED: Final[dict[StatementKind, str]] = {
+    "rule": "What is the rule about",
+    "preference": "What do I prefer about",
+    "memory": "What should be remembered about",
+    "correction": "What did I correct about",
+    "decision": "What did we decide about",
+    "question": "What is still open about",
+}
+
+
+def question_of_request(said: str) -> str:
+    """Ask what came of a request, when it names a deed and what it is done to."""
+    core = read(said).whole.rstrip("?!. ")
+    polite = _POLITE.match(core)
+    asked = core[polite.end() :] if polite else core
+    asked = _REQUEST.split(asked, maxsplit=1)[0].strip(" \"'`*-")
+    words = asked.split()
+    if len(words) < 2 or len(words) > _LONGEST_REQUEST or _TYPED.search(asked):
+        return ""
+    if not _deed().fullmatch(words[0]) or words[-1] in _trailing() or not _tells_enough(words[1:]):
+        return ""
+    if not _words("then").isdisjoint(words):
+        return ""
+    return f"What came of the request to {_as_written(asked, said)}?"
+
+
+def matter(said: str, *, subject: bool = False) -> Matter | None:
+    """What a sentence is about, as somebody would name it; None when no part of it does.
+
+    With `subject`, what is said of its subject is no answer: it is what a question asks for.
+    """
+    core = (read(said).core or said).replace("`", "").replace('"', "")
+    at, ordered = 0, True
+    for joint in (*_between().finditer(core), None):
+        part = core[at : joint.start() if joint else len(core)].strip(" \"'*-").split()
+        said_of = joint is not None and joint[0].lower() in _words("says of")
+        words = _trimmed(part)
+        deed = words[:1] == part[:1] and ordered and not said_of and (at > 0 or _is_a_deed(words))
+        words = _as_written(" ".join(words), said).split()
+        if words and _names(words, deed=deed, of_something=said_of):
+            return None if subject and deed else Matter(" ".join(words), deed)
+        if part and subject:
+            return None
+        if joint is not None:
+            word = joint[0].lower()
+            ordered = (
+                (ordered and word in _words("carries"))
+                or word in _words("orders")
+                or word in ("make sure", "be sure")
+                or word.endswith("'ll")
+            )
+            at = joint.end()
+    return None
+
+
+def _names(words: list[str], *, deed: bool, of_something: bool) -> bool:
+    """Whether words name a deed with its object, or a thing that somebody knows by them."""
+    lowered = [word.lower() for word in words]
+    if (
+        _TYPED.search(" ".join(words))
+        or lowered[0] in _words("tells")
+        or not _words("vague").isdisjoint(lowered)
+    ):
+        return False
+    if deed:
+        return len(words) > 1 and not lowered[0].endswith(("ing", "ed")) and _tells(words[1:])
+    if not _words("told").isdisjoint(lowered[1:]) or (
+        lowered[0].endswith("ed") and lowered[1:2] == ["the"]
+    ):
+        return False
+    if len(words) == 1:
+        name = _NAME.search(words[0]) is not None or words[0][0].isupper()
+        return name and not words[0].isdigit()
+    if lowered[0] in _words("kept") and len(words) == 2:
+        return of_something and len(words[1]) > 3
+    return _tells_enough(words)
+
+
+def _is_a_deed(words: list[str]) -> bool:
+    return bool(words) and _deed().fullmatch(words[0].lower()) is not None
+
+
+@cache
+def _deed() -> re.Pattern[str]:
+    return re.compile(verb())
+
+
+def _trimmed(words: list[str]) -> list[str]:
+    """Words without those that only lead to a thing or away from it; a long one ends at a joint."""
+    article = ""
+    while words and words[0].lower() in _words("leading"):
+        article = words[0].lower() if words[0].lower() in _words("kept") else ""
+        words = words[1:]
+    words = [article, *words] if article and words else words
+    if len(words) > _MOST_WORDS:
+        joints = [at for at in range(3, _MOST_WORDS) if words[at].lower() in _words("joints")]
+        words = words[: joints[-1]] if joints else []
+    while words and words[-1].lower() in _trailing():
+        words = words[:-1]
+    return words
+
+
+def _tells(words: list[str]) -> bool:
+    """Whether one of them carries meaning."""
+    telling = content_words(" ".join(words).lower())
+    return any(word not in _words("vague") and len(word) > 2 for word in telling)
+
+
+def _tells_enough(words: list[str]) -> bool:
+    """Two words that carry meaning, or a name."""
+    telling = [one for one in content_words(" ".join(words).lower()) if one not in _words("vague")]
+    return len(telling) > 1 or any(_NAME.search(word) and not word.isdigit() for word in words)
+
+
+def _as_written(part: str, said: str) -> str:
+    """A part of a folded sentence with the capitals that it had; a first word loses its own."""
+    at = said.lower().find(part.lower())
+    if at < 0:
+        return part
+    found = said[at : at + len(part)]
+    first = found.partition(" ")[0]
+    return found[:1].lower() + found[1:] if first[1:].islower() and at == 0 else found
+
 
 GATE: Final = 0.85
 """What a change of prompts or ranking must not fall below."""
 PROBES: Final = 20
 TOP: Final = 6
-_NAME: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
+_IDENTIFIER: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
 _DISTINCT: Final = pattern_of(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
-_FILE: Final = pattern_of(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
+_PATH: Final = pattern_of(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
 _MACHINES: Final = pattern_of(
     r"https?:|\A/(?:home|tmp|var|usr|opt|nix|proc)/(?:runner|node|root)?|node_modules|/Caches/"
     r"|\.cache"
@@ -96,18 +286,20 @@ class Fidelity(Part, omit_defaults=False):
         return f"Recall brought back {self.found} of {self.asked} probes ({self.score:.0%})."
 
 
-def draw(passages: Sequence[SourceMessage], limit: int = PROBES) -> tuple[FidelityProbe, ...]:
+def draw(
+    passages: Sequence[extract.SourceMessage], limit: int = PROBES
+) -> tuple[FidelityProbe, ...]:
     """Probes from what left, the same for the same passages: rules first, then spread evenly.
 
     Text that only a tool said is left out: nobody asked to keep it.
     """
     talk = [one for one in passages if one.speaker != "tool"]
     found: dict[str, FidelityProbe] = {}
-    for probe in (*_settled(talk), *_state(talk), *_names(talk)):
-        found.setdefault(folded(probe.expected), probe)
+    for probe in (*_settled(talk), *_state(talk), *_probes_of_names(talk)):
+        found.setdefault(extract.folded(probe.expected), probe)
     asked: dict[str, FidelityProbe] = {}
     for probe in found.values():
-        asked.setdefault(folded(probe.query), probe)
+        asked.setdefault(extract.folded(probe.query), probe)
     probes = list(asked.values())
     rules = [one for one in probes if one.kind in ("rule", "correction")][:limit]
     rest = sorted(
@@ -128,9 +320,9 @@ def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
     return [probes[at * len(probes) // room] for at in range(room)] if room > 0 else []
 
 
-def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """What stands, asked for by what it is about."""
-    for one in settled_in(talk).standing:
+    for one in extract.settled_in(talk).standing:
         if one.kind == "commitment" and one.speaker != "user":
             continue  # a model says what it does next all the time
         question = question_about(one)
@@ -144,14 +336,14 @@ def _settled(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
             )
 
 
-def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """What was done about a request, and what is still on a list."""
-    request: SourceMessage | None = None
+    request: extract.SourceMessage | None = None
     for one in talk:
         if one.speaker == "user":
             request = None if is_small_talk(one.text) else one
             continue
-        for box in unchecked(one.words)[:1]:
+        for box in extract.unchecked(one.words)[:1]:
             yield FidelityProbe(
                 kind="state",
                 query="What is still to be done?",
@@ -164,23 +356,19 @@ def _state(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
             asked = next((each.text for each in prose(request.text)), "")
             if question := question_of_request(asked):
                 yield FidelityProbe(
-                    kind="state",
-                    query=question,
-                    expected=done[-1],
-                    seq=one.seq,
-                    turn=one.turn,
+                    kind="state", query=question, expected=done[-1], seq=one.seq, turn=one.turn
                 )
 
 
-def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
+def _probes_of_names(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """Files and names that people used more than once; plain words and fragments are none."""
-    used: dict[str, list[SourceMessage]] = {}
+    used: dict[str, list[extract.SourceMessage]] = {}
     for one in talk:
         for kind, name in _talked_about(one.words):
             wanted = (
-                _FILE.fullmatch(name)
+                _PATH.fullmatch(name)
                 if kind == "path"
-                else _NAME.fullmatch(name) and _DISTINCT.search(name)
+                else _IDENTIFIER.fullmatch(name) and _DISTINCT.search(name)
             )
             if wanted and kind != "number" and not _MACHINES.search(name):
                 used.setdefault(_AT_HOME.sub("", name), []).append(one)
@@ -200,7 +388,7 @@ def _names(talk: Sequence[SourceMessage]) -> Iterator[FidelityProbe]:
         )
 
 
-def _is_known(name: str, where: Sequence[SourceMessage]) -> bool:
+def _is_known(name: str, where: Sequence[extract.SourceMessage]) -> bool:
     """Whether the person used a name; a file is known, too, that came up again in a later turn."""
     if any(one.speaker == "user" for one in where):
         return True
@@ -212,7 +400,7 @@ def _talked_about(text: str) -> Iterator[tuple[str, str]]:
     for sentence in prose(text) if len(text) <= _LONGEST_TALK else ():
         said = sentence.text
         if len(said) <= _LONGEST_NAMED and len(_WORDS.findall(said)) >= _SPOKEN:
-            yield from names_in(said)
+            yield from extract.names_in(said)
 
 
 _DIGITS: Final = pattern_of(r"\d+")
@@ -244,11 +432,11 @@ async def measure(
 
 def _comes_back(probe: FidelityProbe, passages: Sequence[str], count: Count, budget: int) -> bool:
     spent = 0
-    expected = folded(probe.expected)
+    expected = extract.folded(probe.expected)
     for passage in passages:
         spent += count(passage)
         if spent > budget:
             return False
-        if holds(folded(passage), expected):
+        if extract.holds(extract.folded(passage), expected):
             return True
     return False

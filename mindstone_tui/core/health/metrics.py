@@ -13,17 +13,9 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries import Line, Part, window
 from mindstone_tui.core.entries.conversation import ToolCalled, usage_in
 from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.entries.window import (
-    AlertRaised,
-    ContextWindowPruned,
-    HealthMeasured,
-    Measure,
-    PromptPlanned,
-    ToolResultsTrimmed,
-)
 from mindstone_tui.core.text import one_line
 
 
@@ -40,7 +32,7 @@ class Gauge(NamedTuple):
     high: float | None = None
     unit: str = "1"
 
-    def of(self, measured: HealthMeasured) -> float | None:
+    def of(self, measured: window.HealthMeasured) -> float | None:
         """Its value after a turn; None where nobody measured it."""
         found: float | None = getattr(measured, self.field)
         return found
@@ -97,7 +89,7 @@ GAUGES: Final = (
 """The six metrics, and what is exported beside them; alerts begin further out and must last."""
 
 
-def table(measured: HealthMeasured) -> tuple[tuple[str, str, str], ...]:
+def table(measured: window.HealthMeasured) -> tuple[tuple[str, str, str], ...]:
     """Each metric with its value in words and the range that is usual, for `/health`."""
     rows = []
     for gauge in GAUGES:
@@ -109,7 +101,7 @@ def table(measured: HealthMeasured) -> tuple[tuple[str, str, str], ...]:
     return tuple(rows)
 
 
-def _shown(gauge: Gauge, value: float, measured: HealthMeasured) -> str:
+def _shown(gauge: Gauge, value: float, measured: window.HealthMeasured) -> str:
     """A value in words; growth as `/budget` and the panel say it, where it was kept."""
     if gauge.field == "burn_rate" and measured.growth is not None:
         return f"{measured.growth:+,.0f} a turn"
@@ -156,7 +148,7 @@ class Snapshot(Part):
     """A turn's health: the six metrics, and what they come from where that is known."""
 
     turn: int
-    measured: HealthMeasured
+    measured: window.HealthMeasured
     sample: TurnSample
     at: str = ""
     """When it was measured."""
@@ -167,7 +159,7 @@ def measure(sample: TurnSample, at: str = "") -> Snapshot:
     usable, prompt = max(sample.usable, 1), max(sample.prompt_tokens, 1)
     shortened = sample.shortened_before > 0
     ratio = sample.shortened_before / max(sample.shortened_after, 1) if shortened else None
-    measured = HealthMeasured(
+    measured = window.HealthMeasured(
         utilization=round(sample.prompt_tokens / usable, 4),
         eviction_rate=float(sample.evicted),
         compression_ratio=None if ratio is None else round(ratio, 4),
@@ -182,7 +174,7 @@ def measure(sample: TurnSample, at: str = "") -> Snapshot:
     return Snapshot(turn=sample.turn, measured=measured, sample=sample, at=at)
 
 
-def remembered(line: Line, measured: HealthMeasured) -> Snapshot:
+def remembered(line: Line, measured: window.HealthMeasured) -> Snapshot:
     """A turn as the transcript remembers it: its metrics alone."""
     sample = TurnSample(turn=line.turn, prompt_tokens=0, usable=0)
     return Snapshot(turn=line.turn, measured=measured, sample=sample, at=line.ts)
@@ -194,9 +186,9 @@ def sample_of(report: ContextReport, lines: Iterable[Line]) -> TurnSample:
     lines = list(lines)
     for line in lines:
         match line.entry:
-            case ContextWindowPruned(left=left):
+            case window.ContextWindowPruned(left=left):
                 evicted += len(left)
-            case ToolResultsTrimmed(results=results):
+            case window.ToolResultsTrimmed(results=results):
                 before += sum(one.tokens_before for one in results)
                 after += sum(one.tokens_after for one in results)
             case SummaryDerived(strategy=strategy) as summary:
@@ -234,7 +226,7 @@ def cut_by_provider(lines: Iterable[Line]) -> tuple[int, int] | None:
     sent: dict[int, int] = {}
     for line in lines:
         match line.entry:
-            case PromptPlanned(call=call, purpose="", measure=Measure(tokens=tokens)):
+            case window.PromptPlanned(call=call, purpose="", measure=window.Measure(tokens=tokens)):
                 sent[call] = tokens
             case entry:
                 report = usage_in(entry)
@@ -290,7 +282,7 @@ _ALERT: Final = "mindstone_alert_active"
 
 
 def prometheus(
-    snapshots: Sequence[tuple[str, Snapshot]], alerts: Iterable[tuple[str, AlertRaised]] = ()
+    snapshots: Sequence[tuple[str, Snapshot]], alerts: Iterable[tuple[str, window.AlertRaised]] = ()
 ) -> str:
     """The newest snapshot of each session as Prometheus text; what is unmeasured is absent.
 

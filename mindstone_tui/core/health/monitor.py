@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean, median
 from typing import Final, Literal
 
@@ -19,6 +21,7 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import TaskDone
 from mindstone_tui.core.entries.window import AlertLevel, AlertRaised, HealthMeasured
 from mindstone_tui.core.health.metrics import Snapshot, TurnSample, measure, remembered, table
+from mindstone_tui.core.language.lists import lists_in
 
 KEPT: Final = 1_000
 """Turns that the monitor remembers."""
@@ -57,70 +60,7 @@ _NAMES: Final = {
 }
 """Metrics whose own name does not read well in a sentence."""
 
-_SAID: Final = {
-    "utilization": (
-        "The window has been over {mark:.0%} for {turns} turns: nothing in it may leave, or what "
-        "arrives is too large.",
-        "/context shows what takes the room; /unpin or /prune makes some.",
-    ),
-    "eviction_rate": (
-        "More than {most:g} exchanges left in each of the last {turns} turns.",
-        "The window is too small for this work: use a larger one, or delegate.",
-    ),
-    "compression_ratio": (
-        "Shortening has gained less than {least:g}× the last {turns} times.",
-        "Let whole exchanges leave instead: /mode sliding_window.",
-    ),
-    "burn_rate": (
-        "This turn added {value:,.0f} tokens, {share:.0%} of the room and {ratio:.0f} times the "
-        "usual.",
-        "/prune results shortens what tools said; Esc interrupts an agent that repeats itself.",
-    ),
-    "fidelity": (
-        "Recall brings back only {value:.0%} of what was probed.",
-        "mindstone reindex rebuilds the index; /pin keeps what must not leave.",
-    ),
-    "tool_bloat": (
-        "Tool results have filled over {most:.0%} of a window that is nearly full for {turns} "
-        "turns.",
-        "/prune results trims them; narrower commands say less.",
-    ),
-    "protected": (
-        "{value:.0%} of the window may not leave it.",
-        "/unpin what is no longer needed, and keep standing files thin.",
-    ),
-    "repeating": (
-        "The model has said nearly the same in its newest answers.",
-        "Ask differently, /rewind to before it began, or switch with /model.",
-    ),
-    "loop": (
-        "The same call was made again and again: {call}.",
-        "Say what to do instead, /rewind to before it, or switch with /model.",
-    ),
-    "cut": (
-        "{sent:,} tokens were sent and the provider counted {value:,.0f}: it cuts prompts without "
-        "saying so.",
-        "Set context.window to what it serves (about {value:,.0f}), or raise the server's own "
-        "limit.",
-    ),
-    "recall": (
-        "The index could not be searched in this turn.",
-        "mindstone doctor says why; mindstone reindex rebuilds it.",
-    ),
-    "vectors": (
-        "Recall works on words alone: vectors are not available.",
-        "mindstone doctor says why.",
-    ),
-    "index_lag": (
-        "{value:.0f} exchanges are not indexed yet and cannot leave the window.",
-        "mindstone reindex finishes the work.",
-    ),
-    "disk": (
-        "{free} MiB are free where history is written.",
-        "Free some space: MindStone does not go on while it cannot save.",
-    ),
-}
-"""What an alert says, and what to do about it."""
+_FILE: Final = Path(__file__).with_name("alerts.txt")
 
 Turns = Sequence[Snapshot]
 Alerts = Iterator[AlertRaised]
@@ -133,6 +73,12 @@ def active(history: Turns, settings: HealthSettings) -> tuple[AlertRaised, ...]:
     return tuple(alert for check in _CHECKS for alert in check(history, settings))
 
 
+@cache
+def _said() -> dict[str, list[str]]:
+    """What each alert says, and what to do about it."""
+    return lists_in(_FILE)
+
+
 def _alert(
     metric: str,
     level: AlertLevel = "warning",
@@ -141,7 +87,7 @@ def _alert(
     said: str = "",
     **facts: object,
 ) -> AlertRaised:
-    message, remedy = (text.format(value=value, **facts) for text in _SAID[said or metric])
+    message, remedy = (text.format(value=value, **facts) for text in _said()[said or metric])
     return AlertRaised(level=level, metric=metric, message=message, value=value, remedy=remedy)
 
 

@@ -7,7 +7,7 @@ search; vectors are used as far as they were made.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Final, Literal
 
 import msgspec
@@ -20,17 +20,10 @@ from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_fil
 from mindstone_tui.core.library.lineage import ancestors, ask_ancestors
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall import index as recall_index
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import (
-    Asked,
-    InMemoryIndex,
-    RecallIndex,
-    SearchResult,
-    best_of,
-    search_many,
-)
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
@@ -113,7 +106,7 @@ class StoredRecall:
         self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
         self._embedder = embedder = open_embedder(settings.recall.embedder)
-        self._indexes: list[RecallIndex] = []
+        self._indexes: list[recall_index.RecallIndex] = []
         # A wider scope has them among the others.
         excluded = settings.recall.exclude
         wide = scope != "session"
@@ -143,7 +136,7 @@ class StoredRecall:
         # Files have no date of their own that could be compared.
         everything = () if since else kinds_of_files(self._scope, memories=True)
         files = [each for each in everything if not kinds or each in kinds]
-        found = best_of(*self._answers(query, count, allowed, files), k=count)
+        found = recall_index.best_of(*self._answers(query, count, allowed, files), k=count)
         return RecallAnswer(
             query=found.query,
             hits=[self._hit(hit) for hit in found.hits],
@@ -182,10 +175,10 @@ class StoredRecall:
 
     def _answers(
         self, query: str, count: int, allowed: Filter, files: Collection[str]
-    ) -> list[SearchResult]:
+    ) -> list[recall_index.SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
-        asked = Asked(self._embedder, query)
-        found = search_many(self._indexes, query, count, allowed=allowed, asked=asked)
+        asked = recall_index.Asked(self._embedder, query)
+        found = recall_index.search_many(self._indexes, query, count, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
         past = ask_ancestors(
@@ -194,8 +187,8 @@ class StoredRecall:
         return [found, *(each for each in (past, kept, there) if each is not None)]
 
     def _elsewhere(
-        self, query: str, count: int, allowed: Filter, asked: Asked
-    ) -> SearchResult | None:
+        self, query: str, count: int, allowed: Filter, asked: recall_index.Asked
+    ) -> recall_index.SearchResult | None:
         """What sessions say that are only on a server; None unless they are searched there."""
         if self._scope == "session" or self._settings.history.search != "server":
             return None
@@ -238,7 +231,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True):
 def index_session(
     places: SessionPlaces,
     settings: Settings,
-    progress: Progress,
+    progress: Progress = lambda what, done, goal: None,
     *,
     wait: bool,
     anew: bool = False,
@@ -246,17 +239,16 @@ def index_session(
     """Open a session's index and bring it up to the end of the transcript."""
     if not places.transcript.exists():
         raise places.missing()
-    index = RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
-    try:
+    with closing(
+        recall_index.RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
+    ) as index:
         if anew:
             index.clear()
         return bring_up_to_date(places, index, progress, wait=wait)
-    finally:
-        index.close()
 
 
 def bring_up_to_date(
-    places: SessionPlaces, index: RecallIndex, progress: Progress, *, wait: bool
+    places: SessionPlaces, index: recall_index.RecallIndex, progress: Progress, *, wait: bool
 ) -> Indexed:
     """Add the words that are missing, and the vectors if told to wait for them."""
     with History(places) as history:
@@ -268,7 +260,7 @@ def bring_up_to_date(
     )
 
 
-def _make_vectors(index: RecallIndex, progress: Progress) -> str:
+def _make_vectors(index: recall_index.RecallIndex, progress: Progress) -> str:
     goal = index.pending()
     try:
         while index.embed_pending(_EMBEDDED_AT_ONCE):
@@ -291,17 +283,17 @@ def _searched(
             yield each
 
 
-def _fresh(each: SessionPlaces, embedder: Embedder) -> RecallIndex:
+def _fresh(each: SessionPlaces, embedder: Embedder) -> recall_index.RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
         raise each.missing()
     with History(each) as history:
         try:
-            index = RecallIndex.open(each.index, embedder)
+            index = recall_index.RecallIndex.open(each.index, embedder)
             catch_up(index, reading(history))
         except IndexUnavailable:
             # A disk that cannot be written can still be read: this index lasts for one question.
-            index = InMemoryIndex(embedder)
+            index = recall_index.InMemoryIndex(embedder)
             catch_up(index, reading(history))
     return index
 

@@ -74,9 +74,9 @@ class Lease:
         if self._fd is not None:
             return True
         if self._next is None:
-            self._next = _locked(self._places.next_lease)
+            self._next = take_lock(self._places.next_lease)
         if self._next is not None:
-            self._fd = _locked(self._places.lease)
+            self._fd = take_lock(self._places.lease)
         if not stay or self._fd is not None:
             self._step_back()
         return self._fd is not None
@@ -130,7 +130,7 @@ class Lease:
         self.give_back()
 
 
-def _locked(path: Path) -> int | None:
+def take_lock(path: Path) -> int | None:
     """The file with a lock on it, or None when somebody else has that."""
     try:
         fd = REAL.open(path, os.O_RDWR | os.O_CREAT)

@@ -7,6 +7,7 @@ still be found from there.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from datetime import datetime
 from typing import Final
 
@@ -103,13 +104,10 @@ def ask_ancestors(
     """What this session's past elsewhere says; None when it has none. Blocks."""
     answers: list[SearchResult] = []
     for each in lineage:
-        index = RecallIndex.open(each.places.index, embedder)
-        try:
-            with History(each.places) as history:
-                catch_up(index, reading(history))
+        opened = closing(RecallIndex.open(each.places.index, embedder))
+        with opened as index, History(each.places) as history:
+            catch_up(index, reading(history))
             before = each.until if allowed.until is None else min(allowed.until, each.until)
             past = msgspec.structs.replace(allowed, until=before, exclude=each.copied)
             answers.append(index.search(query, k, allowed=past, asked=asked))
-        finally:
-            index.close()
     return best_of(*answers, k=k) if answers else None

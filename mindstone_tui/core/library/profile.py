@@ -2,6 +2,10 @@
 
 A profile is read off the transcript once and kept in a small file beside it, so that the next look
 reads only the lines that are new. The file can be deleted at any time.
+
+One set of filters says for every surface which sessions, and which lines of them, are meant: the
+command line has them as options, a search field among the words, `program:codex project:api port`.
+What is said of days, models, roles, tools and files must be true of the same days.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
 from pathlib import PurePath
 from typing import Final
 
@@ -16,23 +21,12 @@ import msgspec
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import read_regular, replace_file
-from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    SessionOpened,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-    usage_in,
-)
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.library.filters import SessionFilter
+from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
@@ -40,12 +34,138 @@ from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
 from mindstone_tui.core.transcript.reader import named_kind, read_line
 
+ROLES: Final = ("user", "assistant", "tool")
+EXAMPLE: Final = "program:codex project:api since:2026-11-01"
+"""How filters are typed into a search field."""
+_DAY: Final = len("2026-03-31")
+_NAMED: Final = pattern_of(
+    r"""(?<!\S)(program|project|since|until|model|role|tool|file):("[^"]*"?|\S*)""", re.IGNORECASE
+)
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions and lines are meant; empty means all."""
+
+    program: str = ""
+    """Its name, or the first word of it: `claude` is Claude Code and Claude.ai."""
+    project: str = ""
+    """Part of the folder's path."""
+    since: str = ""
+    until: str = ""
+    model: str = ""
+    """Part of a model's name."""
+    role: str = ""
+    tool: str = ""
+    """Name of a tool that was called."""
+    file: str = ""
+    """Part of a file's path that a call names, or of the text that a line has."""
+
+    @property
+    def needs_profile(self) -> bool:
+        """Whether a session must be on this machine to tell whether it is meant."""
+        return bool(self.program or self.project or self.model)
+
+    @property
+    def chooses_lines(self) -> bool:
+        """Whether some lines of a session that is meant may not be."""
+        return bool(self.since or self.until or self.role or self.tool or self.file)
+
+    def whose(self) -> SessionFilter:
+        """The same, without what must be asked of each line."""
+        return msgspec.structs.replace(self, role="", tool="", file="")
+
+    def takes(self, session: ListedSession, profile: SessionProfile) -> bool:
+        """Whether a session is among them."""
+        return (
+            self._takes_program(session.program)
+            and self.project.casefold() in session.folder.casefold()
+            and (not self.since or session.used[:_DAY] >= self.since)
+            and (not self.until or session.began[:_DAY] <= self.until)
+            and self._takes_days(profile)
+        )
+
+    def takes_line(self, *, role: str, tool: str, text: str, ts: str) -> bool:
+        """Whether a line of a session that is meant is; `tool` is whose result it is."""
+        day = ts[:_DAY]
+        return (
+            (not self.role or role == self.role)
+            and (not self.tool or (role == "tool" and tool.casefold() == self.tool.casefold()))
+            and self.file.casefold() in text.casefold()
+            and (not self.since or day >= self.since)
+            and (not self.until or day <= self.until)
+        )
+
+    def _takes_program(self, program: str) -> bool:
+        asked = self.program.casefold()
+        return not asked or program == asked or program.startswith(f"{asked}-")
+
+    def _takes_days(self, profile: SessionProfile) -> bool:
+        """Whether the days that are meant have what is looked for, not all on the same day."""
+        if not (self.model or self.role or self.tool or self.file):
+            return True
+        days = [day for _, day in profile.days_between(self.since, self.until)]
+        return (
+            _contains(self.model, (name for day in days for name in (*day.models, *day.used)))
+            and (not self.role or any(day.said.get(self.role) for day in days))
+            and (not self.tool or any(_called(day, self.tool) for day in days))
+            and _contains(self.file, (path for day in days for path in day.files))
+        )
+
+
+def _contains(part: str, names: Iterable[str]) -> bool:
+    return not part or any(part.casefold() in name.casefold() for name in names)
+
+
+def _called(day: DayProfile, tool: str) -> bool:
+    return any(name.casefold() == tool.casefold() for name in day.tools)
+
+
+class TypedSearch(msgspec.Struct, frozen=True):
+    """What somebody typed into a search field."""
+
+    words: str
+    wanted: SessionFilter | None
+    """None where no filter was typed."""
+
+
+def read_typed(text: str) -> TypedSearch:
+    """Tell filters from the words between them; a filter without a value is not there yet."""
+    given: dict[str, str] = {}
+    for found in _NAMED.finditer(text):
+        given[found[1].casefold()] = found[2].strip('"').strip()
+    words = " ".join(_NAMED.sub(" ", text).split())
+    wanted = SessionFilter(**given)
+    return TypedSearch(words, checked(wanted) if wanted != SessionFilter() else None)
+
+
+def checked(wanted: SessionFilter) -> SessionFilter:
+    """The same filter; raises a `UsageError` where it can mean nothing."""
+    for day in (wanted.since, wanted.until):
+        _check_day(day)
+    if wanted.role and wanted.role not in ROLES:
+        raise UsageError(f"Unknown role {wanted.role}.", "Use user, assistant or tool.")
+    return wanted
+
+
+def _check_day(text: str) -> None:
+    try:
+        known = not text or date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+
+
+def day_after(day: str) -> str:
+    """The day on which a day is over."""
+    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
+
+
 OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
 _VERSION: Final = 4
-_DAY: Final = len("2026-03-31")
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -371,7 +491,7 @@ def stored_profile(places: SessionPlaces) -> SessionProfile | None:
 
 def _salt(history: History) -> str:
     entry = history.header.entry
-    return entry.salt if isinstance(entry, SessionOpened) else ""
+    return entry.salt if isinstance(entry, conversation.SessionOpened) else ""
 
 
 class _When(msgspec.Struct):
@@ -391,23 +511,23 @@ def _take_result(profile: SessionProfile, raw: bytes) -> None:
 def _take(profile: SessionProfile, line: Line) -> None:
     """Add one line to a profile; what a fork copied is counted where it was said."""
     entry = line.entry
-    if line.parent or isinstance(entry, ToolCalled | TurnEnded):
+    if line.parent or isinstance(entry, conversation.ToolCalled | conversation.TurnEnded):
         return
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     profile.sources.take(line)
     match entry:
-        case SessionOpened():
+        case conversation.SessionOpened():
             profile.began = line.ts
         case SessionDescribed():
             _describe(profile, entry)
-        case TurnStarted():
+        case conversation.TurnStarted():
             day.turns += 1
-        case UserMessage():
+        case conversation.UserMessage():
             _count(day.said, "user")
             profile.ended = max(profile.ended, line.ts)
-        case ToolReturned():
+        case conversation.ToolReturned():
             _count(day.said, "tool")
-        case AssistantMessage(model=model, calls=calls):
+        case conversation.AssistantMessage(model=model, calls=calls):
             _count(day.said, "assistant")
             profile.ended = max(profile.ended, line.ts)
             if model:
@@ -424,7 +544,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
                         profile.folder = place[1]
         case _:
             pass
-    if (report := usage_in(entry)) is not None:
+    if (report := conversation.usage_in(entry)) is not None:
         used = added(day.used.get(report.model, Usage()), report.usage)
         day.used = {**day.used, report.model: used}
     if day == DayProfile():

@@ -20,14 +20,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.library.filters import SessionFilter, day_after
-from mindstone_tui.core.library.profile import (
-    OWN,
-    Origins,
-    SessionProfile,
-    list_described,
-    stored_profile,
-)
+from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -66,7 +59,7 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """`index`, or `reading` when the session had to be read."""
     says: bool = True
     """Whether a word of the question stands in it; else it is only near in meaning."""
-    program: str = OWN
+    program: str = profiles.OWN
     folder: str = ""
     imported: ImportSource | None = None
     """The program and the file that the words come from, if they were not said here."""
@@ -188,16 +181,18 @@ def search_everywhere(
     settings: Settings,
     query: str,
     count: int,
-    wanted: SessionFilter | None = None,
+    wanted: profiles.SessionFilter | None = None,
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those lines that are meant."""
     embedder = open_embedder(settings.recall.embedder)
     asked = Asked(embedder, query)
     excluded = set(settings.recall.exclude)
-    wanted = wanted or SessionFilter()
+    wanted = wanted or profiles.SessionFilter()
     whose = wanted.whose()
     meant = (
-        None if whose == SessionFilter() else {each.session for each in list_described(home, whose)}
+        None
+        if whose == profiles.SessionFilter()
+        else {each.session for each in profiles.list_described(home, whose)}
     )
     chosen = [
         each
@@ -209,14 +204,17 @@ def search_everywhere(
     )
     if settings.history.search == "server" and not wanted.needs_profile:
         found = _with_servers(found, home, settings, count, asked, wanted)
-    origin = Origins(home)
+    origin = profiles.Origins(home)
     hits = tuple(_told_whose(home, origin, hit) for hit in found.hits)
     return msgspec.structs.replace(found, hits=hits)
 
 
-def _told_whose(home: Places, origin: Origins, hit: SessionHit) -> SessionHit:
+def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> SessionHit:
     """The hit, with what is known of its session."""
-    profile = stored_profile(home.session(SessionKey.parse(hit.session))) or SessionProfile()
+    profile = (
+        profiles.stored_profile(home.session(SessionKey.parse(hit.session)))
+        or profiles.SessionProfile()
+    )
     source = origin(hit.session, hit.seq) if hit.imported is not None else None
     return msgspec.structs.replace(
         hit, program=profile.program, folder=profile.folder, imported=source
@@ -229,7 +227,7 @@ def _with_servers(
     settings: Settings,
     count: int,
     asked: Asked,
-    wanted: SessionFilter,
+    wanted: profiles.SessionFilter,
 ) -> SessionAnswer:
     """The same, with the best of the sessions that are only on a server."""
     # Deferred: nobody else needs what talks to a server.
@@ -257,19 +255,16 @@ def _with_servers(
 
 
 def _searchable(
-    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: SessionFilter
+    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: profiles.SessionFilter
 ) -> Searchable:
     session = str(each.key)
 
     def ask(query: str, count: int) -> Iterable[SessionHit]:
         more = _more(count, wanted)
-        index = RecallIndex.open(each.index, embedder)
-        try:
-            with History(each) as history:
-                catch_up(index, reading(history))
+        opened = contextlib.closing(RecallIndex.open(each.index, embedder))
+        with opened as index, History(each) as history:
+            catch_up(index, reading(history))
             found = index.search(query, more, allowed=_allowed(wanted), asked=asked)
-        finally:
-            index.close()
         kept = [_as_hit(session, hit) for hit in found.hits if _takes(wanted, hit)]
         if len(kept) < count and len(found.hits) == more:
             # There may be more of them below those that were looked at.
@@ -299,22 +294,22 @@ def _searchable(
     return searchable
 
 
-def _more(count: int, wanted: SessionFilter) -> int:
+def _more(count: int, wanted: profiles.SessionFilter) -> int:
     """How many hits to look at: what a filter drops leaves room for what it keeps."""
     return count * _FILTERED if wanted.tool or wanted.file else count
 
 
-def _allowed(wanted: SessionFilter) -> Filter:
+def _allowed(wanted: profiles.SessionFilter) -> Filter:
     """As much of a filter as an index knows."""
     role = "tool" if wanted.tool else wanted.role
     return Filter(
         since=epoch(f"{wanted.since}T00:00:00Z") if wanted.since else None,
-        until=epoch(f"{day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
+        until=epoch(f"{profiles.day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
         kinds=_KINDS[role],
     )
 
 
-def _takes(wanted: SessionFilter, hit: Hit) -> bool:
+def _takes(wanted: profiles.SessionFilter, hit: Hit) -> bool:
     passage = hit.passage
     text = f"{passage.about}\n{hit.text}"
     return wanted.takes_line(role=passage.role, tool=passage.speaker, text=text, ts=passage.ts)

@@ -27,13 +27,8 @@ from mindstone_tui.core.recall.passages import Passage, epoch, passages_of
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.server_candidates import Stemmer, search_server
 from mindstone_tui.core.recall.store import Meaning
+from mindstone_tui.core.shared import passage_store
 from mindstone_tui.core.shared.copies import open_address, open_store
-from mindstone_tui.core.shared.passage_store import (
-    KeptMeaning,
-    KeptPassage,
-    PassageStore,
-    SearchMark,
-)
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import restore
@@ -56,15 +51,14 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def publish(
-    places: SessionPlaces, index: RecallIndex, embedder: Embedder, store: PostgresStore
+    history: History, index: RecallIndex, embedder: Embedder, store: PostgresStore
 ) -> Published:
     """Have the server find what this machine's index has of a session; goes on where it was."""
-    shared = PassageStore(store)
-    with History(places) as history:
-        passages = _publish_words(history, index, shared)
-    vectors = _publish_meaning(places.key, index, embedder, shared) if shared.has_meaning else 0
+    shared, key = passage_store.PassageStore(store), history.places.key
+    passages = _publish_words(history, index, shared)
+    vectors = _publish_meaning(key, index, embedder, shared) if shared.has_meaning else 0
     return Published(
-        session=str(places.key), passages=passages, vectors=vectors, meaning=shared.has_meaning
+        session=str(key), passages=passages, vectors=vectors, meaning=shared.has_meaning
     )
 
 
@@ -73,14 +67,10 @@ def publish_session(places: SessionPlaces, settings: Settings) -> Published | No
     if (store := open_store(settings.history, places.key)) is None:
         return None
     embedder = open_embedder(settings.recall.embedder)
-    index = RecallIndex.open(places.index, embedder)
-    try:
-        with contextlib.closing(store):
-            with History(places) as history:
-                catch_up(index, reading(history))
-            return publish(places, index, embedder, store)
-    finally:
-        index.close()
+    opened = contextlib.closing(RecallIndex.open(places.index, embedder))
+    with opened as index, contextlib.closing(store), History(places) as history:
+        catch_up(index, reading(history))
+        return publish(history, index, embedder, store)
 
 
 def publish_quietly(places: SessionPlaces, settings: Settings) -> None:
@@ -91,7 +81,7 @@ def publish_quietly(places: SessionPlaces, settings: Settings) -> None:
             publish_session(places, settings)
 
 
-def _publish_words(history: History, index: RecallIndex, shared: PassageStore) -> int:
+def _publish_words(history: History, index: RecallIndex, shared: passage_store.PassageStore) -> int:
     key, head = history.places.key, history.head
     mark = shared.mark(key)
     if mark.chunking > _VERSION:
@@ -99,7 +89,7 @@ def _publish_words(history: History, index: RecallIndex, shared: PassageStore) -
     if 0 < mark.chunking < _VERSION:
         shared.start_over(key, _VERSION)
     if mark.chunking != _VERSION:
-        mark = SearchMark(-1, _VERSION)
+        mark = passage_store.SearchMark(-1, _VERSION)
     stemmer = Stemmer()
     added = 0
     while mark.seq < head.seq:
@@ -112,12 +102,12 @@ def _publish_words(history: History, index: RecallIndex, shared: PassageStore) -
         if not shared.add(key, mark, through, kept):
             return added  # another machine is doing the same
         added += len(kept)
-        mark = SearchMark(through.seq, _VERSION)
+        mark = passage_store.SearchMark(through.seq, _VERSION)
     return added
 
 
-def _kept(sitting: int, passage: Passage, stemmer: Stemmer) -> KeptPassage:
-    return KeptPassage(
+def _kept(sitting: int, passage: Passage, stemmer: Stemmer) -> passage_store.KeptPassage:
+    return passage_store.KeptPassage(
         seq=passage.seq,
         at=epoch(passage.ts),
         kind=passage.kind,
@@ -129,7 +119,7 @@ def _kept(sitting: int, passage: Passage, stemmer: Stemmer) -> KeptPassage:
 
 
 def _publish_meaning(
-    key: SessionKey, index: RecallIndex, embedder: Embedder, shared: PassageStore
+    key: SessionKey, index: RecallIndex, embedder: Embedder, shared: passage_store.PassageStore
 ) -> int:
     added = 0
     while waiting := shared.without_meaning(key, embedder.name, _AT_ONCE):
@@ -149,12 +139,12 @@ def _publish_meaning(
     return added
 
 
-def _kept_meaning(place: int, passage: Passage, meaning: Meaning) -> KeptMeaning:
+def _kept_meaning(place: int, passage: Passage, meaning: Meaning) -> passage_store.KeptMeaning:
     from array import array
 
     numbers = array("f")
     numbers.frombytes(meaning.numbers)
-    return KeptMeaning(place, numbers, meaning.tokens, passage.content_hash)
+    return passage_store.KeptMeaning(place, numbers, meaning.tokens, passage.content_hash)
 
 
 class ServerAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +179,7 @@ def ask_servers(
             contextlib.suppress(MindstoneError),
             contextlib.closing(open_address(history, url)) as store,
         ):
-            shared = PassageStore(store)
+            shared = passage_store.PassageStore(store)
             there = shared.marks().keys()
             skip = {key for key in there if _is_left_out(key, home, settings, url, agent)}
             if len(skip) == len(there):
@@ -227,7 +217,7 @@ def _is_left_out(key: SessionKey, home: Places, settings: Settings, url: str, ag
     )
 
 
-def _proven(hits: Sequence[Hit], shared: PassageStore) -> Iterator[Hit]:
+def _proven(hits: Sequence[Hit], shared: passage_store.PassageStore) -> Iterator[Hit]:
     """Those that stand in the lines they are said to stand in."""
     lines: dict[str, dict[int, bytes]] = {}
     for session in {hit.passage.session for hit in hits}:
@@ -242,7 +232,7 @@ def _proven(hits: Sequence[Hit], shared: PassageStore) -> Iterator[Hit]:
             yield msgspec.structs.replace(hit, passage=passage)
 
 
-def _says(line: Line, passage: Passage, shared: PassageStore) -> bool:
+def _says(line: Line, passage: Passage, shared: passage_store.PassageStore) -> bool:
     if line.session != passage.session:
         return False
     try:
@@ -261,14 +251,13 @@ def _says(line: Line, passage: Passage, shared: PassageStore) -> bool:
     )
 
 
-def _whole(line: Line, shared: PassageStore) -> Line:
+def _whole(line: Line, shared: passage_store.PassageStore) -> Line:
     """The line with the texts that are kept beside it."""
     if not line.blobs or isinstance(line.entry, Unknown):
         return line
     fields: dict[str, Any] = msgspec.to_builtins(line.entry)
     key = SessionKey.parse(line.session)
     restore(
-        fields,
-        {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()},
+        fields, {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()}
     )
     return msgspec.structs.replace(line, entry=msgspec.convert(fields, type(line.entry)))

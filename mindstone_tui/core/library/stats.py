@@ -15,21 +15,9 @@ import msgspec
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import Line, Usage
-from mindstone_tui.core.interchange.export.html import (
-    PAGE_TOOLS,
-    escaped,
-    page_end,
-    page_start,
-)
-from mindstone_tui.core.library.filters import SessionFilter
-from mindstone_tui.core.library.profile import (
-    NO_NAME,
-    DayProfile,
-    SessionProfile,
-    profile_from,
-    profiles_of,
-    whose_and_where,
-)
+from mindstone_tui.core.interchange.export import html
+from mindstone_tui.core.library import profile as profiles
+from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.paths import CHILD, Places
 from mindstone_tui.core.text import one_line, plural
 
@@ -58,13 +46,9 @@ class StatsRow(msgspec.Struct, kw_only=True):
         self.sessions += other.sessions
         self.turns += other.turns
         self.messages += other.messages
-        self.prompt += other.prompt
-        self.completion += other.completion
-        self.cached += other.cached
-        if other.cost is not None:
-            self.cost = (self.cost or 0.0) + other.cost
+        self.use(other)
 
-    def use(self, usage: Usage) -> None:
+    def use(self, usage: Usage | StatsRow) -> None:
         """Add what one model took on one day."""
         self.prompt += usage.prompt or 0
         self.completion += usage.completion or 0
@@ -99,12 +83,12 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 def stats_of(home: Places, wanted: SessionFilter | None = None) -> Stats:
     """The sessions that are wanted, added up; of each, only the days that are wanted."""
     wanted = wanted or SessionFilter()
-    found = ((listed.main, profile) for listed, profile in profiles_of(home, wanted))
+    found = ((listed.main, profile) for listed, profile in profiles.profiles_of(home, wanted))
     return add_up(found, wanted.since, wanted.until)
 
 
 def add_up(
-    sessions: Iterable[tuple[str, SessionProfile]], since: str = "", until: str = ""
+    sessions: Iterable[tuple[str, profiles.SessionProfile]], since: str = "", until: str = ""
 ) -> Stats:
     """The sum over sessions, each with its name, between two days."""
     total = StatsRow(name="all")
@@ -139,7 +123,7 @@ def add_up(
             files.update(day.files)
         for model in answering:
             _row(tables["model"], model).sessions += 1
-    days_seen = sorted(name for name in tables["day"] if name != NO_NAME)
+    days_seen = sorted(name for name in tables["day"] if name != profiles.NO_NAME)
     return Stats(
         total=total,
         sub_agents=sub_agents,
@@ -154,7 +138,7 @@ def add_up(
     )
 
 
-def _add(row: StatsRow, day: DayProfile) -> None:
+def _add(row: StatsRow, day: profiles.DayProfile) -> None:
     row.turns += day.turns
     row.messages += day.messages
     for usage in day.used.values():
@@ -162,7 +146,7 @@ def _add(row: StatsRow, day: DayProfile) -> None:
 
 
 def _row(table: dict[str, StatsRow], name: str) -> StatsRow:
-    name = name or NO_NAME
+    name = name or profiles.NO_NAME
     return table.setdefault(name, StatsRow(name=name))
 
 
@@ -193,7 +177,7 @@ def calendar(days: Iterable[StatsRow], most: int) -> Calendar:
     Where there are more than can be shown, weeks or several weeks are added up, the last of which
     ends with the last day; each is named after its first day.
     """
-    dated = {date.fromisoformat(row.name): row for row in days if row.name != NO_NAME}
+    dated = {date.fromisoformat(row.name): row for row in days if row.name != profiles.NO_NAME}
     if not dated or most < 1:
         return Calendar()
     first, last = min(dated), max(dated)
@@ -229,15 +213,19 @@ def stats_page(stats: Stats) -> str:
         _counts("Files", stats.files, "calls that name it"),
         _table("Days", tuple(reversed(stats.days))),
     )
-    start = page_start(
-        "Looking back", escaped(headline(stats)), PAGE_TOOLS, figures, more_style="stats.css"
+    start = html.page_start(
+        "Looking back",
+        html.escaped(headline(stats)),
+        html.PAGE_TOOLS,
+        figures,
+        more_style="stats.css",
     )
-    return start + "".join(body) + page_end()
+    return start + "".join(body) + html.page_end()
 
 
 def session_numbers(lines: Iterable[Line]) -> str:
     """One session in numbers, as a folded part of its own page; empty for an empty one."""
-    profile = profile_from(lines)
+    profile = profiles.profile_from(lines)
     stats = add_up([("", profile)])
     if not stats.total.messages:
         return ""
@@ -247,11 +235,11 @@ def session_numbers(lines: Iterable[Line]) -> str:
         _counts("Files", stats.files, "calls that name it", fold="part"),
         _table("Days", stats.days, fold="part"),
     )
-    place = whose_and_where(profile.program, profile.folder)
+    place = profiles.whose_and_where(profile.program, profile.folder)
     facts = " · ".join((place, *_facts(stats)))
     return (
         '<details class="numbers" id="numbers"><summary>Numbers '
-        f'<span class="gist">{escaped(one_line(facts, 400))}</span></summary>\n'
+        f'<span class="gist">{html.escaped(one_line(facts, 400))}</span></summary>\n'
         f"{''.join(body)}</details>\n"
     )
 
@@ -290,8 +278,8 @@ def _days(days: Sequence[StatsRow]) -> str:
     words = f"Turns {found.span}, {shown[0].name} to {found.last}; at most {most:,}"
     return (
         f'<figure class="timeline"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'preserveAspectRatio="none" aria-label="{escaped(words)}">{bars}</svg>'
-        f"<figcaption>{escaped(words)}</figcaption></figure>"
+        f'preserveAspectRatio="none" aria-label="{html.escaped(words)}">{bars}</svg>'
+        f"<figcaption>{html.escaped(words)}</figcaption></figure>"
     )
 
 
@@ -301,7 +289,7 @@ def _bar(x: float, width: float, row: StatsRow, most: int) -> str:
     return (
         f'<rect class="green" x="{x:.2f}" y="{_HEIGHT - height:.1f}" '
         f'width="{max(width - 0.4, 0.6):.2f}" height="{height:.1f}">'
-        f"<title>{escaped(title)}</title></rect>"
+        f"<title>{html.escaped(title)}</title></rect>"
     )
 
 
@@ -352,7 +340,7 @@ def _section(
         return ""
     marks = [' class="less"' if at in less else "" for at in range(len(heads))]
     head = "".join(
-        f"<th{mark}>{escaped(each)}</th>" for mark, each in zip(marks, heads, strict=True)
+        f"<th{mark}>{html.escaped(each)}</th>" for mark, each in zip(marks, heads, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -362,14 +350,14 @@ def _section(
     )
     more = f"<p>and {count - _MOST_ROWS:,} more</p>" if count > _MOST_ROWS else ""
     return (
-        f'<details class="{fold}" open><summary>{escaped(title)}</summary>'
+        f'<details class="{fold}" open><summary>{html.escaped(title)}</summary>'
         f'<table class="stats"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
         f"{more}</details>\n"
     )
 
 
 def _name(name: str) -> str:
-    return escaped(one_line(name, _LONGEST_NAME))
+    return html.escaped(one_line(name, _LONGEST_NAME))
 
 
 def _share(share: float) -> str:

@@ -26,28 +26,15 @@ from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.trim import TASK_SHARE
 from mindstone_tui.core.context.window_view import follow, reader
 from mindstone_tui.core.disk import REAL, ensure_folder, open_regular, read_regular
-from mindstone_tui.core.entries import IMPORTED, Line, Span
+from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    Left,
-    Outside,
-    Receipt,
-    WindowCarried,
-    WindowState,
-)
 from mindstone_tui.core.interchange.describe import Trust
 from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
 from mindstone_tui.core.interchange.import_session import ImportReport, import_each, import_file
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease
-from mindstone_tui.core.library.profile import (
-    keep_profile,
-    read_profile,
-    stored_profile,
-    take_next,
-)
+from mindstone_tui.core.library.profile import keep_profile, read_profile, stored_profile, take_next
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.catch_up import CatchUp, reading
 from mindstone_tui.core.recall.embedding import open_embedder
@@ -76,11 +63,11 @@ def initial_prune(
     counter: Counter,
     room: budget.Room,
     settings: Settings,
-    receipt: Receipt | None,
+    receipt: window.Receipt | None,
     outside_tokens: Callable[[int], int] = lambda last: 0,
     task: Line | None = None,
-    state: WindowState | None = None,
-) -> ContextWindowPruned | None:
+    state: window.WindowState | None = None,
+) -> window.ContextWindowPruned | None:
     """The prune that ends an import: the newest exchanges stay that fit under the floor.
 
     Reads only as many lines as the window holds. `receipt` proves that the imported turns were
@@ -105,8 +92,8 @@ def initial_prune(
         spans = merged((*spans, Span(task.seq, task.seq)))
     out, said_outside = found.first_out.turn, outside_tokens(found.first_out.seq)
     unindexed = 0 if receipt is not None else out
-    outside = Outside(exchanges=out, tokens=said_outside, unindexed=unindexed)
-    left = Left(
+    outside = window.Outside(exchanges=out, tokens=said_outside, unindexed=unindexed)
+    left = window.Left(
         turn=out,
         span=Span(0, found.first_out.seq),
         tokens=said_outside,
@@ -115,10 +102,10 @@ def initial_prune(
         receipt=receipt,
         exchanges=out,
     )
-    return ContextWindowPruned(
+    return window.ContextWindowPruned(
         left=(left,),
         state=msgspec.structs.replace(
-            before := state or WindowState(through=-1),
+            before := state or window.WindowState(through=-1),
             through=found.head,
             spans=spans,
             task=task.seq if task is not None else before.task,
@@ -222,7 +209,7 @@ class Past:
         """Roughly how much was said up to a line: nobody needs it exactly, and history is long."""
         return self._said[last] * 2 // CHARACTERS_IN_TWO_TOKENS
 
-    def state(self, history: History) -> WindowState | None:
+    def state(self, history: History) -> window.WindowState | None:
         """What the window was before the import, and what was set since; None if there was none."""
         if self._change is None:
             return None
@@ -231,7 +218,7 @@ class Past:
             fold.add(history.whole(line))
         return fold.state
 
-    def everything(self, history: History) -> WindowState:
+    def everything(self, history: History) -> window.WindowState:
         """The same with all that was imported."""
         fold = self._fold(history)
         follow(fold, history)
@@ -270,7 +257,7 @@ def plan_imported_window(
             task=None if past.first is None else history.line(past.first),
             state=past.state(history),
         )
-        transcript.append(prune or WindowCarried(state=past.everything(history)))
+        transcript.append(prune or window.WindowCarried(state=past.everything(history)))
 
 
 def _newest_first(history: History) -> Iterator[Line]:
@@ -279,7 +266,7 @@ def _newest_first(history: History) -> Iterator[Line]:
             yield history.whole(item)
 
 
-def _proof(past: Past, index: RecallIndex) -> Receipt | None:
+def _proof(past: Past, index: RecallIndex) -> window.Receipt | None:
     """A receipt for the first exchange, read back now, if the index has come to the end."""
     if past.first is None or index.mark.seq < past.first:
         return None
@@ -331,8 +318,8 @@ class Importer:
         *,
         origin: str = "auto",
         project: str = "",
-        progress: Progress,
-        on_busy: Callable[[SessionKey], None],
+        progress: Progress = lambda what, done, goal: None,
+        on_busy: Callable[[SessionKey], None] = lambda key: None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -523,7 +510,7 @@ class _Done(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ImportedFiles:
-    """The list of one home."""
+    """Files of other programs that were taken over already, for one home."""
 
     def __init__(self, home: Places) -> None:
         self._path = home.state / "imported.jsonl"

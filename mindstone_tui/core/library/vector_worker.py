@@ -20,14 +20,8 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
+from mindstone_tui.core.library import vectors
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
-from mindstone_tui.core.library.vectors import (
-    VectorProgress,
-    lock_file,
-    locked,
-    pending_in,
-    progress_file,
-)
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
@@ -49,7 +43,7 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
     """
     if not home.data.exists():  # whoever removed a home does not want it back
         return 0
-    with locked(home) as mine:
+    with vectors.locked(home) as mine:
         if not mine:
             return 0
         worker = _Worker(home, settings, embedder or open_embedder(settings.recall.embedder))
@@ -57,7 +51,7 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
             worker.run()
         finally:
             with contextlib.suppress(OSError):
-                progress_file(home).unlink()
+                vectors.progress_file(home).unlink()
         return worker.made
 
 
@@ -66,7 +60,7 @@ class _Worker:
         self._home = home
         self._settings = settings
         self._embedder = embedder
-        self._lock = _identity(lock_file(home))
+        self._lock = _identity(vectors.lock_file(home))
         self.made = 0
 
     def run(self) -> None:
@@ -85,7 +79,7 @@ class _Worker:
         """Go through all sessions and agents once; how many vectors were made."""
         before = self.made
         for each in list(self._home.sessions()):
-            if self._there() and pending_in(each.index):
+            if self._there() and vectors.pending_in(each.index):
                 try:
                     self._session(str(each.key), each.index)
                     self._publish(each)
@@ -94,24 +88,19 @@ class _Worker:
                 except (MindstoneError, OSError):  # one broken index is not the others' matter
                     continue
         for agent in {each.key.agent for each in self._home.sessions()}:
-            shelves = AgentFilesIndex(self._home.agent(agent), self._embedder)
-            try:
-                while self._there() and shelves.embed_some(_AT_ONCE):
+            files = AgentFilesIndex(self._home.agent(agent), self._embedder)
+            with contextlib.closing(files):
+                while self._there() and files.embed_some(_AT_ONCE):
                     self.made += 1
-            finally:
-                shelves.close()
         return self.made - before
 
     def _session(self, name: str, path: Path) -> None:
-        index = RecallIndex.open(path, self._embedder)
-        try:
+        with contextlib.closing(RecallIndex.open(path, self._embedder)) as index:
             left = index.pending()
             while self._there() and self._some(index):
                 left, before = index.pending(), left
                 self.made += max(before - left, 0)
                 self._tell(name, left)
-        finally:
-            index.close()
 
     def _publish(self, session: SessionPlaces) -> None:
         if self._settings.history.search == "server":
@@ -131,14 +120,14 @@ class _Worker:
 
     def _there(self) -> bool:
         """Whether the home is still the one that was locked."""
-        return self._lock is not None and _identity(lock_file(self._home)) == self._lock
+        return self._lock is not None and _identity(vectors.lock_file(self._home)) == self._lock
 
     def _tell(self, session: str, pending: int) -> None:
-        told = VectorProgress(
+        told = vectors.VectorProgress(
             running=True, pid=os.getpid(), made=self.made, pending=pending, session=session
         )
         with contextlib.suppress(OSError):
-            replace_file(progress_file(self._home), msgspec.json.encode(told))
+            replace_file(vectors.progress_file(self._home), msgspec.json.encode(told))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +15,10 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import REAL, ensure_folder, read_regular
+from mindstone_tui.core.disk import ensure_folder, read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.library.lease import take_lock
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
@@ -81,9 +81,14 @@ def pending_everywhere(home: Places) -> int:
 
 def progress_of(home: Places) -> VectorProgress:
     """What the home's worker is doing, if there is one."""
-    with locked(home, create=False) as free:
-        if free is not False:
-            return VectorProgress()
+    if not lock_file(home).exists():
+        return VectorProgress()
+    try:
+        with locked(home) as free:
+            if free:
+                return VectorProgress()
+    except PlaceError:
+        return VectorProgress()
     try:
         told = read_as(read_regular(progress_file(home)), VectorProgress)
     except (OSError, msgspec.MsgspecError):
@@ -133,22 +138,12 @@ def progress_file(home: Places) -> Path:
 
 
 @contextlib.contextmanager
-def locked(home: Places, *, create: bool = True) -> Iterator[bool | None]:
-    """True while the lock is ours, False when another has it, None when there is no lock file."""
-    path = lock_file(home)
+def locked(home: Places) -> Iterator[bool]:
+    """True while the lock is ours, False when another has it; raises where there can be none."""
+    ensure_folder(home.state)
+    fd = take_lock(lock_file(home))
     try:
-        if create:
-            ensure_folder(path.parent)
-        fd = REAL.open(path, os.O_RDWR | (os.O_CREAT if create else 0))
-    except (OSError, PlaceError):
-        yield None
-        return
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+        yield fd is not None
     finally:
-        os.close(fd)
+        if fd is not None:
+            os.close(fd)

@@ -9,7 +9,6 @@ change; taking over old ones is what `mindstone import` is for.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -28,31 +27,18 @@ from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
+from mindstone_tui.core.interchange import discover, import_session
 from mindstone_tui.core.interchange.attach import is_attached
 from mindstone_tui.core.interchange.describe import Trust
-from mindstone_tui.core.interchange.discover import (
-    SessionFile,
-    keeps_its_own,
-    list_files,
-    session_folders,
-)
 from mindstone_tui.core.interchange.formats import Format, format_of, formats
-from mindstone_tui.core.interchange.import_session import (
-    described_by,
-    import_so_far,
-    key_for,
-    only_conversation,
-)
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
-from mindstone_tui.core.library.find import bring_up_to_date
-from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.find import index_session
+from mindstone_tui.core.library.lease import Lease, take_lock
 from mindstone_tui.core.library.profile import profile_of
 from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.transcript import Transcript
 
 _CHUNK: Final = 1 << 20
@@ -213,14 +199,7 @@ class LiveImport:
                 return None
             lease.give_back()
         added = 0
-        importer = Importer(
-            self._home,
-            self._settings,
-            self._environ,
-            project=self.folder,
-            progress=lambda what, done, goal: None,
-            on_busy=lambda key: None,
-        )
+        importer = Importer(self._home, self._settings, self._environ, project=self.folder)
         for report in importer.take(self.file, None, ""):
             added += report.added
             if report.session:
@@ -228,12 +207,12 @@ class LiveImport:
         return added
 
     def _take(self, reader: Format, path: Path, *, settled: bool, whole: bool) -> int | None:
-        found = only_conversation(reader, path)
+        found = import_session.only_conversation(reader, path)
         if found is None:
             return 0
         began, records = found
         # Once known, the session stays: a file that was cut may say less of itself.
-        key = self.key or key_for(reader, self.file, began, "default")
+        key = self.key or import_session.key_for(reader, self.file, began, "default")
         own = self._home.session(key)
         ensure_folder(own.folder)
         lease = Lease(own)
@@ -249,14 +228,14 @@ class LiveImport:
                     before = ImportedBefore(transcript)
                 else:
                     before.learn(transcript)
-                added = import_so_far(
+                added = import_session.import_so_far(
                     records,
                     transcript,
                     before,
                     clean=self._clean,
                     settled=settled,
                     describe=partial(
-                        described_by,
+                        import_session.described_by,
                         program=reader.name,
                         agent=key.agent,
                         file=self.file,
@@ -275,16 +254,12 @@ class LiveImport:
         return added
 
     def _trust(self) -> Trust:
-        return Trust(believes=partial(keeps_its_own, self._environ), folder=self.folder)
+        return Trust(believes=partial(discover.keeps_its_own, self._environ), folder=self.folder)
 
     def _make_findable(self) -> None:
         assert self.key is not None
         own = self._home.session(self.key)
-        index = RecallIndex.open(own.index, open_embedder(self._settings.recall.embedder))
-        try:
-            bring_up_to_date(own, index, lambda what, done, goal: None, wait=False)
-        finally:
-            index.close()
+        index_session(own, self._settings, wait=False)
         profile_of(own)
 
 
@@ -352,8 +327,8 @@ def begin(home: Places, environ: Mapping[str, str]) -> None:
         return
     files = {
         str(file.path): SeenFile(file.inode, file.size, int(file.changed * 1e9))
-        for place in session_folders(environ)
-        for file in list_files(place)
+        for place in discover.session_folders(environ)
+        for file in discover.list_files(place)
     }
     ensure_folder(home.state)
     replace_file(state_file(home), msgspec.json.encode(WatchState(files)))
@@ -410,10 +385,6 @@ class FolderWatch:
         """Leave alone what lay there when somebody began, which may be since this was made."""
         self._known.files.update(_stored(self._home).files)
 
-    def session_of(self, file: Path) -> SessionKey | None:
-        """The session that a file is taken into, if anything was taken."""
-        return self._live.of(file).key
-
     def step(self, *, folders: bool = True) -> list[TakenMessages]:
         """One look at whatever may have changed: in all folders, or what it was told of."""
         now = self._clock()
@@ -445,10 +416,10 @@ class FolderWatch:
 
     def _look_everywhere(self, now: float) -> None:
         """Notice files that are new or other than they were."""
-        for place in session_folders(self._environ):
+        for place in discover.session_folders(self._environ):
             if place.program not in formats():
                 continue
-            for file in list_files(place):
+            for file in discover.list_files(place):
                 known = self._known.files.get(str(file.path))
                 if (known is None or _differs(known, file)) and file.path not in self._active:
                     self._active[file.path] = _Active(known, changed=now)
@@ -536,16 +507,12 @@ class FolderWatch:
 def only_watch(home: Places) -> Iterator[bool]:
     """True while this process is the one that follows folders; False where another does."""
     ensure_folder(home.state)
-    fd = REAL.open(home.state / "watch.lock", os.O_RDWR | os.O_CREAT)
+    fd = take_lock(home.state / "watch.lock")
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield fd is not None
     finally:
-        os.close(fd)
+        if fd is not None:
+            os.close(fd)
 
 
 def _stored(home: Places) -> WatchState:
@@ -567,6 +534,6 @@ def _same(one: SeenFile, other: SeenFile) -> bool:
     return (one.inode, one.size, one.changed) == (other.inode, other.size, other.changed)
 
 
-def _differs(known: SeenFile, file: SessionFile) -> bool:
+def _differs(known: SeenFile, file: discover.SessionFile) -> bool:
     moved = abs(known.changed / 1e9 - file.changed) > 0.001
     return known.inode != file.inode or known.size != file.size or moved

@@ -16,15 +16,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.extract import (
-    SourceMessage,
-    folded,
-    holds,
-    names_in,
-    passages_of,
-    settled_in,
-)
+from mindstone_tui.core.context import extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.language.sentences import prose, shortened
@@ -141,7 +133,7 @@ async def review(
 
 def _pieces(
     lines: Iterable[Line], count: Count
-) -> Iterable[tuple[tuple[SourceMessage, ...], int, int]]:
+) -> Iterable[tuple[tuple[extract.SourceMessage, ...], int, int]]:
     """Passages in runs of about `PIECE` tokens, each with the last line it covers."""
     piece: list[Line] = []
     tokens = 0
@@ -155,13 +147,13 @@ def _pieces(
         yield _spoken(piece), piece[-1].seq, tokens
 
 
-def _spoken(lines: Sequence[Line]) -> tuple[SourceMessage, ...]:
-    heard = passages_of(lines)
+def _spoken(lines: Sequence[Line]) -> tuple[extract.SourceMessage, ...]:
+    heard = extract.passages_of(lines)
     return tuple(one for one in heard if one.speaker != "tool" and not one.imported)
 
 
 async def _look(
-    passages: Sequence[SourceMessage], reviewer: Reviewer
+    passages: Sequence[extract.SourceMessage], reviewer: Reviewer
 ) -> tuple[list[ReviewFinding], str]:
     plain = findings_in(passages)
     if reviewer.ask is None or not passages:
@@ -183,7 +175,9 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
     sources: list[int]
 
 
-def _read_findings(text: str, passages: Sequence[SourceMessage]) -> tuple[list[ReviewFinding], str]:
+def _read_findings(
+    text: str, passages: Sequence[extract.SourceMessage]
+) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
         said = read_as(text, list[_Said])
@@ -205,15 +199,17 @@ def _read_findings(text: str, passages: Sequence[SourceMessage]) -> tuple[list[R
     return found, f"{dropped} findings do not rest on what they name" if dropped else ""
 
 
-def _rests_on(said: _Said, sources: Sequence[SourceMessage]) -> bool:
+def _rests_on(said: _Said, sources: Sequence[extract.SourceMessage]) -> bool:
     """Whether every name in a finding stands in the messages that it gives as its source."""
     if not sources or len(sources) != len(said.sources) or cold_start(said.text[:1_000]):
         return False
-    source = folded("\n".join(one.text for one in sources))
-    return all(holds(source, folded(name)) for _, name in names_in(said.text))
+    source = extract.folded("\n".join(one.text for one in sources))
+    return all(
+        extract.holds(source, extract.folded(name)) for _, name in extract.names_in(said.text)
+    )
 
 
-def findings_in(passages: Sequence[SourceMessage]) -> list[ReviewFinding]:
+def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding]:
     """What the user settled for good, corrections with what they correct, decisions and lessons.
 
     What was superseded later on is not found any more.
@@ -225,7 +221,7 @@ def findings_in(passages: Sequence[SourceMessage]) -> list[ReviewFinding]:
             text=_with_old(one),
             sources=tuple(sorted({one.line, *([one.corrects.line] if one.corrects else [])})),
         )
-        for one in settled_in(passages).standing
+        for one in extract.settled_in(passages).standing
         if one.kind in _KIND_OF
         and (one.kind != "rule" or one.lasting)
         and not cold_start(one.words)
@@ -275,7 +271,7 @@ def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[R
 
 def alike(one: str, other: str) -> bool:
     """Whether two texts share most of their words."""
-    words, others = set(folded(one).split()), set(folded(other).split())
+    words, others = set(extract.folded(one).split()), set(extract.folded(other).split())
     if not words or not others:
         return False
     return len(words & others) / len(words | others) >= ALIKE
@@ -340,7 +336,7 @@ def _tightened(one: Shelved) -> Merge | None:
 def _said_again(lines: Sequence[str]) -> dict[int, str]:
     """The lines that a later line says as well, and whether word for word; the newest words win."""
     telling = [at for at, line in enumerate(lines) if len(line.split()) >= _TELLING]
-    words = {at: frozenset(folded(lines[at]).split()) for at in telling}
+    words = {at: frozenset(extract.folded(lines[at]).split()) for at in telling}
     found: dict[int, str] = {}
     for number, at in enumerate(telling):
         for later in telling[number + 1 :]:

@@ -125,15 +125,8 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
         entry = line.entry
         if isinstance(entry, NoteTaken):
             found.pop(entry.text, None)
-            found[entry.text] = Note(
-                category=entry.category,
-                text=entry.text,
-                importance=entry.importance,
-                seq=line.seq,
-                turn=line.turn,
-                ts=line.ts,
-                by=entry.by,
-            )
+            fields = msgspec.structs.asdict(entry)
+            found[entry.text] = Note(**fields, seq=line.seq, turn=line.turn, ts=line.ts)
     return tuple(found.values())
 
 

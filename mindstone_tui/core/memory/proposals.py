@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
@@ -19,83 +20,29 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
-from mindstone_tui.core.memory.files import (
-    INDEX,
-    KINDS,
-    Kind,
-    Memory,
-    file_name,
-    index_text,
-    parse,
-    read_shelf,
-    read_text,
-    render,
-)
+from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.memory import files
 from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import for_terminal
 
-_PERSONAL: Final = (
-    ("an e-mail address", pattern_of(r"\b[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}\b")),
-    (
-        "a phone number",
-        pattern_of(r"(?<![\w.])\+?\d{1,3}[ .(-]{1,2}\d{2,4}(?:[ .)-]{1,2}\d{2,4}){2,3}\b"),
-    ),
-    ("an account number", pattern_of(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}\b")),
-    ("a social security number", pattern_of(r"\b\d{3}-\d{2}-\d{4}\b")),
-    (
-        "something about health",
-        pattern_of(
-            r"\b(?:diagnos\w{1,6}|illness|disease|therapy|therapist|medication|pregnan\w{1,3}"
-            r"|depress\w{1,4}|cancer|disabilit\w{1,3}|hiv|allerg\w{1,4}|diabet\w{1,4}|asthma"
-            r"|insulin|surgery|adhd|autis\w{1,3})\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "something about money",
-        pattern_of(
-            r"\b(?:salary|my income|i earn|debts?|mortgage|bank account|credit card|iban"
-            r"|net worth)\b",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "something about other people",
-        pattern_of(
-            r"\b(?:my|our|his|her|their) (?:wife|husband|partner|girlfriend|boyfriend|sons?"
-            r"|daughters?|child(?:ren)?|kids?|mother|father|mum|mom|dad|parents?|brother|sister"
-            r"|friend|neighbou?r|boss|manager|colleague|co-?worker|landlord|doctor)\b"
-            r"|\b[A-Z][a-z]+(?:['’]s)? (?:birthday|phone|home address|is (?:sick|ill|pregnant"
-            r"|divorced|getting divorced|getting married|looking for a job))\b"
-        ),
-    ),
-    (
-        "an identity document",
-        pattern_of(
-            r"\b(?:passport|driver'?s licen[cs]e|date of birth|born on|ssn)\b", re.IGNORECASE
-        ),
-    ),
-    (
-        "a password",
-        pattern_of(r"\b(?:password|passphrase|pin code|api key|secret key)\b", re.IGNORECASE),
-    ),
-    (
-        "someone's convictions",
-        pattern_of(
-            r"\b(?:religio\w{1,4}|political (?:view|party)|votes? for"
-            r"|sexual\w{0,6}|union member)\b",
-            re.IGNORECASE,
-        ),
-    ),
-)
+_FILE: Final = Path(__file__).with_name("personal.txt")
 _CARD: Final = pattern_of(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+
+
+@cache
+def _personal() -> dict[str, re.Pattern[str]]:
+    """What is about a person, by what to call it; a star behind a name ignores case."""
+    return {
+        name.rstrip("*"): re.compile(lines[0], re.IGNORECASE if name.endswith("*") else 0)
+        for name, lines in lists_in(_FILE).items()
+    }
 
 
 def cautions(text: str, redactor: Redactor | None = None) -> tuple[str, ...]:
     """Why a person should look twice before this is remembered; empty when nothing was noticed."""
-    found = [label for label, pattern in _PERSONAL if pattern.search(text)]
+    found = [label for label, pattern in _personal().items() if pattern.search(text)]
     if any(_passes_luhn(match.group()) for match in _CARD.finditer(text)):
         found.append("a card number")
     if redactor is not None:
@@ -118,34 +65,34 @@ STANDING: Final = frozenset({"USER.md", "IDENTITY.md"})
 def write_index(places: AgentPlaces) -> None:
     """Bring `MEMORY.md` up to date with the files beside it."""
     if places.memory.is_dir():
-        text = index_text(read_shelf(places))
-        replace_file(places.memory / INDEX, text.encode())
+        text = files.index_text(files.read_shelf(places))
+        replace_file(places.memory / files.INDEX, text.encode())
 
 
-def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> Memory:
+def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> files.Memory:
     """Count a use, or a prevented mistake; the memory's words are not touched."""
     path = path_of(places, f"memory/{file}")
-    memory = parse(read_text(path))
+    memory = files.parse(files.read_text(path))
     counted = msgspec.structs.replace(
         memory,
         hits=memory.hits + (not prevented),
         prevented=memory.prevented + prevented,
         last_applied=now,
     )
-    replace_file(path, render(counted).encode())
+    replace_file(path, files.render(counted).encode())
     return counted
 
 
 def current_text(places: AgentPlaces, path: str) -> str:
     """The file as it is now; empty when there is none."""
     file = path_of(places, path)
-    return read_text(file) if file.exists() or file.is_symlink() else ""
+    return files.read_text(file) if file.exists() or file.is_symlink() else ""
 
 
 def path_of(places: AgentPlaces, path: str) -> Path:
     """Where a proposal may write: a file of the memory folder, or a standing file."""
     parts = PurePosixPath(path).parts
-    inside = len(parts) == 2 and parts[0] == "memory" and parts[1] != INDEX
+    inside = len(parts) == 2 and parts[0] == "memory" and parts[1] != files.INDEX
     name = parts[-1] if parts else ""
     if path in STANDING:
         return places.folder / path
@@ -161,7 +108,7 @@ def same_words(one: str, other: str) -> bool:
     if one == other:
         return True
     try:
-        return _uncounted(parse(one)) == _uncounted(parse(other))
+        return _uncounted(files.parse(one)) == _uncounted(files.parse(other))
     except ContinuityError:
         return False
 
@@ -169,10 +116,10 @@ def same_words(one: str, other: str) -> bool:
 def with_counts_of(text: str, current: str) -> str:
     """The text with the counts that its file has gathered meanwhile."""
     try:
-        memory, counted = parse(text), parse(current)
+        memory, counted = files.parse(text), files.parse(current)
     except ContinuityError:
         return text
-    return render(
+    return files.render(
         msgspec.structs.replace(
             memory,
             hits=max(memory.hits, counted.hits),
@@ -182,7 +129,7 @@ def with_counts_of(text: str, current: str) -> str:
     )
 
 
-def _uncounted(memory: Memory) -> Memory:
+def _uncounted(memory: files.Memory) -> files.Memory:
     return msgspec.structs.replace(memory, hits=0, prevented=0, last_applied="")
 
 
@@ -196,7 +143,7 @@ LONGEST_TEXT: Final = 4_000
 class ProposalDraft(Part):
     """What somebody wants to be remembered."""
 
-    kind: Kind
+    kind: files.Kind
     name: str
     text: str
 
@@ -239,12 +186,12 @@ def propose(
             f"A memory of {len(draft.text)} characters is too long.",
             f"Say it in at most {LONGEST_TEXT}, or keep it in a file of the project.",
         )
-    known = {one.memory.name.casefold(): one for one in read_shelf(places).live}
+    known = {one.memory.name.casefold(): one for one in files.read_shelf(places).live}
     earlier = known.get(draft.name.strip().casefold())
     taken = frozenset(path.name for path in places.memory.glob("*.md"))
-    file = earlier.file if earlier else file_name(draft.kind, draft.name, taken)
+    file = earlier.file if earlier else files.file_name(draft.kind, draft.name, taken)
     memory = _memory(draft, sources, session, created, earlier.memory if earlier else None)
-    after = render(memory)
+    after = files.render(memory)
     warnings = cautions(after, redactor)
     if redactor is not None:
         after = redactor.redact(after).text
@@ -288,13 +235,17 @@ def propose_text(
 
 
 def _memory(
-    draft: ProposalDraft, sources: Sequence[int], session: str, created: str, earlier: Memory | None
-) -> Memory:
-    if draft.kind not in KINDS:
+    draft: ProposalDraft,
+    sources: Sequence[int],
+    session: str,
+    created: str,
+    earlier: files.Memory | None,
+) -> files.Memory:
+    if draft.kind not in files.KINDS:
         raise ContinuityError(
-            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(KINDS)}."
+            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(files.KINDS)}."
         )
-    fresh = Memory(
+    fresh = files.Memory(
         name=" ".join(for_terminal(draft.name).split()),
         kind=draft.kind,
         body=for_terminal(draft.text).strip(),
@@ -348,8 +299,7 @@ def decide(
     entry = standing.entry
     if decision in ("approved", "edited", "refused") and standing.decision:
         raise ContinuityError(
-            f"The proposal {entry.proposal} was already {standing.decision}.",
-            "Propose it again.",
+            f"The proposal {entry.proposal} was already {standing.decision}.", "Propose it again."
         )
     if decision == "refused":
         return MemoryDecided(proposal=entry.proposal, decision=decision, by=by)
@@ -418,4 +368,4 @@ def proposals_of(lines: Iterable[Line]) -> dict[str, ProposalState]:
 
 def _check(path: str, text: str) -> None:
     if path not in STANDING:
-        parse(text)
+        files.parse(text)

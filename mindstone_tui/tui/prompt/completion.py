@@ -148,8 +148,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(
-                (entry for entry in entries if _offered(entry.name)),
-                key=lambda entry: entry.name,
+                (entry for entry in entries if _offered(entry.name)), key=lambda entry: entry.name
             )
     except OSError:
         return []

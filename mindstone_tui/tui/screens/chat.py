@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
@@ -21,38 +22,72 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
-from mindstone_tui.tui.screens.messages import (
-    ApprovalWaits,
-    MemoryDecided,
-    MemoryWaits,
-    ScreenWanted,
-    TurnFinished,
-    WindowMeasured,
-)
-from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea, Queued
 from mindstone_tui.tui.widgets.prompt import Prompt
-from mindstone_tui.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
-    from mindstone_tui.tui.widgets.recalled import Card
+    from mindstone_tui.tui.widgets.exchange import Card
     from mindstone_tui.tui.widgets.welcome import Welcome
+
+
+class ScreenWanted(Message):
+    """A request to open a screen or run an app action, by its slash command's name."""
+
+    def __init__(self, screen: str, argument: str = "") -> None:
+        super().__init__()
+        self.screen = screen
+        self.argument = argument
+
+
+class TurnFinished(Message):
+    """A turn is over, after so many seconds."""
+
+    def __init__(self, ended: ev.TurnEnded, elapsed: float) -> None:
+        super().__init__()
+        self.ended = ended
+        self.elapsed = elapsed
+
+
+class ApprovalWaits(Message):
+    """A turn stands still until somebody answers."""
+
 
 _DECIDES = ("approve", "approve!", "refuse", "edit")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class ChatScreen(Screen[None]):
-    """Conversation on the left, context panel on the right, prompt below."""
+class TalkScreen(Screen[None]):
+    """A conversation on the left, live or recorded, and its context window on the right."""
 
-    AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
         (0, "-narrow"),
         (100, "-normal"),
         (150, "-wide"),
     ]
+
+    conversation = query_one(ConversationView)
+    panel = query_one(ContextPanel)
+    status = query_one(StatusLine)
+
+    async def show_problem(self, error: MindstoneError) -> None:
+        """Say why there is nothing to show."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
+        await self.conversation.show(
+            ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
+        )
+
+    def action_panel(self) -> None:
+        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
+
+
+class ChatScreen(TalkScreen):
+    """The chat: the prompt stands below the conversation."""
+
+    AUTO_FOCUS = "#prompt"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
@@ -78,10 +113,7 @@ class ChatScreen(Screen[None]):
         Binding("alt+k", "want('copy', 'code')", "Copy the last code block", id="chat.copy-code"),
     ]
 
-    conversation = query_one(ConversationView)
-    panel = query_one(ContextPanel)
     input_area = query_one(InputArea)
-    status = query_one(StatusLine)
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
         super().__init__(classes=self._classes_here())
@@ -98,6 +130,8 @@ class ChatScreen(Screen[None]):
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
+        self.proposals: list[ev.MemoryProposed] = []
+        """Proposed memories waiting for a decision."""
         self._at_work: set[str] = set()
         """The calls that run."""
         self._early: dict[str, Prompt.Submitted] = {}
@@ -145,18 +179,11 @@ class ChatScreen(Screen[None]):
         try:
             self.talk = await self._open(self.host.session)
         except MindstoneError as error:
-            await self._show_problem(error)
+            await self.show_problem(error)
             self._close_down()
             return
         async for event in self.talk.events():
             await self.show(event)
-
-    async def _show_problem(self, error: MindstoneError) -> None:
-        from mindstone_tui.core import events as ev
-
-        await self.conversation.show(
-            ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
-        )
 
     def _close_down(self) -> None:
         """Nothing can be said here: the prompt is closed, and the last line says so."""
@@ -175,7 +202,6 @@ class ChatScreen(Screen[None]):
             case ev.ContextReported(report=report):
                 self.panel.report = report
                 self.status.report = report
-                self.post_message(WindowMeasured(report))
             case ev.TurnStarted():
                 self._begin(event)
             case ev.TurnEnded():
@@ -198,7 +224,7 @@ class ChatScreen(Screen[None]):
                 typed = self.input_area.prompt.text
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
             case ev.MemoryProposed():
-                self.post_message(MemoryWaits(event))
+                self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
                 # Whoever is on another screen does not see what the chat says.
                 self.notify(text, timeout=6)
@@ -215,7 +241,7 @@ class ChatScreen(Screen[None]):
         """A memory that was decided on by a command need not be offered again."""
         words = command.split()
         if words[:1] == ["/memory"] and len(words) > 2 and words[1] in _DECIDES:
-            self.post_message(MemoryDecided(words[2]))
+            self.proposals = [one for one in self.proposals if one.proposal != words[2]]
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
@@ -504,9 +530,6 @@ class ChatScreen(Screen[None]):
     @on(Prompt.Left)
     def _leave(self) -> None:
         self.action_want("quit")
-
-    def action_panel(self) -> None:
-        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
 
     def action_page(self, direction: int) -> None:
         self.conversation.turn_page(direction)

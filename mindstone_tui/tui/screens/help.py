@@ -32,10 +32,7 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(
-        self,
-        families: Sequence[Family],
-        keys: Mapping[str, str],
-        commands: Sequence[CommandHelp],
+        self, families: Sequence[Family], keys: Mapping[str, str], commands: Sequence[CommandHelp]
     ) -> None:
         super().__init__()
         self._families = families
@@ -68,7 +65,7 @@ class WordsScreen(ModalScreen[None]):
     """Every word on the screen, with what it means under the settings in force."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss", "Back", id="words.close"),
+        Binding("escape,q,question_mark", "dismiss", "Back", id="words.close")
     ]
 
     def __init__(self, terms: Sequence[Term]) -> None:

@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
@@ -34,7 +33,7 @@ class Blocks(OptionList):
     """The rows; Enter opens one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", id="inspector.open"),
+        Binding("enter", "select", "Open", id="inspector.open")
     ]
 
 
@@ -50,7 +49,6 @@ class InspectorScreen(Screen[None]):
         Binding("escape,q,f2", "close", "Back", id="inspector.close"),
     ]
 
-    report: reactive[ContextReport | None] = reactive(None)
     _list = query_one("#blocks", OptionList)
 
     def __init__(
@@ -61,7 +59,7 @@ class InspectorScreen(Screen[None]):
         open_line: Callable[[str], None],
     ) -> None:
         super().__init__()
-        self.set_reactive(InspectorScreen.report, report)
+        self._report = report
         self._command = command
         self._open_line = open_line
         self.marked: set[int] = set()
@@ -81,18 +79,19 @@ class InspectorScreen(Screen[None]):
     def on_mount(self) -> None:
         self._draw()
 
-    def watch_report(self) -> None:
-        if self.is_mounted:
-            self._draw()
+    def measured(self, report: ContextReport | None) -> None:
+        """Show a new report."""
+        self._report = report
+        self._draw()
 
     # drawing
 
     @property
     def _blocks(self) -> tuple[Block, ...]:
-        return self.report.blocks if self.report is not None else ()
+        return self._report.blocks if self._report is not None else ()
 
     def _draw(self) -> None:
-        report = self.report
+        report = self._report
         self.query_one("#head").display = report is not None
         self.query_one("#detail").display = report is not None
         if report is None:
@@ -135,7 +134,7 @@ class InspectorScreen(Screen[None]):
         return (exact or same or [at])[0]
 
     def _outside_rows(self) -> list[tuple[int, int]]:
-        gone = self.report.gone if self.report is not None else ()
+        gone = self._report.gone if self._report is not None else ()
         return [(-1, 0), *((-1, one.turn) for one in gone)] if gone else []
 
     def on_option_list_option_highlighted(self) -> None:
@@ -163,9 +162,9 @@ class InspectorScreen(Screen[None]):
 
     def _here_gone(self) -> GoneExchange | None:
         at = self._list.highlighted
-        if self.report is None or at is None or at <= len(self._blocks):
+        if self._report is None or at is None or at <= len(self._blocks):
             return None
-        return self.report.gone[at - len(self._blocks) - 1]
+        return self._report.gone[at - len(self._blocks) - 1]
 
     # actions
 
@@ -185,7 +184,7 @@ class InspectorScreen(Screen[None]):
 
     def effect(self) -> tuple[int, float]:
         """Tokens and fullness after the marked exchanges have left, as an estimate."""
-        report = self.report
+        report = self._report
         if report is None:
             return 0, 0.0
         gone = sum(block.tokens for block in self._blocks if block.turn in self.marked)
@@ -195,11 +194,11 @@ class InspectorScreen(Screen[None]):
     def _preview(self) -> None:
         effect = self.query_one("#effect", Static)
         effect.display = bool(self.marked)
-        if not self.marked or self.report is None:
+        if not self.marked or self._report is None:
             effect.update(Content(""))
             return
         tokens, full = self.effect()
-        before = self.report
+        before = self._report
         count = plural(len(self.marked), "exchange")
         ask = "  press x again to prune, escape to cancel" if self._confirming else "  x to prune"
         effect.update(

@@ -15,7 +15,6 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input
 
@@ -24,11 +23,11 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.replay.playback import SPEEDS, Position, Replay
 from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
-from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog
+from mindstone_tui.tui.screens.chat import TalkScreen
+from mindstone_tui.tui.widgets.base import LineInput
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.line_input import LineInput
-from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.status_line import StatusLine
+from mindstone_tui.tui.widgets.exchange import Card
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 2
@@ -155,15 +154,10 @@ def _legend(position: Position | None, survey: Survey, width: int) -> Content:
 OpenReplay = Callable[[], Awaitable[Replay]]
 
 
-class ReplayScreen(Screen[None]):
-    """Conversation on the left, its context window at that moment on the right, timeline below."""
+class ReplayScreen(TalkScreen):
+    """A recording: the panel shows the window as it was, and a timeline stands below."""
 
     AUTO_FOCUS = "#conversation"
-    HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar
-        (0, "-narrow"),
-        (100, "-normal"),
-        (150, "-wide"),
-    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
         Binding("right", "step('call')", "Step", key_display="←→", priority=True, id="replay.call"),
@@ -188,10 +182,7 @@ class ReplayScreen(Screen[None]):
         Binding("q,escape", "leave", "Leave", key_display="q", id="replay.leave"),
     ]
 
-    conversation = query_one(ConversationView)
-    panel = query_one(ContextPanel)
     timeline = query_one(Timeline)
-    status = query_one(StatusLine)
 
     def __init__(self, open_replay: OpenReplay, *, panel: bool = True) -> None:
         super().__init__()
@@ -225,9 +216,7 @@ class ReplayScreen(Screen[None]):
         try:
             replay = self.replay = await self._open()
         except MindstoneError as error:
-            await self.conversation.show(
-                ev.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy)
-            )
+            await self.show_problem(error)
             return
         self.timeline.draw(replay.survey)
         async for event in replay.events():
@@ -356,9 +345,6 @@ class ReplayScreen(Screen[None]):
         if self.replay is not None:
             self.replay.pause()
             self.replay.jump(seq)
-
-    def action_panel(self) -> None:
-        self.panel.toggle_class("-over" if self.has_class("-narrow") else "-off")
 
     def _close_input(self) -> None:
         self.query_one("#where").display = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
 from textual import on, work
@@ -18,13 +18,17 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.library.filters import EXAMPLE, SessionFilter, TypedSearch, read_typed
+from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import Library, SessionHit, SessionRow
+from mindstone_tui.tui.host import Library
 from mindstone_tui.tui.prompt.completion import ranked
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.widgets.base import LineInput
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.library.search import SessionHit
 
 PickT = TypeVar("PickT")
 
@@ -72,7 +76,7 @@ class ChooseScreen(PickScreen[str]):
     """One of a few names."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="choose.close"),
+        Binding("escape", "dismiss", "Back", id="choose.close")
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], note: str = "") -> None:
@@ -139,7 +143,7 @@ class SessionsScreen(PickScreen[Picked]):
     """Type to filter by name and to search all messages; `program:codex` narrows both."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="sessions.close"),
+        Binding("escape", "dismiss", "Back", id="sessions.close")
     ]
 
     def __init__(self, library: Library, current: str, now: Callable[[], datetime]) -> None:
@@ -147,8 +151,8 @@ class SessionsScreen(PickScreen[Picked]):
         self._library = library
         self._current = current
         self._now = now
-        self._rows: Sequence[SessionRow] = ()
-        self._meant: SessionFilter | None = None
+        self._rows: Sequence[profiles.ListedSession] = ()
+        self._meant: profiles.SessionFilter | None = None
         """The filter that the rows went through."""
         self._picks: list[Picked] = []
         self._facts: list[str] = []
@@ -156,7 +160,7 @@ class SessionsScreen(PickScreen[Picked]):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Static(Content.styled("Sessions", "bold"), markup=False)
-            yield LineInput(placeholder=f"name, words, or {EXAMPLE} …", compact=True)
+            yield LineInput(placeholder=f"name, words, or {profiles.EXAMPLE} …", compact=True)
             yield OptionList(markup=False)
             yield Static("", id="facts", markup=False)
             yield Static("", id="note", markup=False)
@@ -175,7 +179,7 @@ class SessionsScreen(PickScreen[Picked]):
     @work(exclusive=True, group="sessions")
     async def _look(self, typed: str) -> None:
         try:
-            asked = read_typed(typed)
+            asked = profiles.read_typed(typed)
             if not self._rows or asked.wanted != self._meant:
                 self._rows = await self._library.sessions(asked.wanted)
                 self._meant = asked.wanted
@@ -189,16 +193,21 @@ class SessionsScreen(PickScreen[Picked]):
     def _say(self, text: str) -> None:
         self.query_one("#note", Static).update(show.text(text, "$muted"))
 
-    def _show(self, asked: TypedSearch, hits: Sequence[SessionHit]) -> None:
-        names = {f"{row.key} {row.title}": row for row in self._rows}
+    def _show(self, asked: profiles.TypedSearch, hits: Sequence[SessionHit]) -> None:
+        names = {f"{row.session} {row.title}": row for row in self._rows}
         found = ranked(asked.words, names) if asked.words else names
         rows = [names[name] for name in found]
         now = self._now()
         width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
-        options = [Option(_session(row, row.key == self._current, now, width)) for row in rows]
+        options = [Option(_session(row, row.session == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
-        self._picks = [Picked(row.key) for row in rows] + [Picked(h.key, h.seq) for h in hits]
-        self._facts = [row.facts for row in rows] + [hit.facts for hit in hits]
+        self._picks = [Picked(each.session) for each in rows]
+        self._picks += [Picked(each.session, each.seq) for each in hits]
+        self._facts = [profiles.facts_of(each) for each in rows]
+        self._facts += [
+            f"{each.session} · {profiles.whose_and_where(each.program, each.folder)}"
+            for each in hits
+        ]
         self._list.clear_options()
         self._list.add_options(options)
         if options:
@@ -221,7 +230,7 @@ class SessionsScreen(PickScreen[Picked]):
         return self._picks[at]
 
 
-def _found(sessions: int, places: int, asked: TypedSearch) -> str:
+def _found(sessions: int, places: int, asked: profiles.TypedSearch) -> str:
     """How much was found, and which keys work."""
     narrowed = bool(asked.words or asked.wanted)
     if not sessions and not places:
@@ -232,9 +241,9 @@ def _found(sessions: int, places: int, asked: TypedSearch) -> str:
     return " · ".join([*named, f"{how}, Esc goes back"])
 
 
-def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Content:
+def _session(row: profiles.ListedSession, current: bool, now: datetime, width: int) -> Content:
     try:
-        when = numbers.ago(datetime.fromisoformat(row.changed), now)
+        when = numbers.ago(datetime.fromisoformat(row.used), now)
     except ValueError:
         when = ""
     name = show.line(_name(row), width, "bold")
@@ -247,16 +256,17 @@ def _session(row: SessionRow, current: bool, now: datetime, width: int) -> Conte
     )
 
 
-def _name(row: SessionRow) -> str:
+def _name(row: profiles.ListedSession) -> str:
     """What `-s` takes: of a session of another agent, more than its own name."""
-    return row.key.removeprefix("agent:default:")
+    return row.session.removeprefix("agent:default:")
 
 
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
-    name = show.line(hit.key.removeprefix("agent:"), 22).plain
+    speaker = f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker
+    name = show.line(hit.session.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
         (f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
-        show.line(f"{hit.speaker}: {hit.text}", 160),
+        show.line(f"{speaker}: {hit.excerpt}", 160),
     )

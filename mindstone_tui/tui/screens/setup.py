@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,9 +16,12 @@ from textual.widgets import Input, ProgressBar, Static
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import DownloadChoice, Setup
-from mindstone_tui.tui.widgets.decision import Gate
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.host import Setup
+from mindstone_tui.tui.widgets.approval import Gate
+from mindstone_tui.tui.widgets.base import LineInput
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.library.model_list import Download
 
 OWN_SERVER: Final = "a server of your own"
 """Stands among the providers for any OpenAI-compatible address."""
@@ -120,7 +123,7 @@ class FetchScreen(ModalScreen[str]):
     ]
 
     def __init__(
-        self, setup: Setup, model: DownloadChoice, *, grace: float, clock: Callable[[], float]
+        self, setup: Setup, model: Download, *, grace: float, clock: Callable[[], float]
     ) -> None:
         super().__init__()
         self._setup = setup
@@ -135,12 +138,12 @@ class FetchScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         model = self._model
         with Vertical(id="dialog"):
-            title = f"Download {model.title} ({megabytes(model.size)})"
+            title = f"Download {model.title} ({megabytes(model.bytes)})"
             yield Static(Content.styled(title, "bold"), markup=False)
             best = "The best model that fits this machine. " * (model == self._setup.download)
-            about = best + _ABOUT.format(note=model.note, memory=megabytes(model.memory))
+            about = best + _ABOUT.format(note=model.skills, memory=megabytes(model.memory))
             yield Static(Content.styled(about, "$muted"), markup=False)
-            yield ProgressBar(total=model.size, show_eta=False, id="progress")
+            yield ProgressBar(total=model.bytes, show_eta=False, id="progress")
             yield Static(
                 Content.styled("Enter downloads it. Esc goes back.", "$muted"),
                 id="note",

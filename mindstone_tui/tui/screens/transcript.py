@@ -1,27 +1,276 @@
-"""The transcript browser: reads only the lines that are shown."""
+"""The transcript browser: rows are read when they come into view, a page at a time."""
 
 from __future__ import annotations
 
+import bisect
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from textual import on, work
+from rich.segment import Segment
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Region, Size
 from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
 from textual.screen import Screen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.style import Style
+from textual.visual import RenderOptions
 from textual.widgets import Footer, Input, Static
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import whole
 from mindstone_tui.tui.host import Browse
-from mindstone_tui.tui.widgets.line_input import LineInput
-from mindstone_tui.tui.widgets.line_list import HEADER, LineList
+from mindstone_tui.tui.widgets.base import LineInput
+
+PAGE: Final = 100
+KEPT: Final = 40
+"""Pages that are remembered."""
+
+
+class LineList(ScrollView, can_focus=True):
+    """The lines of a session, one a row."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="lines.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="lines.down"),
+        Binding("pageup", "leap(-1)", "Page up", show=False, id="lines.page-up"),
+        Binding("pagedown", "leap(1)", "Page down", show=False, id="lines.page-down"),
+        Binding("home,g", "go(0)", "Oldest", show=False, id="lines.oldest"),
+        Binding("end,G", "go(-1)", "Newest", show=False, id="lines.newest"),
+        Binding("enter", "choose", "Open", show=False, id="lines.open"),
+    ]
+
+    DEFAULT_CSS = """
+    LineList { overflow-x: hidden; overflow-y: scroll; }
+    """
+
+    cursor = reactive(0, init=False)
+
+    class Highlighted(Message):
+        """Another row has the cursor."""
+
+        def __init__(self, line: Line | Damaged | None) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self, browse: Browse) -> None:
+        super().__init__()
+        self._browse = browse
+        self._length = 0
+        self._pages: OrderedDict[int, list[Line | Damaged]] = OrderedDict()
+        self._wanted: set[int] = set()
+        self.only_messages = True
+        """Show what was said and what tools gave back, and leave out the bookkeeping."""
+        self._chosen: list[int] = []
+        """Numbers of the lines that are shown while only some are, ascending."""
+        self._unread = 0
+        """Lines before the chosen ones that nobody looked at yet."""
+
+    async def open(self, at: int | None) -> None:
+        """Find out how long the list is and go to a line, or to the newest."""
+        self._length = await self._browse.length()
+        await self.go_to(self._length - 1 if at is None else at)
+
+    async def go_to(self, number: int) -> None:
+        """Put the cursor on a line, with what is around it already read.
+
+        While only messages are shown it is the line itself if it is one, else the next that is.
+        """
+        number = max(0, min(number, self._length - 1))
+        if self.only_messages:
+            await self._choose_around(number)
+        else:
+            await self._read(number // PAGE)
+        self.virtual_size = Size(0, self.rows)
+        self.set_reactive(LineList.cursor, -1)
+        self.cursor = self._row_of(number)
+
+    async def show_messages(self, only: bool) -> None:
+        """Show messages alone, or every line, and stay where the cursor is."""
+        at = self.number_at(self.cursor)
+        self.only_messages = only
+        await self.go_to(self._length - 1 if at is None else at)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are now; while only messages are shown, older ones may follow."""
+        return len(self._chosen) if self.only_messages else self._length
+
+    def number_at(self, row: int) -> int | None:
+        """The number of the line that a row shows."""
+        if not self.only_messages:
+            return row if 0 <= row < self._length else None
+        return self._chosen[row] if 0 <= row < len(self._chosen) else None
+
+    def _row_of(self, number: int) -> int:
+        if not self.only_messages:
+            return number
+        return max(0, min(bisect.bisect_left(self._chosen, number), len(self._chosen) - 1))
+
+    async def _choose_around(self, number: int) -> None:
+        """Look through as many lines as it takes to have a page of messages up to this one."""
+        if not self._chosen:
+            self._unread = self._length
+        while self._unread and (
+            self._unread > number or bisect.bisect_right(self._chosen, number) < PAGE
+        ):
+            await self._choose_older()
+
+    async def _choose_older(self) -> None:
+        page = (self._unread - 1) // PAGE
+        await self._read(page)
+        lines = self._pages[page][: self._unread - page * PAGE]
+        found = [page * PAGE + at for at, line in enumerate(lines) if _is_message(line)]
+        self._chosen[:0] = found
+        self._unread = page * PAGE
+
+    def line_at(self, row: int) -> Line | Damaged | None:
+        """A row that was read, or None."""
+        at = self.number_at(row)
+        if at is None:
+            return None
+        page = self._pages.get(at // PAGE)
+        return page[at % PAGE] if page and at % PAGE < len(page) else None
+
+    async def _read(self, page: int) -> None:
+        if page not in self._pages and page * PAGE < self._length:
+            self._pages[page] = list(await self._browse.lines(page * PAGE, PAGE))
+            while len(self._pages) > KEPT:
+                self._pages.popitem(last=False)
+
+    @work(group="pages")
+    async def _fetch(self, page: int) -> None:
+        await self._read(page)
+        self._wanted.discard(page)
+        self.refresh()
+        at = self.number_at(self.cursor)
+        if at is not None and at // PAGE == page:
+            self.post_message(self.Highlighted(self.line_at(self.cursor)))
+
+    @work(exclusive=True, group="older")
+    async def _reach_up(self) -> None:
+        """Show older messages above; the cursor stays on its line."""
+        at = self.number_at(self.cursor)
+        before = len(self._chosen)
+        while self._unread and len(self._chosen) < before + PAGE:
+            await self._choose_older()
+        self.virtual_size = Size(0, self.rows)
+        if at is not None:
+            self.cursor = self._row_of(at)
+
+    # drawing
+
+    def render_line(self, y: int) -> Strip:
+        row = y + int(self.scroll_offset.y)
+        width = self.size.width
+        if row >= self.rows:
+            return Strip.blank(width, self.rich_style)
+        style = self.visual_style
+        if row == self.cursor:
+            ground = "on $panel" if self.has_focus else "on $surface"
+            style = style + self._get_style("on $foreground" if self.app.no_color else ground)
+        line = self.line_at(row)
+        number = self.number_at(row) or 0
+        if line is None:
+            self._want(number // PAGE)
+            return Strip([Segment(f"{number:>8}  …", style.rich_style)]).adjust_cell_length(
+                width, style.rich_style
+            )
+        return self._drawn(line, number, width, style, self._new_day(row, line))
+
+    def _new_day(self, row: int, line: Line | Damaged) -> bool:
+        """Whether a row is the first of its day, or the first in view."""
+        above = self.line_at(row - 1) if row > int(self.scroll_offset.y) else None
+        if isinstance(above, Line) and isinstance(line, Line):
+            return above.ts[:10] != line.ts[:10]
+        return True
+
+    def _want(self, page: int) -> None:
+        if page not in self._wanted:
+            self._wanted.add(page)
+            self._fetch(page)
+
+    def _drawn(
+        self, line: Line | Damaged, number: int, width: int, style: Style, dated: bool
+    ) -> Strip:
+        content = row_of(line, number, width, dated=dated)
+        strips = content.render_strips(
+            width, 1, style, RenderOptions(self._get_style, {"text_wrap": "nowrap"})
+        )
+        return strips[0].adjust_cell_length(width, style.rich_style)
+
+    # moving
+
+    def watch_cursor(self, at: int) -> None:
+        self.scroll_to_region(Region(0, at, 1, 1), animate=False, force=True)
+        self.post_message(self.Highlighted(self.line_at(at)))
+        self.refresh()
+        if self.only_messages and self._unread and at < PAGE // 4:
+            self._reach_up()
+
+    def action_move(self, by: int) -> None:
+        self.cursor = max(0, min(self.rows - 1, self.cursor + by))
+
+    def action_leap(self, pages: int) -> None:
+        self.action_move(pages * max(1, self.size.height - 1))
+
+    def action_go(self, to: int) -> None:
+        if to < 0:
+            self.cursor = max(0, self.rows - 1)
+        elif self.only_messages and self._unread:
+            self._go_to_oldest()
+        else:
+            self.cursor = to
+
+    @work(exclusive=True, group="older")
+    async def _go_to_oldest(self) -> None:
+        while self._unread:
+            await self._choose_older()
+        self.virtual_size = Size(0, self.rows)
+        self.cursor = 0
+
+    def action_choose(self) -> None:
+        self.post_message(self.Highlighted(self.line_at(self.cursor)))
+
+    def on_click(self, event: events.Click) -> None:
+        self.cursor = max(0, min(self.rows - 1, event.y + int(self.scroll_offset.y)))
+
+
+_COLOURS = {"user": "$context-you", "assistant": "$foreground", "tool": "$success"}
+_MESSAGES: Final = frozenset(
+    {"user_message", "assistant_message", "assistant_partial", "tool_returned"}
+)
+HEADER: Final = f"{'line':>8}  {'when':<16}  {'turn':>5}  {'who':<10}what"
+
+
+def _is_message(line: Line | Damaged) -> bool:
+    """Whether somebody said it or a tool gave it back; a damaged line is never left out."""
+    return isinstance(line, Damaged) or line.kind in _MESSAGES
+
+
+def row_of(line: Line | Damaged, row: int, width: int, *, dated: bool = True) -> Content:
+    """A line of the transcript as one row; the day stands only where it is new."""
+    text = describe_line(line).text
+    if isinstance(line, Damaged):
+        return Content.assemble((f"{row:>8}  ", "$muted"), (text, "$error"))
+    day = line.ts[:10] if dated else ""
+    return Content.assemble(
+        (f"{line.seq:>8}  {day:<10} {line.ts[11:16]}  {line.turn:>5}  ", "$muted"),
+        (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
+        show.line(text, max(width, 40)),
+    )
+
 
 _AROUND_TITLE = 8
 _LEAST_NAME = 12

@@ -1,27 +1,286 @@
-"""Asks a person to approve a tool call. The step into it leads to declining."""
+"""The one place in the app where a person decides something: beside a prompt that stays in use.
+
+A decision opens above the prompt and takes nothing from it: what is typed before it could be read,
+or for something else, is written there. It is answered by a deliberate step: into it first, then
+one key. Whoever is told of the answer is told the key. The step into an approval leads to
+declining.
+"""
 
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, Literal
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Button, Input, Static
 
 from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryProposed, ToolAsked
 from mindstone_tui.core.events.narrate_entry import without_name
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
-from mindstone_tui.tui.markdown.code import diffed, numbered
-from mindstone_tui.tui.widgets.decision import Decision, button
-from mindstone_tui.tui.widgets.line_input import LineInput
+from mindstone_tui.tui.markdown.parse import diffed, numbered
+from mindstone_tui.tui.widgets.base import LineInput
+
+GRACE: Final = 1.0
+"""Seconds for which a question must have been in view before anything answers it."""
+_SETTLE: Final = 0.25
+"""Share of that time after the step into it: what comes sooner was typed with that step."""
+_CHAT: Final = 6
+"""One row of so many stays with the conversation, as long as the content has a few."""
+_LEAST: Final = 3
+"""Rows of content that stay visible however small the terminal is."""
+_OUTSIDE: Final = (
+    "Tab or F6 to answer",
+    "then PgDn reads on",
+    "what you type goes into your message",
+)
+_INSIDE: Final = (
+    "One key answers",
+    "PgDn reads on",
+    "↑ ↓ and Enter, too",
+    "Esc back to your message",
+)
+
+
+Whose = Literal["answer", "nobody", "focused", "prompt"]
+"""Whose a key is: an answer, nobody's, that of whatever has the focus, or text for the prompt."""
+
+
+class Gate:
+    """Whether a key that was pressed at a moment may answer a question. Knows no clock."""
+
+    def __init__(self, grace: float = GRACE) -> None:
+        self._grace = grace
+        self._shown: float | None = None
+        self._entered: float | None = None
+
+    def show(self, at: float) -> None:
+        """It came into view; whatever was known before is void."""
+        self._shown, self._entered = at, None
+
+    def hide(self) -> None:
+        """It is out of view, or answered: nothing answers it any more."""
+        self._shown = self._entered = None
+
+    def is_open(self, at: float) -> bool:
+        """Whether somebody who acts now can have read it."""
+        return self._shown is not None and at - self._shown >= self._grace
+
+    def enter(self, at: float) -> bool:
+        """Step into it; False while that is too early."""
+        if self.is_open(at):
+            self._entered = at
+            return True
+        return False
+
+    def leave(self) -> None:
+        """Step out again."""
+        self._entered = None
+
+    def whose(self, at: float, *, answers: bool, printable: bool) -> Whose:
+        """Whose a key is while the focus is in here, and whether it is one that answers.
+
+        One that comes along with the step in was not meant as an answer: it is text, or nothing.
+        """
+        settled = self._entered is not None and at - self._entered >= self._grace * _SETTLE
+        if answers and settled:
+            return "answer"
+        if printable:
+            return "prompt"
+        return "nobody" if answers else "focused"
+
+
+class Decision(Vertical):
+    """Asks one thing. Its answers are buttons and bindings with the action `choose`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,left,shift+tab", "step(-1)", "Previous", show=False),
+        Binding("down,right,tab", "step(1)", "Next", show=False),
+        Binding("pagedown", "read(1)", "Read on", priority=True, show=False, id="judge.on"),
+        Binding("pageup", "read(-1)", "Read back", priority=True, show=False, id="judge.back"),
+        Binding("escape", "back", "Back to the message", show=False, id="judge.leave"),
+    ]
+    FIRST: ClassVar[str] = ""
+    """The button that a step into it leads to: the one that does least."""
+
+    class Decided(Message):
+        """A person decided: what, and by which key (or `click`)."""
+
+        def __init__(self, decision: Decision, choice: str, key: str) -> None:
+            super().__init__()
+            self.decision = decision
+            self.choice = choice
+            self.key = key
+
+        @property
+        def control(self) -> Decision:
+            return self.decision
+
+    class Left(Message):
+        """The focus is wanted back where it came from."""
+
+    def __init__(self, *, grace: float, clock: Callable[[], float]) -> None:
+        super().__init__(classes="decision")
+        self._clock = clock
+        self._gate = Gate(grace)
+        self._key = "click"
+
+    def content(self) -> ComposeResult:
+        """What is asked, with `#exact` in it, which shrinks before anything else does."""
+        raise NotImplementedError
+
+    def answers(self) -> ComposeResult:
+        """A button for each answer."""
+        raise NotImplementedError
+
+    def fields(self) -> ComposeResult:
+        """What else can be written here."""
+        yield from ()
+
+    def compose(self) -> ComposeResult:
+        yield from self.content()
+        with Vertical(id="buttons"):
+            yield from self.answers()
+        yield from self.fields()
+        yield Static(markup=False, id="how")
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.make_room)
+        self.come_into_view()
+
+    def come_into_view(self) -> None:
+        """Begin anew to count how long it has been in view, once it is drawn."""
+        self._gate.hide()
+        self.call_after_refresh(lambda: self._gate.show(self._clock()))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.make_room)
+
+    def make_room(self) -> None:
+        """Leave room for the prompt and some of the conversation; the answers stay in view."""
+        if not self.is_attached or not self.query("#exact"):
+            return
+        exact, screen = self.query_one("#exact"), self.screen
+        beside = [
+            each for each in screen.query("#working, #prompt, Waiting, StatusLine") if each.display
+        ]
+        own = [each for each in self.children if each is not exact and each.display]
+        taken = sum(each.outer_size.height + each.styles.margin.height for each in (*beside, *own))
+        free = screen.size.height - taken - self.styles.gutter.height
+        room = max(_LEAST, free - screen.size.height // _CHAT)
+        exact.styles.max_height = room
+        self._say_how(more=exact.virtual_size.height > room)
+
+    def _say_how(self, *, more: bool) -> None:
+        """Which keys answer, or lead there; which one reads on, where there is more to read."""
+        words = _INSIDE if self.has_class("-entered") else _OUTSIDE
+        told = [each for each in words if more or "PgDn" not in each]
+        self.query_one("#how", Static).update(" · ".join(told))
+
+    # whose a key is
+
+    def moment(self, pressed: float) -> float:
+        """When a key was really pressed, which may be long before it is looked at."""
+        return self._clock() - max(0.0, time.monotonic() - pressed)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody who acts now can have read it."""
+        return self._gate.is_open(self._clock())
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether the focus is in it."""
+        focused = self.screen.focused
+        return focused is not None and self in focused.ancestors
+
+    def enter(self, pressed: float) -> None:
+        """Step into it with a key, unless that was pressed before it could be read."""
+        if self._gate.enter(self.moment(pressed)):
+            self.query_one(f"#{self.FIRST}").focus()
+
+    async def meet(self, event: events.Key | events.Paste) -> Whose:
+        """Take a key or a paste that came while the focus is in here, or say whose it is."""
+        if not isinstance(self.screen.focused, Button):
+            return "focused"  # a field in which a reason is being written
+        if isinstance(event, events.Paste):
+            return "prompt"
+        bound = self.screen.active_bindings.get(event.key)
+        action = bound.binding.action if bound is not None and bound.node is self else ""
+        answers = action.startswith("choose") or event.key == "enter"
+        if action and not answers:
+            await self.run_action(action)
+            return "nobody"
+        at = self.moment(event.time)
+        whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
+        if whose == "answer":
+            self._key = event.key
+            await self.run_action(action or f"choose('{self.screen.focused.id}')")
+        return whose
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The focus came in; however it did, it goes back when that is too early."""
+        if not self.is_open:
+            self.post_message(self.Left())
+            return
+        if not self.has_class("-entered"):
+            self._gate.enter(self._clock())
+            self.add_class("-entered")
+            self.make_room()
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        if not self.is_entered:
+            self._gate.leave()
+            self.remove_class("-entered")
+            self.make_room()
+
+    # what a person does
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        """A click; keys never come this way."""
+        event.stop()
+        if self.is_open:
+            self._key = "click"
+            self.choose(event.button.id or "")
+
+    def choose(self, choice: str) -> None:
+        """Decide, once."""
+        if self.is_open:
+            self._gate.hide()
+            self.post_message(self.Decided(self, choice, self._key))
+
+    def action_choose(self, choice: str) -> None:
+        self.choose(choice)
+
+    def action_step(self, by: int) -> None:
+        buttons = list(self.query(Button))
+        at = next((at for at, each in enumerate(buttons) if each.has_focus), 0)
+        buttons[(at + by) % len(buttons)].focus()
+
+    def action_read(self, direction: int) -> None:
+        exact = self.query_one("#exact")
+        if direction > 0:
+            exact.scroll_page_down(animate=False)
+        else:
+            exact.scroll_page_up(animate=False)
+
+    def action_back(self) -> None:
+        self.post_message(self.Left())
+
+
+def button(key: str, label: Content, choice: str) -> Button:
+    """An answer, with the key that gives it."""
+    return Button(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
+
 
 _QUESTIONS: Final = {
     "run": "Run this {tool} command?",

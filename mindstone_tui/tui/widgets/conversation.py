@@ -19,7 +19,7 @@ from textual.layout import WidgetPlacement
 from textual.widget import Widget
 
 from mindstone_tui.tui.host import Browse
-from mindstone_tui.tui.widgets.growth import GrowsQuietly
+from mindstone_tui.tui.widgets.base import GrowsQuietly
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
@@ -44,7 +44,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("end,G", "newest", "Newest", show=False, id="chat.newest"),
+        Binding("end,G", "newest", "Newest", show=False, id="chat.newest")
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)

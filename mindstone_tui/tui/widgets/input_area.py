@@ -30,7 +30,7 @@ from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
-    from mindstone_tui.tui.widgets.decision import Decision
+    from mindstone_tui.tui.widgets.approval import Decision
 
 
 class Queued(Static):
@@ -144,7 +144,9 @@ class InputArea(Vertical):
     prompt = query_one(Prompt)
     waiting = query_one(Waiting)
 
-    def __init__(self, commands: Sequence[CommandHelp], folder: Path, *, vim: bool) -> None:
+    def __init__(
+        self, commands: Callable[[], Sequence[CommandHelp]], folder: Path, *, vim: bool
+    ) -> None:
         super().__init__(id="input-area")
         self._commands = commands
         self._folder = folder
@@ -181,14 +183,17 @@ class InputArea(Vertical):
         line = prompt.document[row]
         if wants_files(line, column) and not self._listing:
             self._list_files()
-        completion = complete(
-            line, column, first_line=row == 0, commands=self._commands, files=self._files
-        )
+        completion = self._completion(line, row, column)
         if completion and completion.offers[0].insert.strip() == line[completion.start : column]:
             completion = None
         self._offer_if_new(completion is not None, line)
         if prompt.completing:
             self.completions.offer(completion)
+
+    def _completion(self, line: str, row: int, column: int) -> Completion | None:
+        # Loading all commands takes a while; nobody waits for it who types no command.
+        commands = self._commands() if line.startswith("/") else ()
+        return complete(line, column, first_line=row == 0, commands=commands, files=self._files)
 
     def _offer_if_new(self, anything: bool, line: str) -> None:
         self.prompt.completing = anything
@@ -206,9 +211,7 @@ class InputArea(Vertical):
         row, column = self.prompt.cursor_location
         line = self.prompt.document[row]
         if wants_files(line, column):
-            completion = complete(
-                line, column, first_line=row == 0, commands=self._commands, files=self._files
-            )
+            completion = self._completion(line, row, column)
             self.prompt.completing = completion is not None
             self.completions.offer(completion)
 

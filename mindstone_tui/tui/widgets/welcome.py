@@ -45,19 +45,11 @@ def first_steps(setup: Setup | None, model: str) -> list[Step]:
     """What is worth offering: everything while only the guide answers, else something to see."""
     if setup is None:
         return []
-    steps = [
-        Step(
-            "sample",
-            "",
-            "F7",
-            "Try the sample session",
-            "ask nine days of work a question",
-        )
-    ]
+    steps = [Step("sample", "", "F7", "Try the sample session", "ask nine days of work a question")]
     if model == GUIDE:
         steps.append(Step("key", "", "F9", "Add an API key", "kept on this machine, tried at once"))
     if model == GUIDE and not setup.fetched():
-        size = megabytes(setup.download.size)
+        size = megabytes(setup.download.bytes)
         steps.append(Step("fetch", "", "F10", "Download a model", f"{size}, runs offline, free"))
     return steps
 

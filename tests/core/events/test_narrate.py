@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.cli.history import _print
-from mindstone_tui.cli.printer import EventPrinter
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
 from mindstone_tui.core.entries.base import ShareLevel, Zone
@@ -29,8 +29,8 @@ from mindstone_tui.core.events.narrate import (
 from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.interchange.export.story import marker_of
 from mindstone_tui.core.transcript import Damaged
+from mindstone_tui.tui.screens.transcript import row_of
 from mindstone_tui.tui.widgets.exchange import Aside
-from mindstone_tui.tui.widgets.line_list import row_of
 from tests.builders import line_of
 from tests.core.specimens import specimen
 from tests.tui.staged import pruned

@@ -72,7 +72,7 @@ async def test_a_job_ends_with_its_whole_tree_when_the_session_is_closed(tmp_pat
     async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
         agree(stage)
         await stage.say("run it")
-        job = stage.session.services.features.get(JobsFeature).jobs.get(1)
+        job = stage.session.services.features.get(JobsFeature).get(1)
         while len(pids.read_text().split() if pids.exists() else []) < 2:
             assert not job.ending, job.state
             await stage.run("/jobs")

@@ -20,7 +20,7 @@ from mindstone_tui.core.context.report import (
     Tokens,
 )
 from mindstone_tui.core.doctor.base import CheckEnvironment
-from mindstone_tui.core.doctor.continuity import checks
+from mindstone_tui.core.doctor.home import continuity
 from mindstone_tui.core.entries import Line, Span, Usage
 from mindstone_tui.core.entries.conversation import ToolCalled, UsageReported
 from mindstone_tui.core.entries.derived import SummaryDerived
@@ -339,7 +339,7 @@ def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
 def test_doctor_checks_what_continuity_rests_on(home: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
     around = CheckEnvironment(places, {}, Settings(), SessionKey("default", "main"))
-    assert [check.outcome for check in checks(around)] == ["pass"]
+    assert [check.outcome for check in continuity(around)] == ["pass"]
     agent, session = places.agent("default"), places_in(home)
     agent.memory.mkdir(parents=True)
     (agent.memory / "fact_bad.md").write_text("no front matter")
@@ -350,7 +350,7 @@ def test_doctor_checks_what_continuity_rests_on(home: Path) -> None:
         transcript.append(measured, turn=number)
     transcript.close()
     session.checkpoint.write_text("{")
-    found = {check.id: check for check in checks(around)}
+    found = {check.id: check for check in continuity(around)}
     assert found["memory.file"].outcome == "warn"
     assert "torn" in found["checkpoint"].detail
     assert found["health.utilization"].outcome == "fail"

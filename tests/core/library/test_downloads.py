@@ -10,7 +10,7 @@ import pytest
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.downloads import (
+from mindstone_tui.core.library.model_list import (
     Download,
     catalogue,
     fetched,

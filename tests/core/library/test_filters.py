@@ -11,14 +11,16 @@ from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.filters import SessionFilter, checked, read_typed
 from mindstone_tui.core.library.profile import (
     DayProfile,
     ListedSession,
+    SessionFilter,
     SessionProfile,
+    checked,
     facts_of,
     list_described,
     profile_of,
+    read_typed,
 )
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import Places

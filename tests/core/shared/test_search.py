@@ -75,7 +75,7 @@ def published(
         catch_up(index, reading(history))
         while vectors and index.embed_pending():
             pass
-        return publish(own, index, model, store)
+        return publish(history, index, model, store)
 
 
 @pytest.fixture

@@ -15,18 +15,20 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.widgets.base import FoldTitle
 from mindstone_tui.tui.widgets.exchange import (
     Aside,
     Bookkeeping,
+    Card,
     ExchangeView,
     Printed,
+    Rest,
     Thought,
+    ToolCall,
+    news,
 )
-from mindstone_tui.tui.widgets.fold import FoldTitle
 from mindstone_tui.tui.widgets.input_area import Queued
 from mindstone_tui.tui.widgets.markdown import Prose
-from mindstone_tui.tui.widgets.recalled import Card
-from mindstone_tui.tui.widgets.tool_call import Rest, ToolCall, news
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.tui.staged import (
     Staged,
@@ -441,10 +443,10 @@ async def test_a_memory_decided_by_command_is_not_offered_again() -> None:
     app, talk = staged(proposal)
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        await until(pilot, lambda: len(app.proposals) == 1)
+        await until(pilot, lambda: len(app.chat.proposals) == 1)
         talk.announce(ev.CommandEnded(command="/memory approve m171", ok=True))
         await settle(pilot, talk)
-        await until(pilot, lambda: not app.proposals)
+        await until(pilot, lambda: not app.chat.proposals)
 
 
 async def test_a_key_that_can_never_work_is_named_with_its_reason() -> None:

@@ -1,24 +1,55 @@
-"""A row that opens; its body is built when it is first opened."""
+"""What other widgets are made of: rows that open, content that grows, one line to type into."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
+
+from mindstone_tui.core.text import one_line
+from mindstone_tui.tui.prompt.paste import with_newlines
+
+
+class GrowsQuietly(Widget):
+    """Is laid out once when only its content got longer.
+
+    Textual lays out and draws a widget again whenever the size of its content has changed, which
+    that layout itself did. It has to only where the room around it has changed as well. Stands
+    second among the bases: Textual takes styles and keys from the first.
+    """
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        before, around = self._size, self._container_size
+        settled = size.width == before.width and container_size.width == around.width
+        if self.styles.overflow_y != "hidden":
+            settled = settled and size.height == before.height
+        resized = size != before
+        sent = super()._size_updated(size, virtual_size, container_size, layout and not settled)
+        if self.show_vertical_scrollbar:
+            # Drawn where it is now, in the picture that this layout belongs to.
+            self.vertical_scrollbar._repaint_required = False
+        if resized:
+            # The layout draws a widget of another size whole; what it still asks for came with it.
+            self._repaint_regions.clear()
+        return sent
 
 
 class FoldTitle(Static, can_focus=True):
     """The line that stays; Enter, space or a click opens what belongs to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle"),
+        Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle")
     ]
     DEFAULT_CSS = """
     FoldTitle { width: 1fr; height: auto; }
@@ -104,3 +135,15 @@ class Fold(Vertical):
     def _rows_below_top_of(self, around: Widget) -> int:
         """Rows between the top of what scrolls and this row."""
         return int(self.region.y - around.content_region.y + around.scroll_y)
+
+
+class LineInput(Input):
+    """An `Input` that no paste can make write control bytes, and that rests when nobody types."""
+
+    def on_mount(self) -> None:
+        self.cursor_blink = False
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.replace(one_line(with_newlines(event.text), 1_000), *self.selection)
