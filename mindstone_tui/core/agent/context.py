@@ -223,13 +223,6 @@ _SHRINK: Final = 3 / 4
 
 _EFFORTS: Final[dict[str, Effort]] = {name: name for name in get_args(Effort)}
 
-_LARGE_WINDOW: Final = AlertRaised(
-    level="info",
-    metric="window_size",
-    message="This window is very large: a prompt may grow to many times what a model reads well.",
-    remedy="Set context.max_tokens to bound it, for example to 120000.",
-)
-
 
 class Questions:
     """Questions to the person that wait for an answer, by call."""
@@ -410,7 +403,6 @@ class TurnContext:
         )
         changes = [
             chosen,
-            window.record(_LARGE_WINDOW, turn) if chosen and self._wants_guard(target) else None,
             window.set_instructions(standing.sections),
             window.set_tools(self._schemas()),
         ]
@@ -420,10 +412,6 @@ class TurnContext:
                 alert = AlertRaised(level="warning", metric="standing_context", message=warning)
                 changes.append(window.record(alert, turn))
         return [line for line in changes if line is not None]
-
-    def _wants_guard(self, target: Target) -> bool:
-        """Whether a window is so large that a limit in tokens should be thought of."""
-        return target.window >= budget.LARGE and not self.settings.context.max_tokens
 
     async def make_room(self, target: Target) -> list[Line]:
         """Trim and prune before recall looks, so that it knows what is out of the window."""

@@ -61,7 +61,7 @@ class ContextSettings(SettingsSection):
     """What `auto_compact` keeps verbatim, at most 30 % of the usable room."""
     spike_step: Annotated[float, Meta(ge=0, le=100)] = 10.0
     """Share of the usable room that older tool results must free to give way to a fast turn."""
-    max_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
+    max_tokens: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 400_000
     """The most that a prompt may have, whatever the window allows; 0 for no such limit."""
     vectorize_before_prune: Literal["wait", "require"] = "wait"
     """Wait a moment for the vectors of what leaves, or let nothing leave without them."""

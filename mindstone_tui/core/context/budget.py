@@ -37,6 +37,8 @@ KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
 LARGE: Final = 200_000
+_LEAST_TOOLS: Final = 1_024
+"""Tokens for the tools that nobody can do without, where their share of a small window is less."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -97,7 +99,10 @@ def components(measured: Measured, room: Room, budget: BudgetSettings) -> tuple[
 def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
     """The tokens of the usable room that are one component's."""
     chosen = shares(budget)
-    return int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
+    share = int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
+    if name == "tool_definitions":
+        return max(share, min(_LEAST_TOOLS, room.usable // 5))
+    return share
 
 
 def hard_mark(name: str, limit: int, budget: BudgetSettings) -> int:
@@ -176,6 +181,11 @@ def scaled(settings: Settings, room: Room) -> str:
     hard = hard_mark("tool_results", limit, settings.budget)
     if hard == limit + SMALLEST_TRIM and hard < room.usable:
         said.append(f"results shortened from {hard:,} on: the window is small")
+    if room.usable < room.window - room.reserve:
+        said.append(
+            f"at most {room.usable:,} are used (context.max_tokens): a longer prompt costs more "
+            "and is read worse"
+        )
     ceiling = ceiling_percent(settings.context, room.label)
     if ceiling != marked:
         said.append(f"prune at {ceiling:g} instead of {marked:g}: the window is assumed")

@@ -200,17 +200,17 @@ async def run_cascade(
     """Take due steps until the window fits or none is left; each is tried once at most."""
     started = now = measure()
     taken: list[Taken] = []
-    skipped = frozenset(stage.step for stage in plan.stages if stage.step not in steps)
+    tried = {stage.step for stage in plan.stages if stage.step not in steps}
     while stage := next_stage(
-        now,
-        skipped | {step.step for step in taken},
-        plan,
-        started=started,
-        model_allowed=model_allowed,
+        now, frozenset(tried), plan, started=started, model_allowed=model_allowed
     ):
+        tried.add(stage.step)
         effect = await steps[stage.step](excess(now, plan.target, usable))
         before, now = now, measure()
-        taken.append(_taken(stage.step, before, now, effect, effect.why or stage.why))
+        # What changed nothing is no step; that asking somebody failed is worth telling.
+        changed = round(now * usable) != round(before * usable)
+        if changed or not (effect.held or stage.free):
+            taken.append(_taken(stage.step, before, now, effect, effect.why or stage.why))
     return StepOutcome(
         mode="cascade",
         taken=tuple(taken),
