@@ -11,7 +11,15 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.exchanges import PINNED, TASK, Exchange, eligible
+from mindstone_tui.core.context.exchanges import (
+    CURRENT,
+    MARKED,
+    PINNED,
+    RECENT,
+    TASK,
+    Exchange,
+    eligible,
+)
 from mindstone_tui.core.context.fold import Fold, Placed
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
@@ -307,6 +315,7 @@ class _Account:
             pin_tokens=self.pinned,
             pin_budget=self.pin_budget,
             protected_tokens=self.fixed,
+            protected_by=self._held_by(),
             recall_tokens=self.measured.component("memory_injection"),
             recalled=sum(len(entry.passages) for entry in self._recalls()),
             cached_tokens=view.watch.anchor.cached if view.watch.anchor else None,
@@ -403,6 +412,21 @@ class _Account:
         largest = max(files, key=lambda section: len(section.text))
         return f"; {Path(largest.source).name} is the largest file in it, keep it short"
 
+    def _held_by(self) -> str:
+        """What most of the tokens that may not leave are, with what can be done about it."""
+        held = {
+            "the standing instructions: keep their files short": self.measured.component(
+                "system_prompt"
+            ),
+            "tool definitions: turn some off with `/tools off NAME`": self.measured.component(
+                "tool_definitions"
+            ),
+        }
+        for unit in self.units:
+            if said := _HELD.get(unit.protected):
+                held[said] = held.get(said, 0) + unit.tokens
+        return max(held, key=lambda said: held[said])
+
     def _warnings(self) -> Iterator[str]:
         room, state = self.room, self.view.fold.state
         if room.label == "assumed":
@@ -418,7 +442,10 @@ class _Account:
         if self.pinned > self.pin_budget:
             yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."
         if self.fixed > self.marks.floor:
-            yield f"{self.fixed:,} tokens cannot leave; a prune cannot reach the floor."
+            yield (
+                f"{self.fixed:,} tokens cannot leave, so a prune cannot reach the floor; most of "
+                f"it is {self._held_by()}."
+            )
         if state.cut:
             cut = plural(len(state.cut), "message")
             yield f"{cut} shortened in the prompt; the transcript keeps the full text."
@@ -426,6 +453,16 @@ class _Account:
             yield f"{plural(state.outside.unindexed, 'exchange')} left without an index entry."
         if self.view.ledger(self.call.model).counter.method == "characters":
             yield "Tokens are estimated from characters; the estimate errs high."
+
+
+_HELD: Final = {
+    PINNED: "pinned: `/unpin` lets it go",
+    MARKED: "marked DO_NOT_EVICT, and stays",
+    TASK: "the first message, which is shortened once room is needed",
+    CURRENT: "this turn, and may leave after it",
+    RECENT: "the newest messages: a lower `context.min_recent` lets them leave",
+}
+"""Why exchanges may not leave, and what can be done about it."""
 
 
 def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:

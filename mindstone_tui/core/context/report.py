@@ -155,6 +155,8 @@ class ContextReport(Part, omit_defaults=False):
     pin_tokens: int = 0
     pin_budget: int = 0
     protected_tokens: int = 0
+    protected_by: str = ""
+    """What most of that is, and what a person can do about it."""
     recall_tokens: int = 0
     recalled: int = 0
     cached_tokens: int | None = None

@@ -124,6 +124,7 @@ class TurnSample(Part):
     shortened_after: int = 0
     tool_tokens: int = 0
     protected_tokens: int = 0
+    protected_by: str = ""
     window: int = 0
     fidelity: float | None = None
     index_lag: int = 0
@@ -206,6 +207,7 @@ def sample_of(report: ContextReport, lines: Iterable[Line]) -> TurnSample:
         shortened_after=after,
         tool_tokens=sizes.get("tool_results", 0),
         protected_tokens=report.protected_tokens,
+        protected_by=report.protected_by,
         window=report.windows,
         growth=report.velocity,
         cut=cut_by_provider(lines),

@@ -147,7 +147,8 @@ def _newest(history: Turns, _settings: HealthSettings) -> Alerts:
     """What is wrong as soon as one turn shows it."""
     sample, share = history[-1].sample, history[-1].measured.protected
     if share >= NO_HEADROOM:
-        yield _alert("protected", "critical" if share >= 0.9 else "warning", share)
+        level: AlertLevel = "critical" if share >= 0.9 else "warning"
+        yield _alert("protected", level, share, by=sample.protected_by)
     if sample.repeating:
         yield _alert("repeating")
     if sample.looping:

@@ -306,9 +306,14 @@ class LongQuestion(Fold):
         self._text = text
 
     def title(self) -> Content:
-        lines = self._text.count("\n") + 1
-        start = show.line(self._text, 200)
-        return start + Content.styled(f"  {plural(lines, 'line')}", "$muted")
+        """How it begins and how it ends: the question may stand before or behind a paste."""
+        lines = [line for line in self._text.splitlines() if line.strip()]
+        count = self._text.count("\n") + 1
+        return Content.assemble(
+            show.line(lines[0], 120),
+            (f"  … {plural(count, 'line')} …\n", "$muted"),
+            show.line(lines[-1], 300),
+        )
 
     def body(self) -> Iterator[Widget]:
         yield Static(show.text(self._text), classes="body", markup=False)

@@ -367,3 +367,21 @@ def test_a_plan_says_only_what_is_new_and_another_process_knows_as_much(home: Pa
     assert all(len(measure.used) == 6 for measure in measures)
     carried = [plan.carried for plan in plans if plan.carried]
     assert sum(each.base is None for each in carried) < len(plans) / 10
+
+
+@pytest.mark.parametrize(
+    ("pinned", "named"), [(True, "pinned: `/unpin` lets it go"), (False, "this turn")]
+)
+def test_a_window_that_nothing_can_leave_says_what_really_holds_it(
+    home: Path, pinned: bool, named: str
+) -> None:
+    stage = Stage(home, window=8_000)
+    stage.chat("task", "ok")
+    stage.chat(words(2_400, "q"), words(2_000, "a"))
+    if pinned:
+        stage.chat("and now?", "ok")
+        manual.pin(stage.window, 2)
+    report = build_report.report(stage.window)
+    told = next(each for each in report.warnings if "cannot leave" in each)
+    assert named in told
+    assert report.protected_by in told

@@ -21,6 +21,7 @@ from mindstone_tui.tui.widgets.exchange import (
     Bookkeeping,
     Card,
     ExchangeView,
+    LongQuestion,
     Printed,
     Rest,
     Thought,
@@ -706,3 +707,10 @@ async def test_what_a_command_says_is_told_on_the_screen_where_it_was_given() ->
             )
         )
         await until(pilot, lambda: "Turn 3 restored to the window." in drawn(app))
+
+
+def test_a_folded_message_shows_the_question_behind_a_paste() -> None:
+    shown = LongQuestion("a log\n" * 2_000 + "\nWhich of these came first?").title().plain
+    assert "a log" in shown
+    assert "2,002 lines" in shown
+    assert shown.endswith("Which of these came first?")
