@@ -6,8 +6,11 @@ hits and where they are, the error, how a command ended, which names a file defi
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import Final
 
 from mindstone_tui.core.context.extract import is_error
@@ -15,6 +18,7 @@ from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import plural
 
 _READ: Final = 40_000
 """Characters at each end of a result that are looked at."""
@@ -33,25 +37,180 @@ _DEFINED: Final = pattern_of(
     r"(?:\([^)\n]{0,80}\)[ \t]*)?(?P<name>[A-Za-z_$][\w$]{0,80})",
     re.MULTILINE,
 )
+_COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
+_DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!b/|/dev/null)(\S+)")
+_CHANGED: Final = pattern_of(r"\s+(modified|deleted|new file|renamed|both modified):\s+(.+)")
+_TOTAL: Final = pattern_of(
+    r"\b\d+ (?:tests?|passed|failed|failures?|errors?|warnings?|problems?|skipped)\b|\b\w+=\d+\)"
+    r"|^(?:fail|pass|tests) \d+$|^test result:|^Found \d+"
+)
+_FAILING: Final = pattern_of(
+    r"(?:FAILED|FAIL:|ERROR:|--- FAIL:|not ok \d+ -|[✗✖×✘])\s+(?!\()([^\s(].{0,80}?)(?= \(| - |$)"
+)
+_CODE: Final = pattern_of(r"\b[A-Z]{1,4}\d{3,4}\b")
+_PLACED: Final = pattern_of(r"[^\s:]+:\d+")
+_COMPLAINT: Final = pattern_of(
+    r"\b(?:error|warning)\b[\[:]|\*\*\* .*Error \d|:\d+: [A-Z]{1,4}\d{3}|^[A-Z]{1,4}\d{3} "
+)
+_LEVEL: Final = pattern_of(
+    r"\b(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE
+)
+_WRONG: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_LISTED: Final = pattern_of(
+    r"(?:[-dlcbps][-rwxsStT]{9}\S*\s+(?:\S+\s+){7})?((?:\./)?[^\s:]+)(?: -> .*)?$"
+)
+_MOST_SAID: Final = 5
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 
 def finding_of(result: ToolReturned, room: int, count: Count) -> str:
-    """What came of a call, as one line of at most so many tokens."""
+    """What came of a call, in at most so many tokens: what a reader needs to go on."""
     text = result.text
     if len(text) > 2 * _READ:
         text = f"{text[:_READ]}\n{text[-_READ:]}"
     lines = [line for line in text.splitlines() if line.strip()]
-    if hits := _hits(lines):
-        return _listed(f"{_counted(len(lines), hits)}:", hits, room, count)
-    if ended := _ENDED.search(lines[-1]) if lines else None:
-        wrong = "" if ended[2] == "0" else _error(lines[:-1])
-        parts = [wrong, ended[1], *(f"last line: {line}" for line in lines[-2:-1] if line != wrong)]
+    ended = _ENDED.search(lines[-1]) if lines else None
+    body = lines[:-1] if ended else lines
+    failed = ended is not None and ended[2] != "0"
+    for recognise in _SHAPES:
+        if said := recognise(body):
+            return one_line(
+                "; ".join([*said, *([ended[1]] if ended and failed else [])]), room, count
+            )
+    if hits := _hits(body):
+        return _listed(f"{_counted(len(body), hits)}:", hits, room, count)
+    if ended:
+        wrong = _error(body) if failed else ""
+        parts = [wrong, ended[1], *(f"last line: {line}" for line in body[-1:] if line != wrong)]
         return one_line("; ".join(_bounded(part) for part in parts if part), room, count)
     names = _names(text)
     if len(names) > 1 and result.status == "ok":
         return _listed("defines", names, room, count)
     return one_line(_bounded(_error(lines)) or result.finding or text[:_READ], room, count)
+
+
+def _commits(lines: Sequence[str]) -> list[str]:
+    """A history: how many commits, and the newest."""
+    found = [at for at, line in enumerate(lines) if _COMMIT.match(line)]
+    if not found or found[0]:
+        return []
+    subject = next((line.strip() for line in lines[found[0] :] if line.startswith("    ")), "")
+    return [plural(len(found), "commit"), f"newest: {_bounded(subject)}"]
+
+
+def _diff(lines: Sequence[str]) -> list[str]:
+    """A diff: its files, with how many lines each gained and lost."""
+    changed: dict[str, list[int]] = {}
+    counts = [0, 0]
+    for line in lines:
+        if found := _DIFFED.match(line):
+            counts = changed.setdefault(found[1] or found[2], [0, 0])
+        elif line[0] in "+-" and not line.startswith(("+++ ", "--- ")):
+            counts["+-".index(line[0])] += 1
+    told = [f"{path} +{more} -{less}" for path, (more, less) in changed.items()]
+    return [f"{plural(len(told), 'file')}: {_some(told)}"] if told else []
+
+
+def _status(lines: Sequence[str]) -> list[str]:
+    """What git says of a working tree."""
+    changed: dict[str, list[str]] = {}
+    untracked = False
+    for line in lines:
+        if found := _CHANGED.match(line):
+            changed.setdefault(found[1], []).append(found[2])
+        elif line.startswith("Untracked files"):
+            untracked = True
+        elif untracked and line.startswith("\t"):
+            changed.setdefault("untracked", []).append(line.strip())
+    return [f"{kind}: {_some(paths)}" for kind, paths in changed.items()]
+
+
+def _checked(lines: Sequence[str]) -> list[str]:
+    """A test run, a linter or a compiler: what failed, where first, which rules, and totals."""
+    totals = [bare for line in lines if _TOTAL.search(bare := line.strip(" =-#*"))]
+    failing = dict.fromkeys(found[1] for line in lines if (found := _FAILING.match(line)))
+    wrong = [line for line in lines if _COMPLAINT.search(line)]
+    wrong.sort(key=lambda line: "error" not in line)
+    if failing:
+        return [f"failed: {_some(failing)}", *totals[-4:]]
+    if not wrong or not (totals or _PLACED.match(wrong[0]) or wrong[0].startswith("error")):
+        return []
+    codes = Counter(found[0] for line in wrong if (found := _CODE.search(line)))
+    told = [f"{code} ×{number}" for code, number in codes.most_common()]
+    place = next((line.strip(" ->") for line in lines if _PLACED.match(line.strip(" ->"))), "")
+    said = [wrong[0], *([place] if place and place not in wrong[0] else [])]
+    return [*map(_bounded, said), *([_some(told)] if told else []), *totals[-4:]]
+
+
+def _shape(lines: Sequence[str]) -> list[str]:
+    """JSON: what it holds."""
+    if not lines or lines[0].lstrip()[:1] not in ("{", "["):
+        return []
+    try:
+        value = json.loads("\n".join(lines))
+    except ValueError:
+        return []
+    return [_shape_of(value)]
+
+
+def _shape_of(value: object, deep: int = 0) -> str:
+    match value:
+        case dict() if deep < 2:
+            return (
+                "{"
+                + _some(f"{key}: {_shape_of(one, deep + 1)}" for key, one in value.items())
+                + "}"
+            )
+        case list() if value:
+            return f"{len(value)} × {_shape_of(value[0], deep + 1)}"
+        case dict() | list():
+            return f"{len(value)} fields" if value else "empty"
+        case str():
+            return f'"{value}"' if len(value) <= 24 else f"{len(value):,} characters"
+    return json.dumps(value)
+
+
+def _log(lines: Sequence[str]) -> list[str]:
+    """A log: how many errors and warnings, the first error and the last."""
+    levels = [found[0].upper() if (found := _LEVEL.search(line[:80])) else "" for line in lines]
+    if len(lines) < 8 or sum(map(bool, levels)) * 2 < len(lines):
+        return []
+    wrong = [line for line, level in zip(lines, levels, strict=True) if level in _WRONG]
+    warned = sum(level.startswith("WARN") for level in levels)
+    told = [f"{len(lines):,} lines, {plural(len(wrong), 'error')}, {plural(warned, 'warning')}"]
+    told += [f"first: {_bounded(line)}" for line in wrong[:1]]
+    return told + [f"last: {_bounded(line)}" for line in wrong[1:][-1:]]
+
+
+def _listing(lines: Sequence[str]) -> list[str]:
+    """Files, or the rows of a table: how many, and what stands out."""
+    if len(lines) > 3 and set(lines[1]) <= set("-= +|"):
+        return [
+            f"{plural(len(lines) - 2, 'row')}: {_bounded(lines[0])}",
+            f"last: {_bounded(lines[-1])}",
+        ]
+    rows = [line for line in lines if not line.startswith("total ")]
+    named = [found[1] for row in rows if (found := _LISTED.match(row))]
+    if len(rows) < 6 or len(named) < len(rows):
+        return []
+    named = [name for name in named if name not in (".", "..")]
+    kinds = Counter(PurePath(name).suffix for name in named)
+    odd = [name for name in named if kinds[PurePath(name).suffix] * 8 < len(named)]
+    usual = ", ".join(
+        f"{number} {kind}" for kind, number in kinds.most_common(3) if number > 1 and kind
+    )
+    told = [plural(len(named), "entry", "entries") + (f" ({usual})" if usual else "")]
+    return told + [f"also {_some(odd)}" for _ in odd[:1]]
+
+
+_SHAPES: Final = (_commits, _diff, _status, _shape, _log, _checked, _listing)
+"""Kinds of output that are known by their look, each with what matters of it."""
+
+
+def _some(told: Iterable[str]) -> str:
+    every = list(told)
+    more = f" and {len(every) - _MOST_SAID:,} more" if len(every) > _MOST_SAID else ""
+    return ", ".join(every[:_MOST_SAID]) + more
 
 
 def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:

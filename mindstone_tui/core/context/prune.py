@@ -313,12 +313,12 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
     """
     measured = live.measure(call)
     total = budget.pressing(measured.total, call.expected, call.room)
-    least = call.room.tokens(RESULTS_FIRST) if total <= marks.emergency else 1
+    share = RESULTS_FIRST
     if total <= marks.ceiling:
         ahead = _ahead(tempo)
         if not ahead or total + ahead <= marks.ceiling:
             return []
-        least = call.room.tokens(live.settings.context.spike_step)
+        share = live.settings.context.spike_step
     pins = live.fold.state.pins
     results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
     lines: list[Line] = []
@@ -332,6 +332,7 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
             order.sort(key=lambda one: (one.candidate.key not in again, -one.candidate.tokens))
         target = marks.floor if running else marks.trim_to
         taken = _placeholders(live, call, measured, order, some, total - target)
+        least = call.room.tokens(share) if total <= marks.emergency else 1
         if freed_by(taken) >= least:
             lines += record_trimmed(live, call, measured, taken, "pressure")
             measured = live.measure(call)
