@@ -264,12 +264,10 @@ class Resident:
             )
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(before)
-        path.chmod(disk.FILE_MODE)  # a thread of ours may have changed the umask meanwhile
+        with contextlib.suppress(OSError):  # Linux makes the name with the socket's own mode
+            os.fchmod(listener.fileno(), disk.FILE_MODE)
+        listener.bind(str(path))
+        path.chmod(disk.FILE_MODE)  # elsewhere it is set before anybody can connect
         files.callback(path.unlink, missing_ok=True)
         server = await asyncio.start_unix_server(self._talk, sock=listener, limit=_MESSAGE)
         files.callback(server.close)

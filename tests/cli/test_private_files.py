@@ -23,9 +23,9 @@ from tests.core.session.stage import calls, script
 from tests.strace import only
 
 STRACE = shutil.which("strace")
-_BIRTHS = "/^(umask|open|openat|creat|mkdir|mkdirat|mknod|mknodat|bind)$"
+_BIRTHS = "/^(umask|open|openat|creat|mkdir|mkdirat|mknod|mknodat|socket|fchmod|bind)$"
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_MODE = re.compile(r"[ (](0[0-7]*)[),]")
+_MODE = re.compile(r"[ (](0[0-7]*)[), ]")
 LINES = """\
 config show
 config set tui.theme basalt
@@ -198,6 +198,7 @@ def ours(base: Path) -> Iterator[Path]:
 def births(trace: Path, umask: int) -> Iterator[tuple[str, int]]:
     """Every name that a call made, with the permissions it was born with."""
     umasks: dict[str, int] = {}
+    sockets: dict[str, int] = {}
     known: set[str] = set()
     for line in trace.read_text(errors="replace").splitlines():
         who, _, call = line.partition(" ")
@@ -205,8 +206,13 @@ def births(trace: Path, umask: int) -> Iterator[tuple[str, int]]:
         places, modes = _PLACE.findall(call), _MODE.findall(call)
         if name == "umask" and modes:
             umasks[who] = int(modes[0], 8)
+        elif name == "socket":
+            sockets.pop(call.rpartition("= ")[2].strip(), None)
+        elif name == "fchmod" and modes:
+            sockets[call.partition("(")[2].partition(",")[0]] = int(modes[0], 8)
         elif name == "bind" and "AF_UNIX" in call and places:
-            yield places[0], 0o777 & ~umasks.get(who, umask)
+            own = sockets.get(call.partition("(")[2].partition(",")[0], 0o777)
+            yield places[0], own & ~umasks.get(who, umask)
         elif name.startswith("open") and "O_CREAT" not in call and "O_TMPFILE" not in call:
             continue
         elif places and modes and " = -1" not in call and places[0] not in known:

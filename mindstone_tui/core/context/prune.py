@@ -326,6 +326,8 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
         if running and total <= marks.ceiling:
             break
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
+        if not some:
+            continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
             again = read_again(live.fold.lines.values())
