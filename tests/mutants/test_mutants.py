@@ -10,6 +10,10 @@ from tests.mutants.mutate import mutants_of
 SOURCE = '''
 """Module."""
 LIMIT: Final[int] = 3
+WIDTH: Final = 80
+
+class Row(Struct, frozen=True):
+    pairs = zip(LEFT, RIGHT, strict=True)
 
 def first(names: list[str], most: int = LIMIT) -> list[str]:
     """At most so many."""
@@ -24,6 +28,7 @@ def test_each_fault_is_one_change_of_behaviour() -> None:
     found = {f"{each.before} → {each.after}" for each in mutants_of(SOURCE)}
     assert found == {
         "3 → 4",
+        "80 → 160",
         "len(names) <= most → len(names) < most",
         "len(names) <= most and names → len(names) <= most or names",
         "if len(names) <= most and names: → if not (len(names) <= most and names):",
