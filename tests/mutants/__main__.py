@@ -39,8 +39,9 @@ LONGEST: Final = 6.0
 NEAREST: Final = {
     "core.transcript.writer": "core/test_transcript.py core/transcript "
     "faults/test_refusing_disk.py faults/test_torn_tails.py faults/test_writers.py",
-    "core.transcript.reader": "core/transcript core/test_transcript.py",
-    "core.transcript.verify": "core/test_transcript.py core/transcript faults/test_tampering.py",
+    "core.transcript.reader": "core/transcript/test_reader.py core/transcript/test_reader_lines.py "
+    "core/transcript/test_reader_offsets.py core/test_transcript.py",
+    "core.transcript.verify": "core/transcript/test_verify.py faults/test_tampering.py",
     "core.context.fold": "core/context/test_window.py core/context/test_window_laws.py "
     "core/context/test_manual.py",
     "core.context.prune": "core/context/test_window.py core/context/test_window_laws.py "
@@ -51,7 +52,8 @@ NEAREST: Final = {
     "core.recall.ranking": "core/recall/test_ranking.py",
     "core.recall.speak": "core/recall/test_speak.py",
     "core.statements.recogniser": "core/statements/test_recogniser.py",
-    "core.handoff.checkpoint": "core/handoff/test_checkpoint_state.py core/handoff/test_checkpoint.py",
+    "core.handoff.checkpoint": "core/handoff/test_checkpoint_state.py "
+    "core/handoff/test_checkpoint.py",
     "core.interchange.attach": "core/interchange/test_attach.py",
     "core.undo.restore": "core/undo core/features/test_undo.py",
     "core.providers.direct": "core/providers/test_direct.py core/providers/test_wire_parts.py",

@@ -66,6 +66,7 @@ damage = st.dictionaries(
 
 
 @given(damage, st.integers(-1, len(LINES) + 1), st.integers(-1, len(LINES) + 1))
+@example({}, -1, 0)
 @example({3: b"x\n"}, 4, 4)
 @example({7: b"x\n", 8: b"x\n"}, 9, 12)
 @example({len(LINES) - 1: b"torn"}, 0, 99)
@@ -108,7 +109,7 @@ def test_every_way_of_reading_agrees_with_reading_all(
 
 
 def test_a_part_ends_before_the_next_line_and_the_damaged_ones_in_it_are_told(home: Path) -> None:
-    pieces = [*LINES[:5], b"x\n", *LINES[6:9], b"y\n", *LINES[10:]]
+    pieces = [*LINES[:2], b"w\n", *LINES[3:5], b"x\n", *LINES[6:9], b"y\n", *LINES[10:]]
     with History(_written(str(home), pieces)) as history:
         read = list(history.read(4, 7))
     assert [one.seq if isinstance(one, Line) else one.raw for one in read] == [4, b"x", 6, 7]
