@@ -59,7 +59,7 @@ NEAREST: Final = {
     "core.providers.direct": "core/providers/test_direct.py core/providers/test_wire_parts.py",
     "core.tools.shell_rules": "core/tools/test_approvals.py core/tools/test_verdicts.py "
     "core/tools/test_programs.py core/tools/test_remembered.py",
-    "servers.gateway": "servers/test_gateway.py servers/test_gateway_wishes.py",
+    "servers.gateway": "servers/test_gateway_turns.py",
 }
 """Each module that carries a law, and the tests that stand nearest to it."""
 

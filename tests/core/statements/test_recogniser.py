@@ -186,6 +186,7 @@ def test_a_model_may_decide_promise_and_leave_open() -> None:
         ("That's wrong. The port is 5433.", "correction"),
         ("That's wrong.\n> The port is 80.\n\nThe port is 5433.", "correction"),
         ("That's wrong. The port is 80? The port is 5433.", ""),
+        ('That\'s wrong. "the port" you said. The port is 5433.', "correction"),
         ("The port is 5433.", ""),
         ("Nope. Port 5433.", ""),
         ("Nope. Port 5433. The port is 5433.", ""),
@@ -217,6 +218,8 @@ def test_what_is_right_is_told_after_a_no_and_what_went_wrong_is_not(text: str, 
         ("Never give up on the tests!", "rule"),
         ("Don't do that again.", ""),
         ("Remember this.", "memory"),
+        ("It is still open which queue we use, right?", "question"),
+        ("Which queue do we still have to decide on?", ""),
         ("the config is NEVER written", "rule"),
         ("the config is never written", ""),
         ("Is the config NEVER written?", ""),
@@ -241,7 +244,9 @@ NEVER = "Never push to main."
         (f"Traceback (most recent call last)\n\n{NEVER}", True),
         (f"Traceback (most recent call last)\nWe saw it.\n{NEVER}", True),
         (f"Traceback (most recent call last)\n- {NEVER}", True),
+        (f"Hello.\n\nTraceback (most recent call last)\n{NEVER}", False),
         (f"Hello.\n{NEVER}", True),
+        ('Never push to "main"', True),
         ("NEVER EVER PUSH TO THE MAIN BRANCH AGAIN YOU FOOL", False),
         ("NEVER PUSH TO MAIN", True),
         ("NEVER EVER PUSH TO THE MAIN BRANCH AGAIN, and do not say that I let you", True),
@@ -302,6 +307,12 @@ def test_the_first_lasting_wish_of_a_message_stands(
 ) -> None:
     wanted = StandingInstruction(words, kind) if words and kind else None  # type: ignore[arg-type]
     assert recognise_standing_instruction(text) == wanted
+
+
+def test_a_wish_at_the_end_of_an_endless_paste_does_not_stand() -> None:
+    rain = "It rains in Bern. "
+    assert recognise_standing_instruction(f"{rain * 1_000}{NEVER}") is not None
+    assert recognise_standing_instruction(f"{rain * 2_000}{NEVER}") is None
 
 
 def test_what_was_recognised_once_is_told_again_by_its_words() -> None:
