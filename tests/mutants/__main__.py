@@ -37,8 +37,7 @@ LONGEST: Final = 6.0
 """How many times as long as without a fault the tests may take; one that never ends was noticed."""
 
 NEAREST: Final = {
-    "core.transcript.writer": "core/test_transcript.py core/transcript "
-    "faults/test_refusing_disk.py faults/test_torn_tails.py faults/test_writers.py",
+    "core.transcript.writer": "core/transcript/test_writer_entries.py core/test_transcript.py",
     "core.transcript.reader": "core/transcript/test_reader.py core/transcript/test_reader_lines.py "
     "core/transcript/test_reader_offsets.py core/test_transcript.py",
     "core.transcript.verify": "core/transcript/test_verify.py faults/test_tampering.py",

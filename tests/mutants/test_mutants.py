@@ -57,7 +57,7 @@ def test_every_module_has_tests_near_it_and_enough_that_can_go_wrong() -> None:
 
 def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:
     """After each write of several all that waits was forgotten, not only what was written."""
-    module, tests = "core.transcript.writer", ["tests/core/transcript/test_writer.py"]
+    module, tests = "core.transcript.writer", ["tests/core/transcript/test_writer_entries.py"]
     found = mutants_of(source_of(module).read_text("utf-8"))
     (fault,) = [each for each in found if each.before == ":len(batch)"]
     assert plant(module, fault, tests, seconds=120).noticed

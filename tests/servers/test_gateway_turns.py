@@ -381,11 +381,12 @@ async def test_results_that_never_come_are_waited_for_as_long_as_is_set(home: Pa
 async def test_tools_of_ours_and_models_have_rooms_of_their_own(home: Path) -> None:
     async with sitting(home) as desk:
         model = str(desk.gateway.settings.models.default)
+        wishes: list[dict[str, Any]] = [
+            *({}, {"model": model}, {"own_tools": True}, {"model": "default"})
+        ]
         rooms = [
-            (await desk.ask(*talk(f"{number}"), **asking))[0].room
-            for number, asking in enumerate(
-                [{}, {"model": model}, {"own_tools": True}, {"model": "default"}]
-            )
+            (await desk.ask(*talk(f"{number}"), **wish))[0].room
+            for number, wish in enumerate(wishes)
         ]
         assert desk.gateway.rooms == 3
         assert rooms[0] is rooms[3]
