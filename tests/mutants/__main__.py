@@ -46,8 +46,7 @@ NEAREST: Final = {
     "core.context.prune": "core/context/test_window.py core/context/test_window_laws.py "
     "core/context/test_manual.py core/context/test_modes.py",
     "core.context.policies": "core/context/test_policies.py",
-    "core.context.plan": "core/context/test_plan_lines.py core/context/test_window.py "
-    "core/replay/test_verify_requests.py",
+    "core.context.plan": "core/context/test_plan.py core/context/test_plan_lines.py",
     "core.recall.ranking": "core/recall/test_ranking.py",
     "core.recall.speak": "core/recall/test_speak.py",
     "core.statements.recogniser": "core/statements/test_recogniser.py",

@@ -148,11 +148,11 @@ def test_what_the_disk_refuses_is_kept_and_written_before_anything_later(
         with pytest.raises(EntryNotSaved, match="NOT SAVED"):
             transcript.append(UserMessage(text=text), turn=4 + number)
         assert len(transcript.unsaved) == number
+        assert transcript.last_turn == 4 + number
     assert [draft.entry for draft in transcript.unsaved] == [
         UserMessage(text="one"),
         UserMessage(text="two"),
     ]
-    assert transcript.last_turn == 6
     assert (transcript.head, transcript.size) == (head, size)
     disk.refuses = set()
     line = transcript.append(UserMessage(text="three"), turn=7)
@@ -241,6 +241,30 @@ def test_what_is_unsaved_is_rescued_to_one_file_until_it_is_saved(
     assert len(list((folder / "blobs").iterdir())) == 1
 
 
+@pytest.mark.parametrize("call", ["write", "sync", "new file"])
+def test_a_disk_that_refuses_the_header_is_told_of_and_looked_at_again(
+    home: Path, call: str
+) -> None:
+    disk = FickleDisk()
+    disk.refuses = {call}
+    if call != "new file":
+        with pytest.raises(EntryNotSaved, match="NOT SAVED"):
+            opened(home, disk=disk)
+    disk.refuses = set()
+    transcript = opened(home, disk=disk)
+    transcript.append(UserMessage(text="a"), turn=1)
+    with transcript.places.transcript.open("ab") as file:
+        file.write(b"torn")
+    disk.refuses = {call}
+    with pytest.raises(EntryNotSaved, match="NOT SAVED"):
+        transcript.look()
+    disk.refuses = set()
+    transcript.look()
+    transcript.append(UserMessage(text="b"), turn=1)
+    assert said(transcript) == ["a", "b"]
+    assert verify(transcript.places).ok
+
+
 def test_a_session_that_is_only_opened_is_not_made(home: Path) -> None:
     with pytest.raises(MindstoneError):
         opened(home, create=False)
@@ -286,6 +310,8 @@ def test_a_line_leans_on_others_only_in_the_file_in_which_they_stand(
             lambda seq: readable(history, seq),
         )
     assert (words.encode() in lines[0].raw) is replaced
+    assert isinstance(lines[0].entry, RecallInjected)
+    assert lines[0].entry.leans is not replaced
     assert (b'"model":"m"' in lines[1].raw) is replaced
     assert isinstance(lines[1].entry, PromptPlanned)
     assert lines[1].entry.model == "m", "it is told whole in any case"
