@@ -19,7 +19,13 @@ from mindstone_tui.core.context.window_view import Target
 from mindstone_tui.core.entries import Draft, Image, Sampling, ToolCall
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.entries.window import Forked, PromptPlanned, ShareCrossed, ZoneChanged
+from mindstone_tui.core.entries.window import (
+    Forked,
+    PromptPlanned,
+    Section,
+    ShareCrossed,
+    ZoneChanged,
+)
 from mindstone_tui.core.errors import NoSuchEntry, WindowError
 from tests.core.context.stage import Quarter, Stage, finish, kinds, words
 
@@ -42,7 +48,7 @@ def test_a_plan_says_what_is_sent_how_large_it_is_and_what_it_was_made_of(home: 
     assert plan.at < plan.spans[0].first <= plan.spans[-1].last == plan.through
     assert plan.through == second.plan.seq - 1
     assert measure.tokens == second.tokens == 343
-    assert measure.utilization == pytest.approx(343 / 7_500, abs=5e-5)
+    assert measure.utilization == 0.0457
     assert measure.used == (16, 0, 327, 0, 0, 0)
     limits = plan_of(first).measure
     assert limits is not None
@@ -210,6 +216,18 @@ def test_the_state_is_written_down_again_after_four_thousand_lines(home: Path) -
     assert stage.window.fold.at > at
     for line in plans_of_turn(stage.history, turn):
         assert rebuild(stage.history, line).hash == line.entry.prompt_hash  # type: ignore[union-attr]
+
+
+def test_what_leaves_no_room_for_a_question_is_refused_before_anything_leaves(home: Path) -> None:
+    stage = Stage(home, window=10_000)
+    stage.chat("hello", "hello")
+    stage.window.set_instructions([Section(name="rules", text=words(9_000))])
+    stage.ask("and now?")
+    with pytest.raises(WindowError):
+        stage.plan()
+    with pytest.raises(WindowError):
+        finish(make_room(stage.window))
+    assert plans_of_turn(stage.history, stage.turn) == []
 
 
 def test_what_no_provider_would_take_is_not_sent(home: Path) -> None:
