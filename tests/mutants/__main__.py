@@ -42,8 +42,7 @@ NEAREST: Final = {
     "core/transcript/test_reader_offsets.py core/test_transcript.py",
     "core.transcript.verify": "core/transcript/test_verify.py faults/test_tampering.py",
     "core.context.fold": "core/context/test_fold.py",
-    "core.context.prune": "core/context/test_window.py core/context/test_window_laws.py "
-    "core/context/test_manual.py core/context/test_modes.py",
+    "core.context.prune": "core/context/test_prune.py",
     "core.context.policies": "core/context/test_policies.py",
     "core.context.plan": "core/context/test_plan.py core/context/test_plan_lines.py",
     "core.recall.ranking": "core/recall/test_ranking.py",

@@ -418,6 +418,8 @@ def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Pat
     program = target_of("claude-code")
     attach(tmp_path, program)
     attach(tmp_path, program, project)
+    kept = json.loads((own.state / "attached.json").read_text())
+    assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
     launcher = own.state / "mindstone-hook"
     write_launcher(launcher, COMMAND, sys.executable, ROOT)
     assert launcher.stat().st_mode & 0o777 == 0o700
