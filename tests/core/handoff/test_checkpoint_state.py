@@ -238,6 +238,7 @@ LONG = "Please draw " + "every single gauge of the river again and " * 20
         ((PLAN,), PLAN, 1),
         ((PLAN, "thanks!"), PLAN, 1),
         ((PLAN, "Draw the chart."), PLAN, 1),
+        ((PLAN, "Draw the river gauge chart."), "Draw the river gauge chart.", 2),
         (
             (PLAN, "Draw the chart of every river gauge upstream."),
             "Draw the chart of every river gauge upstream.",
@@ -346,6 +347,7 @@ def test_what_was_done_before_the_head_is_not_noted_again() -> None:
 def test_going_on_from_any_line_gives_the_same_as_reading_all() -> None:
     """Corrections too, which name what they correct, and statements that retire others."""
     entries = [
+        model("Hello."),
         user("Use Postgres. Staging Postgres listens on 5432."),
         model("Fine."),
         user("No, that's wrong: staging Postgres listens on 5433."),
@@ -359,7 +361,7 @@ def test_going_on_from_any_line_gives_the_same_as_reading_all() -> None:
     every = lines(entries)
     whole = advance(fresh("main"), every)
     assert {one.kind for one in whole.constraints} == {"correction", "memory"}
-    assert whole.constraints[0].old_seq == 0
+    assert whole.constraints[0].old_seq == 1
     assert whole.constraints[0].old
     assert len(whole.decisions) == 1
     for cut in range(len(every)):

@@ -213,7 +213,8 @@ def test_what_the_model_advises_says_less_about_me_than_what_i_said() -> None:
     mine, ours = "Have I enrolled at Coursera?", "Have you found Coursera?"
     assert judged(advice, asked=mine) >= 1
     assert judged(advice, asked=mine, by="assistant", role="assistant") < 1
-    assert judged(advice, asked=ours, by="assistant", role="assistant") >= 1
+    for asked in (ours, "Should I enrol at Coursera?", "What did you tell me of Coursera?"):
+        assert judged(advice, asked=asked, by="assistant", role="assistant") >= 1
     sure = (advice[0], 0.95)
     assert judged(sure, asked=mine, by="assistant", role="assistant") >= 1
 
@@ -248,6 +249,10 @@ def test_strength_is_told_in_floors_and_never_below_nothing() -> None:
     assert judged(("The boat is teal.", 0.4), vectors=False) == pytest.approx(1.0)
     assert judged(("The boat is teal.", 0.575), rarity=3.0) == pytest.approx(0.5)
     assert judged(("The boat is teal.", 0.2), unknown=("ottilie",)) == 0
+    just = Hit(passage=said("The boat is teal."), score=1.0, parts={"words": 0.4}, text="")
+    enough = Gathered(candidates=[], asked=1e300, passages=5)
+    found = judge(read_question("boat"), enough, [just], vectors=False)
+    assert (found.strength, found.reason) == (1.0, "")
     unknown = Gathered(candidates=[], asked=9.0, passages=5, unknown=("ottilie", "kiel"))
     weak = Hit(passage=said("The boat is teal."), score=0.1, parts={"words": 0.1}, text="")
     told = judge(read_question("boat"), unknown, [weak], vectors=True).reason
@@ -504,6 +509,9 @@ def test_words_alone_answer_and_keep_silent_too(tmp_path: Path) -> None:
         (0.45, 0.0, True),
         (0.35, 0.0, False),
         (0.25, 0.12, True),
+        (0.25, 0.1, True),
+        (0.2, 0.1, True),
+        (0.4, 0.0, True),
         (0.25, 0.07, False),
         (0.15, 0.12, False),
     ],
