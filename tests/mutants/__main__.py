@@ -77,19 +77,17 @@ def drawn(module: str, count: int, seed: int) -> list[Mutant]:
     known = equivalent().get(module, {})
     source = source_of(module).read_text("utf-8")
     rows = source.splitlines()
-    every = [
-        each
-        for each in mutants_of(source)
-        if f"{rows[each.line - 1].strip()} | {each.before} → {each.after}" not in known
-    ]
+    every = [each for each in mutants_of(source) if name_of(each, rows) not in known]
     return random.Random(f"{module} {seed}").sample(every, min(count, len(every)))
 
 
-def equivalent() -> dict[str, dict[str, str]]:
-    """Faults that change nothing anybody could see, by module, each with its reason.
+def name_of(mutant: Mutant, rows: list[str]) -> str:
+    """A fault by the line it stands in and by what it changes: `x = 3 | 3 → 4`."""
+    return f"{rows[mutant.line - 1].strip()} | {mutant.before} → {mutant.after}"
 
-    One is named by the line it stands in and by what it changes: `x = 3 | 3 → 4`.
-    """
+
+def equivalent() -> dict[str, dict[str, str]]:
+    """Faults that change nothing anybody could see, by module and name, each with its reason."""
     return tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text("utf-8"))
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from tests.mutants.__main__ import NEAREST, ROOT, drawn, plant, source_of
+from tests.mutants.__main__ import (
+    NEAREST,
+    ROOT,
+    drawn,
+    equivalent,
+    name_of,
+    plant,
+    source_of,
+)
 from tests.mutants.mutate import mutants_of
 
 SOURCE = '''
@@ -53,6 +61,15 @@ def test_every_module_has_tests_near_it_and_enough_that_can_go_wrong() -> None:
         assert drawn(module, 5, seed=2) != drawn(module, 5, seed=3)
         assert source_of(module).exists()
         assert all((ROOT / "tests" / path).exists() for path in tests.split())
+
+
+def test_every_fault_that_is_named_as_none_can_still_be_planted_and_has_its_reason() -> None:
+    for module, named in equivalent().items():
+        source = source_of(module).read_text("utf-8")
+        rows = source.splitlines()
+        known = {name_of(each, rows) for each in mutants_of(source)}
+        assert set(named) - known == set(), module
+        assert all(named.values())
 
 
 def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:

@@ -14,10 +14,13 @@ from textual.selection import Selection
 from textual.visual import RenderOptions
 
 from mindstone_tui.tui.markdown.code import diffed, highlighted, numbered
-from mindstone_tui.tui.markdown.layout import LONGEST_TABLE, Drawing, fitted, table
-from mindstone_tui.tui.markdown.parse import MOST_BRACKETS, Piece, parse
+from mindstone_tui.tui.markdown.layout import Drawing, fitted, table
+from mindstone_tui.tui.markdown.parse import Piece, parse
 from mindstone_tui.tui.themes import fallback_variables
 from mindstone_tui.tui.widgets.markdown import Prose
+
+LONGEST_TABLE = 20_000
+MOST_BRACKETS = 4_000
 
 
 def plain(pieces: list[Piece]) -> str:

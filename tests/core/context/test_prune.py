@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.config.settings import BudgetSettings, ContextSettings
 from mindstone_tui.core.context import prune
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.policies import EvictionCandidate, Scored
@@ -28,7 +30,7 @@ from mindstone_tui.core.entries.window import (
     VelocitySpiked,
     WindowRepaired,
 )
-from tests.core.context.stage import Stage, finish, with_context, words
+from tests.core.context.stage import Stage, finish, words
 
 
 def scored(*sizes: int) -> list[Scored]:
@@ -102,8 +104,14 @@ def test_the_marker_says_how_much_is_out_where_and_how_to_get_it() -> None:
     assert prune.marker_text(Outside(), {1, 3}, ()) == ""
 
 
-def staged(home: Path, window: int = 10_000, **changes: Any) -> Stage:
-    return Stage(home, window=window, settings=with_context(**{"min_recent": 2, **changes}))
+def staged(
+    home: Path, window: int = 10_000, *, results_hard: float = 400.0, **changes: Any
+) -> Stage:
+    settings = Settings(
+        context=ContextSettings(**{"min_recent": 2, **changes}),
+        budget=BudgetSettings(results_hard=results_hard),
+    )
+    return Stage(home, window=window, settings=settings)
 
 
 def chat(stage: Stage, turns: Iterable[int], asked: int = 100, told: int = 100) -> list[Prepared]:
@@ -263,6 +271,30 @@ def test_older_results_become_placeholders_all_in_one_step(
     assert (entry.tokens_before, entry.tokens_after) == (measured.total, measured.total - freed)
     assert stage.window.measure(call).total == pytest.approx(entry.tokens_after, abs=3)
     assert prune.trim_results(stage.window, call, marks, "trim") == []
+
+
+@pytest.mark.parametrize(("size", "trimmed"), [(640, False), (690, True)])
+def test_at_the_ceiling_a_smaller_step_is_taken_where_it_spares_the_exchanges(
+    home: Path, size: int, trimmed: bool
+) -> None:
+    stage = worked(home, 10, size, window=10_500, keep_trimmed=1, trim_step=90.0)
+    call, marks = now(stage)
+    total = stage.window.measure(call).total
+    assert marks.trim < total
+    assert (total > marks.ceiling) is trimmed
+    kinds = [line.kind for line in finish(prune.make_room(stage.window, call))]
+    assert kinds == (["tool_results_trimmed"] if trimmed else [])
+
+
+def test_in_an_emergency_older_results_give_way_first_and_may_be_enough(home: Path) -> None:
+    stage = worked(home, 10, 690, window=10_500, keep_trimmed=99, results_hard=9_000.0)
+    stage.index.failing = True
+    call, marks = now(stage)
+    assert stage.window.measure(call).total > marks.emergency
+    lines = finish(prune.make_room(stage.window, call))
+    assert [line.kind for line in lines] == ["context_prune_blocked", "tool_results_trimmed"]
+    assert lines[1].entry.trigger == "emergency"  # type: ignore[union-attr]
+    assert stage.window.measure(call).total <= marks.trim
 
 
 def test_below_its_mark_nothing_is_trimmed_except_in_a_cascade(home: Path) -> None:

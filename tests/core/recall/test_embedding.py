@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
-from mindstone_tui.core.recall.candidates import UNRELATED
 from mindstone_tui.core.recall.closeness import asked_tokens, closeness, passage_tokens, signs
 from mindstone_tui.core.recall.embed_apart import ModelApart
 from mindstone_tui.core.recall.embedding import (
@@ -29,6 +28,8 @@ from mindstone_tui.core.recall.embedding import (
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.vector_view import VectorView, lowest
 from tests.core.recall.talk import WordModel, said
+
+UNRELATED = 0.35
 
 
 @pytest.fixture(scope="module")

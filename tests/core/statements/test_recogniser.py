@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.language.clause import LONGEST_READ, read
+from mindstone_tui.core.language.clause import read
 from mindstone_tui.core.statements import (
     KINDS,
     Pointer,
@@ -19,12 +19,14 @@ from mindstone_tui.core.statements import (
 )
 from mindstone_tui.core.statements.cues import Cue, all_cues, cues_in
 from mindstone_tui.core.statements.recogniser import (
-    LONGEST_WORDS,
     StandingInstruction,
     recognise_standing_instruction,
     restate,
 )
 from tests.core.statements.talk import EVERYDAY, found_in, labelled
+
+LONGEST_READ = 1_000
+LONGEST_WORDS = 600
 
 
 @pytest.mark.parametrize("kind", KINDS)

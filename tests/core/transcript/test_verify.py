@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
-from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import HeadAnchor, verify
 from mindstone_tui.core.transcript.verify import Verdict, _Walk, blobs_of
 from tests.builders import places_in, say, transcript_in, use_tool
+
+MAX_LINE = 1_048_576
 
 SESSION = "agent:default:main"
 
