@@ -630,6 +630,7 @@ def _runs(found: Iterable[int]) -> tuple[Span, ...]:
 @given(numbers, numbers)
 def test_runs_are_sets_of_numbers_as_few_as_can_be(ours: set[int], theirs: set[int]) -> None:
     def numbers_in(spans: tuple[Span, ...]) -> set[int]:
+        assert all(span.first <= span.last for span in spans)
         assert all(one.last + 1 < other.first for one, other in pairwise(spans))
         return {number for span in spans for number in range(span.first, span.last + 1)}
 

@@ -140,6 +140,54 @@ def test_at_the_ceiling_the_oldest_leave_down_to_the_floor(home: Path) -> None:
     assert plans[-1].tokens <= 5_250 < plans[-1].tokens + 218
 
 
+def test_room_for_the_marker_is_set_aside_before_the_first_prune(home: Path) -> None:
+    """Eighty tokens: with small exchanges one can tell how far it went."""
+    gone = {}
+    for marker in (True, False):
+        stage = staged(home / str(marker), marker=marker, trim=99.0)
+        for number in range(140):
+            stage.ask(words(20, f"q{number}"))
+            stage.answer(words(20, f"a{number}"))
+            stage.end()
+        stage.ask("and now?")
+        (pruned,) = of(ContextWindowPruned, stage.plan())
+        freed = sum(one.tokens for one in pruned.left)
+        room = 80 if marker else 0
+        smallest = pruned.left[-1].tokens
+        assert freed - smallest < pruned.tokens_before + room - 5_250 <= freed
+        gone[marker] = len(pruned.left)
+    assert gone[True] - gone[False] == 2
+
+
+def test_what_leaves_by_hand_has_its_own_reason_and_no_score(home: Path) -> None:
+    stage = staged(home)
+    chat(stage, range(3))
+    call, marks = now(stage)
+    unit = prune.units_of(stage.window, call, stage.window.measure(call), marks)[1]
+    told = prune.departure(unit, None, None, "by hand")
+    assert (told.turn, told.score, told.reason, told.parts) == (2, 0.0, "by hand", {})
+    assert prune.departure(unit, None, None).reason == ""
+    ranked = scored(1)[0]
+    assert prune.departure(unit, ranked, None).reason == "oldest"
+    assert prune.departure(unit, ranked, None, "by hand").reason == "by hand"
+
+
+def test_each_reason_why_nothing_leaves_is_told_once_a_turn(home: Path) -> None:
+    stage = staged(home)
+    stage.ask("hello")
+    stage.window.catch_up()
+    call, _ = now(stage)
+    told = [
+        [line.entry.why for line in prune._blocked(stage.window, call, why, {2, 1}, 9)]  # type: ignore[union-attr]
+        for why in ("protected", "unindexed", "protected", "unindexed")
+    ]
+    assert told == [["protected"], ["unindexed"], [], []]
+    stage.ask("on")
+    stage.window.catch_up()
+    (line,) = prune._blocked(stage.window, now(stage)[0], "protected", {2, 1}, 9)
+    assert line.entry.turns == (1, 2)  # type: ignore[union-attr]
+
+
 def test_without_a_marker_none_is_written_and_no_room_is_set_aside(home: Path) -> None:
     stage = staged(home, marker=False)
     plans = chat(stage, range(33))
@@ -329,6 +377,15 @@ def test_results_over_the_mark_of_their_share_come_back_within_it(home: Path) ->
     measured = stage.window.measure(call)
     assert measured.component("tool_results") <= 3_420
     assert prune.trim_over_share(stage.window, call) == []
+
+
+def test_of_two_huge_results_the_newer_stays_whole(home: Path) -> None:
+    stage = worked(home, 2, 7_000, window=32_768)
+    first, second = results_of(stage)
+    (line,) = prune.trim_over_share(stage.window, now(stage)[0])
+    assert [one.result for one in line.entry.results] == [first]  # type: ignore[union-attr]
+    assert prune.trim_over_share(stage.window, now(stage)[0]) == []
+    assert second in stage.window.fold.shown
 
 
 def test_what_the_running_turn_read_first_gives_way_in_an_emergency(home: Path) -> None:

@@ -131,6 +131,7 @@ def test_a_file_that_begins_with_anything_but_its_header_is_named(home: Path, fi
     with History(_written(str(home), [first])) as history:
         with pytest.raises(DamagedTranscript, match="does not begin with the header"):
             _ = history.header
+        assert first == LINES[1] or history.head == Head(-1, "")
         history.close()
         history.close()
     with History(_written(str(home), LINES)) as history:
@@ -319,6 +320,7 @@ def test_only_what_can_be_read_whole_is_quoted(home: Path) -> None:
     assert found == history.whole(long)
     assert len(found.entry.text) == 3_000_000  # type: ignore[union-attr]
     assert readable(history, short.seq) == short == history.whole(short)
+    assert readable(history, 0) == history.header
     assert readable(history, -1) is None
     assert readable(history, 99) is None
     (digest,) = [blob.sha256 for blob in long.blobs.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ def _sample(folder: Path) -> list[bytes]:
             transcript.append(UserMessage(text="this", images=(picture,)))
     say(transcript, "x" * 60_000, "")
     transcript.append(UserMessage(text="moved " * 300_000))
+    say(transcript, "so the last lines", "name nothing")
     transcript.close()
     return transcript.places.transcript.read_bytes().splitlines(keepends=True)
 
@@ -229,6 +231,13 @@ def test_every_line_that_names_a_blob_is_named_when_it_is_gone(home: Path) -> No
     assert {problem.kind for problem in found.values()} == {"blob"}
     fields = {problem.detail.partition(":")[0] for problem in found.values()}
     assert fields == {"full", "images", "text"}
+
+
+def test_no_file_stays_open_behind_a_verdict(home: Path) -> None:
+    places = _written(str(home), LINES[:9])
+    before = os.listdir("/dev/fd")  # noqa: PTH208
+    assert verify(places).ok
+    assert os.listdir("/dev/fd") == before  # noqa: PTH208
 
 
 def test_no_file_is_a_problem_and_no_error(home: Path) -> None:

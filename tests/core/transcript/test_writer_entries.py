@@ -306,18 +306,19 @@ def test_a_line_leans_on_others_only_in_the_file_in_which_they_stand(
         replace_the_file(transcript)
     with transcript.history() as history:
         lines = transcript.append_all(
-            [Draft(entry=entry, turn=2, channel="test") for entry in (recalled, lean, *_plain())],
+            [Draft(entry=entry, turn=2, channel="test") for entry in (*_plain(), recalled, lean)],
             lambda seq: readable(history, seq),
         )
-    assert (words.encode() in lines[0].raw) is replaced
-    assert isinstance(lines[0].entry, RecallInjected)
-    assert lines[0].entry.leans is not replaced
-    assert (b'"model":"m"' in lines[1].raw) is replaced
-    assert isinstance(lines[1].entry, PromptPlanned)
-    assert lines[1].entry.model == "m", "it is told whole in any case"
-    assert lines[1].entry.like == (None if replaced else full.seq)
+    _, quoted, planned = lines
+    assert (words.encode() in quoted.raw) is replaced
+    assert isinstance(quoted.entry, RecallInjected)
+    assert quoted.entry.leans is not replaced
+    assert (b'"model":"m"' in planned.raw) is replaced
+    assert isinstance(planned.entry, PromptPlanned)
+    assert planned.entry.model == "m", "it is told whole in any case"
+    assert planned.entry.like == (None if replaced else full.seq)
     with transcript.history() as history:
-        whole = history.whole(history.line(lines[0].seq)).entry
+        whole = history.whole(history.line(quoted.seq)).entry
         assert isinstance(whole, RecallInjected)
         assert whole.text == f"<{words}>"
     kinds = [line.kind for line in lines_in(transcript)]
