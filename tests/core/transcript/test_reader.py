@@ -176,7 +176,7 @@ def test_lines_that_are_longer_than_a_read_are_found_all_the_same(home: Path) ->
         ]
         assert history.offsets.total == len(b"".join(pieces[:-1]))
         assert len(history.offsets) == len(LINES)
-        for line in _plain(LINES)[5:]:
+        for line in _plain(LINES)[5::8]:
             assert isinstance(line, Line)
             assert history.line(line.seq) == line
             assert history.find(line.id) == line
