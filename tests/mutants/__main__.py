@@ -53,8 +53,7 @@ NEAREST: Final = {
     "core.interchange.attach": "core/interchange/test_attach.py",
     "core.undo.restore": "core/undo/test_restore.py core/undo/test_laws.py",
     "core.providers.direct": "core/providers/test_direct_streams.py",
-    "core.tools.shell_rules": "core/tools/test_approvals.py core/tools/test_verdicts.py "
-    "core/tools/test_programs.py core/tools/test_remembered.py",
+    "core.tools.shell_rules": "core/tools/test_shell_rules.py core/tools/test_approvals.py",
     "servers.gateway": "servers/test_gateway_turns.py",
 }
 """Each module that carries a law, and the tests that stand nearest to it."""
