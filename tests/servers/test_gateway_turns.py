@@ -18,7 +18,7 @@ from mindstone_tui.servers.gateway import Gateway, Run, TurnFailed, _added
 from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply
 from tests.core.session.stage import calls, check_history, script
 
-PATIENCE = 60.0
+PATIENCE = 30.0
 LOOK = ToolSchema(name="look", description="", parameters={"type": "object", "properties": {}})
 PNG = (
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03\x08\x02\0\0\0"
@@ -210,7 +210,10 @@ async def test_results_that_nobody_waits_for_are_told_as_words(home: Path) -> No
     async with sitting(home) as desk:
         many = [result(f"c{number}", f"found {number}") for number in range(10)]
         run, _ = await desk.ask(said("user", "look"), said("assistant", "I look."), *many)
-        told = desk.asked(run.room.conversation.session)[-1]
+        session = run.room.conversation.session
+        (matched,) = desk.entries("client_matched", session)
+        assert (matched.known, matched.adopted) == (0, 11)
+        told = desk.asked(session)[-1]
         assert told == "\n\n".join(f"Result of c{n}:\nfound {n}" for n in range(2, 10))
 
 
@@ -314,6 +317,7 @@ async def test_what_a_client_says_beside_its_results_steers_the_turn(home: Path)
             said("user", "nor this"),
             result(two.id, "a dog"),
             said("user", "and hurry"),
+            said("assistant", "I do"),
         )
         assert desk.asked() == ["look!", "and hurry"]
 
@@ -405,6 +409,7 @@ async def test_what_nobody_uses_is_closed_and_what_somebody_waits_for_is_not(hom
                 await asyncio.sleep(0)
                 await desk.gateway.close_idle()
         assert desk.gateway.rooms == 1
+        assert (quiet.room._listener.done(), busy.room._listener.done()) == (True, False)
         _, reply = await desk.ask(*(result(call.id, "a cat") for call in reply.calls))
         assert reply.text == "Seen."
         (home / "config.toml").write_text(
