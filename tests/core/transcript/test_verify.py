@@ -233,6 +233,28 @@ def test_every_line_that_names_a_blob_is_named_when_it_is_gone(home: Path) -> No
     assert fields == {"full", "images", "text"}
 
 
+def test_the_whole_output_of_a_tool_is_missed_where_nothing_else_names_a_blob(home: Path) -> None:
+    transcript = transcript_in(home)
+    kept = transcript.keep_blob(b"all of it")
+    say(transcript, "look", "looked")
+    line = transcript.append(ToolReturned(call="c", name="x", text="head", full=kept.sha256))
+    say(transcript, "so?", "so")
+    transcript.close()
+    assert verify(transcript.places).ok
+    for path in transcript.places.blobs.iterdir():
+        path.unlink()
+    found = [(one.line, one.kind) for one in verify(transcript.places).problems]
+    assert found == [(line.seq, "blob")]
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(home: Path) -> None:
+    places = _written(str(home), LINES[:9])
+    places.transcript.rename(places.transcript.with_name("elsewhere"))
+    places.transcript.symlink_to("elsewhere")
+    (problem,) = verify(places).problems
+    assert (problem.kind, problem.line, problem.offset) == ("missing", 0, 0)
+
+
 def test_no_file_stays_open_behind_a_verdict(home: Path) -> None:
     places = _written(str(home), LINES[:9])
     before = os.listdir("/dev/fd")  # noqa: PTH208

@@ -256,6 +256,36 @@ def test_one_path_that_cannot_be_is_named_and_the_others_are_put_back(
     assert set(picture(root)) == {"a", "z"}
 
 
+def test_looking_at_a_path_makes_nothing_on_the_way_to_it(root: Path, store: ObjectStore) -> None:
+    new = file(store, "new")
+    assert restore.node_in(root, "a/b/c", store, MOST) is None
+    restore.look(root, [PathChange("d/e/f", new, None)], MOST, store)
+    assert len(restore.apply(root, [PathChange("g/h/i", new, None)], store)) == 1
+    restore.finish(root, [PathChange("j/k/l", new, None)], store, MOST)
+    assert picture(root) == {}
+
+
+def test_a_disk_that_takes_little_at_a_time_gets_all_of_it(
+    root: Path, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = file(store, "a text of some length")
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:4]))
+    assert restore.apply(root, [PathChange("f", None, new)], store) == ()
+    assert (root / "f").read_text() == "a text of some length"
+
+
+def test_folders_that_went_are_not_held_open(root: Path, store: ObjectStore) -> None:
+    new = file(store, "new")
+    tree = {"a": FOLDER, "a/b": FOLDER, "a/b/c": FOLDER, "a/b/c/f": new, "a/g": new}
+    coming = [PathChange(path, None, node) for path, node in tree.items()]
+    free = descriptors()
+    assert restore.apply(root, coming, store) == ()
+    assert restore.apply(root, [each.turned() for each in coming], store) == ()
+    assert picture(root) == {}
+    assert descriptors() == free
+
+
 @pytest.mark.parametrize("count", [16, 17])
 def test_of_many_files_the_old_ones_are_freed_later(
     root: Path, store: ObjectStore, count: int
