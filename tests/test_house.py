@@ -10,6 +10,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -356,3 +357,32 @@ def test_files_of_ours_are_made_by_the_disk_alone() -> None:
         if isinstance(node, ast.Call) and makes_files(node)
     }
     assert found - ELSEWHERE == set()
+
+
+def _numbers_taken_from_the_package(path: Path) -> set[str]:
+    """Names in capitals that a test imports from the package and that stand for a number."""
+    taken = [
+        (node.module, name)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mindstone_tui")
+        for name in node.names
+        if name.name.isupper()
+    ]
+    return {
+        name.asname or name.name
+        for module, name in taken
+        if isinstance(getattr(import_module(module or ""), name.name), int | float)
+    }
+
+
+def test_no_test_holds_a_number_against_itself() -> None:
+    """A number that is imported agrees with the code whatever it is: a test writes it out."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if (numbers := _numbers_taken_from_the_package(path))
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Assert)
+        and any(isinstance(each, ast.Name) and each.id in numbers for each in ast.walk(node))
+    ]
+    assert found == []

@@ -10,11 +10,12 @@ import pytest
 
 from mindstone_tui.cli.main import run
 from mindstone_tui.cli.replay import settings_for
-from mindstone_tui.core.replay.playback import SAMPLE_WINDOW
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT
 from tests.core.replay.recorded import TURNS, recorded
 from tests.strace import run_touching_nothing
+
+SAMPLE_WINDOW = 16_384
 
 IMPORTS = ROOT / "tests" / "fixtures" / "imports"
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep, read_arguments
+from mindstone_tui.core.bounded_json import is_too_deep, read_arguments
+
+DEEPEST = 100
 
 
 def nested(depth: int) -> str:

@@ -14,18 +14,20 @@ from __future__ import annotations
 import argparse
 import ast
 import concurrent.futures
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.mutants.apart import CUSTOMIZE, run_tests
 from tests.mutants.mutate import Mutant, mutants_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -35,27 +37,24 @@ LONGEST: Final = 6.0
 """How many times as long as without a fault the tests may take; one that never ends was noticed."""
 
 NEAREST: Final = {
-    "core.transcript.writer": "core/test_transcript.py core/transcript "
-    "faults/test_refusing_disk.py faults/test_torn_tails.py faults/test_writers.py",
-    "core.transcript.reader": "core/test_transcript.py core/transcript",
-    "core.transcript.verify": "core/test_transcript.py core/transcript faults/test_tampering.py",
-    "core.context.fold": "core/context/test_window.py core/context/test_window_laws.py "
-    "core/context/test_manual.py",
-    "core.context.prune": "core/context/test_window.py core/context/test_window_laws.py "
-    "core/context/test_manual.py core/context/test_modes.py",
+    "core.transcript.writer": "core/transcript/test_writer_entries.py core/test_transcript.py",
+    "core.transcript.reader": "core/transcript/test_reader.py core/transcript/test_reader_lines.py "
+    "core/transcript/test_reader_offsets.py core/test_transcript.py",
+    "core.transcript.verify": "core/transcript/test_verify.py faults/test_tampering.py",
+    "core.context.fold": "core/context/test_fold.py",
+    "core.context.prune": "core/context/test_prune.py",
     "core.context.policies": "core/context/test_policies.py",
-    "core.context.plan": "core/context/test_plan_lines.py core/context/test_window.py "
-    "core/replay/test_verify_requests.py",
+    "core.context.plan": "core/context/test_plan.py core/context/test_plan_lines.py",
     "core.recall.ranking": "core/recall/test_ranking.py",
     "core.recall.speak": "core/recall/test_speak.py",
-    "core.statements.recogniser": "core/statements",
-    "core.handoff.checkpoint": "core/handoff/test_checkpoint.py",
+    "core.statements.recogniser": "core/statements/test_recogniser.py",
+    "core.handoff.checkpoint": "core/handoff/test_checkpoint_state.py "
+    "core/handoff/test_checkpoint.py",
     "core.interchange.attach": "core/interchange/test_attach.py",
-    "core.undo.restore": "core/undo core/features/test_undo.py",
-    "core.providers.direct": "core/providers/test_direct.py core/providers/test_wire_parts.py",
-    "core.tools.shell_rules": "core/tools/test_approvals.py core/tools/test_verdicts.py "
-    "core/tools/test_programs.py core/tools/test_remembered.py",
-    "servers.gateway": "servers/test_gateway.py servers/test_gateway_wishes.py",
+    "core.undo.restore": "core/undo/test_restore.py core/undo/test_laws.py",
+    "core.providers.direct": "core/providers/test_direct_streams.py",
+    "core.tools.shell_rules": "core/tools/test_shell_rules.py core/tools/test_approvals.py",
+    "servers.gateway": "servers/test_gateway_turns.py",
 }
 """Each module that carries a law, and the tests that stand nearest to it."""
 
@@ -75,16 +74,19 @@ def source_of(module: str) -> Path:
 def drawn(module: str, count: int, seed: int) -> list[Mutant]:
     """So many faults of a module; the same ones for the same seed and source."""
     known = equivalent().get(module, {})
-    every = [
-        each
-        for each in mutants_of(source_of(module).read_text("utf-8"))
-        if f"{each.before} → {each.after}" not in known
-    ]
+    source = source_of(module).read_text("utf-8")
+    rows = source.splitlines()
+    every = [each for each in mutants_of(source) if name_of(each, rows) not in known]
     return random.Random(f"{module} {seed}").sample(every, min(count, len(every)))
 
 
+def name_of(mutant: Mutant, rows: list[str]) -> str:
+    """A fault by the line it stands in and by what it changes: `x = 3 | 3 → 4`."""
+    return f"{rows[mutant.line - 1].strip()} | {mutant.before} → {mutant.after}"
+
+
 def equivalent() -> dict[str, dict[str, str]]:
-    """Faults that change nothing anybody could see, by module, each with its reason."""
+    """Faults that change nothing anybody could see, by module and name, each with its reason."""
     return tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text("utf-8"))
 
 
@@ -95,8 +97,9 @@ def plant(module: str, mutant: Mutant, tests: list[str], seconds: float) -> Outc
     )
     if done is None:
         return Outcome(mutant, True, "never ended")
-    failed = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR"))]
-    return Outcome(mutant, done.returncode != 0, failed[0] if failed else f"exit {done.returncode}")
+    code, said = done
+    failed = [row for row in said.splitlines() if row.startswith(("FAILED", "ERROR"))]
+    return Outcome(mutant, code != 0, failed[0] if failed else f"exit {code}")
 
 
 def time_without_a_fault(module: str, tests: list[str]) -> float:
@@ -104,70 +107,51 @@ def time_without_a_fault(module: str, tests: list[str]) -> float:
     began = time.monotonic()
     whole = ast.unparse(ast.parse(source_of(module).read_text("utf-8")))
     done = _run(module, whole, tests, 3_600)
-    if done is None or done.returncode != 0:
-        raise SystemExit(f"The tests of {module} fail without a fault:\n{done and done.stdout}")
+    if done is None or done[0] != 0:
+        raise SystemExit(f"The tests of {module} fail without a fault:\n{done and done[1]}")
     return time.monotonic() - began
 
 
-def _run(
-    module: str, source: str, tests: list[str], seconds: float
-) -> subprocess.CompletedProcess[str] | None:
-    """The tests with a module's source in the place of its own; None when they never ended."""
+def _run(module: str, source: str, tests: list[str], seconds: float) -> tuple[int, str] | None:
+    """The tests with a module's source in the place of its own: how they ended and what they said.
+
+    None when they never ended. Each run is a process that has loaded nothing of ours yet.
+    """
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
-        changed = Path(folder) / "changed.py"
+        changed, said = Path(folder) / "changed.py", Path(folder) / "said"
         changed.write_text(source, "utf-8")
-        (Path(folder) / "sitecustomize.py").write_text(_CUSTOMIZE, "utf-8")
+        (Path(folder) / "sitecustomize.py").write_text(CUSTOMIZE, "utf-8")
         environ = {
-            **os.environ,
             "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
             "MUTANT_MODULE": f"mindstone_tui.{module}",
             "MUTANT_SOURCE": str(changed),
             "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
             "TMPDIR": folder,
         }
-        plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-x", *plain, *tests],
-            cwd=ROOT,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                output, _ = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                return None
-        return subprocess.CompletedProcess([], process.returncode, output, "")
-
-
-_CUSTOMIZE: Final = """
-import importlib.abc, importlib.machinery, os, sys
-
-class Planted(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name != os.environ.get("MUTANT_MODULE"):
+        process = _PROCESSES.Process(target=run_tests, args=(environ, tests, said))
+        process.start()
+        process.join(seconds)
+        if process.exitcode is None:
+            os.killpg(process.pid or 0, signal.SIGKILL)
+            process.join()
             return None
-        source = os.environ["MUTANT_SOURCE"]
-        loader = importlib.machinery.SourceFileLoader(name, source)
-        return importlib.machinery.ModuleSpec(name, loader, origin=source)
-
-sys.dont_write_bytecode = True
-sys.meta_path.insert(0, Planted())
-"""
-"""Every Python that the tests start takes the module with the fault, too."""
+        return process.exitcode, said.read_text("utf-8", "replace")
 
 
-def report(module: str, outcomes: list[Outcome]) -> bool:
-    """Print what nobody noticed, and whether enough was."""
-    noticed = sum(outcome.noticed for outcome in outcomes)
+_PROCESSES: Final = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["hypothesis", "httpx", "numpy", "tests.mutants.apart"])
+
+
+def report(module: str, outcomes: Iterable[Outcome]) -> bool:
+    """Print what nobody notices as it comes, and whether enough was noticed."""
+    drawn = noticed = 0
     for outcome in outcomes:
+        drawn += 1
+        noticed += outcome.noticed
         if not outcome.noticed:
             print(f"  {module}:{outcome.mutant}", flush=True)
-    share = noticed / len(outcomes) if outcomes else 1.0
-    print(f"{module}: {noticed} of {len(outcomes)} noticed ({share:.0%})", flush=True)
+    share = noticed / drawn if drawn else 1.0
+    print(f"{module}: {noticed} of {drawn} noticed ({share:.0%})", flush=True)
     return share >= ENOUGH
 
 
@@ -191,8 +175,7 @@ def main() -> int:
             mutants = drawn(module, given.n, given.seed)
             seconds = 10 + LONGEST * time_without_a_fault(module, tests)
             planted = partial(plant, module, tests=tests, seconds=seconds)
-            outcomes = list(pool.map(planted, mutants))
-            enough &= report(module, outcomes)
+            enough &= report(module, pool.map(planted, mutants))
     return 0 if enough else 1
 
 

@@ -1,7 +1,9 @@
 """Every small fault that can be planted in a module's source, each a change of one node.
 
-What is never changed: docstrings and other text, annotations, imports, decorators and what only a
-type checker reads. A fault there is either no fault or no business of a test of behaviour.
+What is never changed: docstrings and other text, annotations, imports, decorators, how a class is
+made (`frozen`, `kw_only`), what `zip` makes sure of and what only a type checker reads. A fault
+there is either no fault or no business of a test of behaviour. A number from ten on is a size that
+was tuned, and nobody would notice one more of it: it is doubled.
 """
 
 from __future__ import annotations
@@ -97,6 +99,10 @@ def _left_alone(tree: ast.Module) -> set[ast.AST]:
 def _no_behaviour(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield from node.decorator_list
+    if isinstance(node, ast.ClassDef):
+        yield from node.keywords
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        yield node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
         yield node.returns
     if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
@@ -129,12 +135,12 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
         case ast.Constant(value=int(value)):
-            yield ast.Constant(value + 1)
+            yield ast.Constant(value + 1 if value < 10 else value * 2)
         case ast.Constant(value=float(value)):
             yield ast.Constant(value * 2 + 1)
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             yield _with(node, test=_opposite(test))
-        case ast.Return(value=value) if value is not None and not _is_none(value):
+        case ast.Return(value=value) if value is not None and not _is_nothing(value):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call() | ast.Await() | ast.Yield()):
             yield ast.Pass()
@@ -159,5 +165,6 @@ def _opposite(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    """Whether it is None or as good as None; True in the place of False is a fault of its own."""
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)

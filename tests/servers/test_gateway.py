@@ -163,38 +163,6 @@ async def test_a_client_that_sends_all_it_knows_continues_and_nothing_is_doubled
         assert len(list(served.home.places.sessions())) == 1
 
 
-async def test_a_client_that_goes_back_rewinds_and_the_old_words_stay(
-    home: Path, tmp_path: Path
-) -> None:
-    async with residing(home, tmp_path) as served, openai(served) as client:
-        await complete(client, said("user", "one"))
-        past = [said("user", "one"), said("assistant", "Port 8443.")]
-        await complete(client, *past, said("user", "two"))
-        await complete(client, *past, said("user", "two, but otherwise"))
-        assert served.kinds("main", "rewound") == ["rewound"]
-        asked = served.kinds("main", "user_message")
-        assert len(asked) == 3
-        check_history(served.places())
-
-
-async def test_going_back_behind_what_another_surface_said_forks_instead(
-    home: Path, tmp_path: Path
-) -> None:
-    async with residing(home, tmp_path) as served, openai(served) as client:
-        await complete(client, said("user", "one"))
-        past = [said("user", "one"), said("assistant", "Port 8443.")]
-        await complete(client, *past, said("user", "two"))
-        async with mindstone_tui.open(session="main", home=home) as app:
-            async for _ in app.ask("I am here, too"):
-                pass
-        await complete(client, *past, said("user", "two, but otherwise"))
-        assert served.kinds("main", "rewound") == []
-        assert served.kinds("main", "forked") == ["forked"]
-        assert "I am here, too" in served.places().transcript.read_text()
-        sessions = {each.key.main for each in served.home.places.sessions()}
-        assert sessions == {"main", "main-fork-1"}
-
-
 async def test_what_nobody_here_heard_before_gets_a_session_of_its_own(
     home: Path, tmp_path: Path
 ) -> None:
@@ -304,22 +272,6 @@ async def test_tools_of_the_client_run_there_and_are_recorded_whole(
                 if isinstance(line, Line) and line.kind == "tool_returned"
             ]
         assert texts == [long, "sun"]
-        check_history(served.places())
-
-
-async def test_a_client_that_never_brings_results_does_not_hold_the_session(
-    home: Path, tmp_path: Path
-) -> None:
-    settings = "[serve]\ntool_wait = 0.05\n"
-    replies = (calls(("weather", {})), {"text": "Never mind."})
-    async with residing(home, tmp_path, *replies, settings=settings) as served:
-        async with openai(served) as client:
-            await complete(client, said("user", "Which weather?"), tools=[WEATHER])
-            reply = await complete(client, said("user", "Hello?"))
-            assert reply.choices[0].message.content == "Never mind."
-        lines = mindstone_tui.log(session="main", kinds=["turn_ended"], home=home)
-        endings = [line.entry.ending for line in lines]  # type: ignore[union-attr]
-        assert endings == ["interrupted", "done"]
         check_history(served.places())
 
 

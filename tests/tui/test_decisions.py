@@ -13,8 +13,10 @@ from textual.keys import _character_to_key
 from textual.widgets import Button
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.widgets.approval import GRACE, Gate
+from mindstone_tui.tui.widgets.approval import Gate
 from tests.tui.staged import around, asked, staged, until
+
+GRACE = 1.0
 
 ENGLISH = [
     *("yes", "no", "maybe", "you", "really", "never", "say", "any", "such", "reason", "sorry"),

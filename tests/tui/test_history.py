@@ -23,7 +23,6 @@ from mindstone_tui.tui.from_entries import (
     split_at_turn,
     whole,
 )
-from mindstone_tui.tui.widgets.conversation import MOST, STEP
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
 from tests.builders import places_in, transcript_in
 from tests.tui.shelf import Hasty, Shelf, fill
@@ -40,6 +39,9 @@ from tests.tui.staged import (
     tool,
     until,
 )
+
+MOST = 36
+STEP = 8
 
 
 def opened(home: Path, exchanges: int) -> tuple[MindstoneApp, Staged]:

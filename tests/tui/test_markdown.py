@@ -13,16 +13,12 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.visual import RenderOptions
 
-from mindstone_tui.tui.markdown.parse import (
-    MOST_BRACKETS,
-    Piece,
-    diffed,
-    highlighted,
-    numbered,
-    parse,
-)
+from mindstone_tui.tui.markdown.parse import Piece, diffed, highlighted, numbered, parse
 from mindstone_tui.tui.themes import fallback_variables
-from mindstone_tui.tui.widgets.markdown import LONGEST_TABLE, Drawing, Prose, fitted, table
+from mindstone_tui.tui.widgets.markdown import Drawing, Prose, fitted, table
+
+LONGEST_TABLE = 20_000
+MOST_BRACKETS = 4_000
 
 
 def plain(pieces: list[Piece]) -> str:

@@ -17,10 +17,13 @@ from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost
 from mindstone_tui.tui.screens.sessions import ChooseScreen
-from mindstone_tui.tui.themes import FIRST_FIXED, FIXED, Palette, nearest, palette_of
+from mindstone_tui.tui.themes import FIXED, Palette, nearest, palette_of
 from tests.tui.scenes import WISH
 from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, ready, reported, said, settle, staged, until
+
+FIRST_FIXED = 16
+"""Of a terminal's 256 colours, the first that no theme of its own changes."""
 
 SHIPPED = themes.find(themes.shipped())
 

@@ -297,9 +297,9 @@ def apply(changes: Iterable[SettingsChange]) -> None:
             _put(each.path, each.after)
             done.append(each)
     except OSError as error:
-        for each in reversed(done):
+        for written in reversed(done):
             with contextlib.suppress(OSError):
-                _put(each.path, each.before)
+                _put(written.path, written.before)
         raise InterchangeError(
             f"{each.path} cannot be written: {error.strerror}. Nothing was changed.",
             "Check the permissions of the file and its folder.",
@@ -320,7 +320,12 @@ def remember(
         digest = hashlib.sha256(each.before or b"").hexdigest()
         # Attached twice without a change in between: the oldest bytes are the ones to go back to.
         same = earlier is not None and earlier.after == digest
-        before = earlier.before if earlier is not None and same else each.before
+        if earlier is not None and same:
+            before = earlier.before
+        else:
+            before = _theirs(
+                each, program, made_by_us=earlier is not None and earlier.before is None
+            )
         after = hashlib.sha256(each.after).hexdigest()
         known[str(each.path)] = _WrittenFile(path=str(each.path), before=before, after=after)
     kept.files[name] = list(known.values())
@@ -417,6 +422,17 @@ def _without_hooks(text: str, program: AttachTarget) -> str:
     hooks = json_edit.parse(text).get("hooks")
     is_empty = text != was and hooks is not None and hooks.members == []
     return json_edit.without(text, ("hooks",)) if is_empty else text
+
+
+def _theirs(change: SettingsChange, program: AttachTarget, *, made_by_us: bool) -> bytes | None:
+    """A file as it was, without older lines of ours: those are nothing to go back to."""
+    if change.before is None:
+        return None
+    text = _text(change.path, change.before)
+    left = _without_ours(change.path, text, program)
+    if left == text:
+        return change.before
+    return None if made_by_us and not _says_anything(left) else left.encode()
 
 
 def _without_ours(path: Path, text: str, program: AttachTarget) -> str:

@@ -361,12 +361,13 @@ class History:
 
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
-        expected = self._at(seq) if seq >= 0 else None
-        if expected is not None and expected.seq == seq:
-            return expected
-        for item in self.read(seq, seq):
-            if isinstance(item, Line):
-                return item
+        if seq >= 0:
+            expected = self._at(seq)
+            if expected is not None and expected.seq == seq:
+                return expected
+            for item in self.read(seq, seq):
+                if isinstance(item, Line):
+                    return item
         raise NoSuchEntry(
             f"There is no line {seq} in {self.places.key}.",
             "`mindstone log --tail 20` shows the newest.",
@@ -374,8 +375,8 @@ class History:
 
     def find(self, id: str) -> Line:  # noqa: A002 (the field's own name)
         """The line with this id, found by halving: ids ascend."""
-        number = self._first_where(lambda line: line.id >= id)
-        found = self._at(number)
+        start = self._start_where(lambda line: line.id >= id)
+        found = next((item for item in self.read_from(start) if isinstance(item, Line)), None)
         if found is None or not found.id.startswith(id):
             raise NoSuchEntry(
                 f"There is no entry {id} in {self.places.key}.",
@@ -385,11 +386,8 @@ class History:
 
     def turn(self, turn: int) -> list[Line]:
         """Every line of a turn; empty when there is none."""
-        number = self._first_where(lambda line: line.turn >= turn)
-        if self._at(number) is None:
-            return []
         lines: list[Line] = []
-        for item in self.read_from(self.offsets.start(number)):
+        for item in self.read_from(self._start_where(lambda line: line.turn >= turn)):
             if isinstance(item, Line):
                 if item.turn > turn:
                     break
@@ -442,12 +440,15 @@ class History:
             line = self._parse(start, offsets.end(seq))
             if line is not None and line.seq == seq:
                 return start
-        number = self._first_where(lambda line: line.seq >= seq)
-        return offsets.start(number) if number < len(offsets) else offsets.total
+        return self._start_where(lambda line: line.seq >= seq)
 
-    def _first_where(self, reached: Callable[[Line], bool]) -> int:
-        """The number of the first line for which an ascending condition holds."""
-        low, high = 0, len(self.offsets)
+    def _start_where(self, reached: Callable[[Line], bool]) -> int:
+        """Where the first line begins for which an ascending condition holds, or will.
+
+        Lines that cannot be read may stand before it.
+        """
+        offsets = self.offsets
+        low, high = 0, len(offsets)
         while low < high:
             middle = (low + high) // 2
             probe = middle
@@ -459,7 +460,7 @@ class History:
                 high = middle
             else:
                 low = probe + 1
-        return low
+        return offsets.start(low) if low < len(offsets) else offsets.total
 
     def _at(self, number: int) -> Line | None:
         offsets = self.offsets

@@ -185,7 +185,7 @@ class _Walk:
                     length = len(raw) + 1 if at else end - offset
                     self.take(number + at, offset, raw, whole, length)
                     first = seq = -1 if self._next_seq is None else self._next_seq
-                    links = self._prev if seq >= 0 and self._prev else ()
+                    links = self._prev or ()
                     before = links[0] if len(links) == 1 else ""
                 plain = quiet
             number += len(raws)

@@ -301,9 +301,8 @@ class Transcript:
                     ]
                 )
             except Overtaken:
-                # Another machine began the session in this very moment.
+                # Another machine began the session in this very moment, with a header of its own.
                 self._catch_up()
-                self._record(news)
             finally:
                 self._attempt = []
 

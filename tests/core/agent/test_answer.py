@@ -5,11 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.agent.answer import LONGEST_ARGUMENTS, Gathering
+from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.run_tools import CYCLES, REPEATS, LoopWatch
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import Thinking
 from mindstone_tui.core.providers.base import CallDelta, TextPart, ThinkingPart
+
+LONGEST_ARGUMENTS = 4_194_304
 
 
 def call(arguments: str = "{}", name: str = "read") -> ToolCall:

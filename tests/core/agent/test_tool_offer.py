@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import ALWAYS, choose
+from mindstone_tui.core.agent.context import choose
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned
 from tests.core.session.stage import calls, on_stage, script
+
+ALWAYS = frozenset({"edit", "grep", "list", "read", "read_entry", "recall", "shell", "write"})
 
 EXTRA = ("delegate", "glob", "note", "remember")
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings
 from mindstone_tui.core.context.cascade import (
-    AUTO_COMPACT,
     CASCADE,
     Effect,
     StepName,
@@ -22,6 +21,8 @@ from mindstone_tui.core.context.cascade import (
     to_compact,
 )
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, RECENT, Exchange
+
+AUTO_COMPACT = ("checkpoint", "handoff", "compaction", "handoff_replay", "backfill")
 
 PLAN = cascade_plan(CascadeSettings(), ContextSettings().emergency)
 

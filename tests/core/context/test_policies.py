@@ -8,9 +8,27 @@ import pytest
 
 from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context.exchanges import exchanges, names_in, references
-from mindstone_tui.core.context.policies import POLICIES, EvictionCandidate, rank, repeated_by_newer
-from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.context.policies import (
+    POLICIES,
+    EvictionCandidate,
+    marked_important,
+    marked_to_stay,
+    rank,
+    repeated_by_newer,
+    source_of,
+    text_of,
+    word_similarity,
+)
+from mindstone_tui.core.entries import Entry, ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
+from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.errors import UnknownName
+from tests.builders import line_of
 from tests.core.context.stage import Stage, with_context, words
 
 
@@ -39,6 +57,186 @@ def test_every_policy_scores_between_leave_and_keep_and_shows_its_parts(policy: 
         assert each.parts
         assert each.score == pytest.approx(min(sum(each.parts.values()), 1), abs=0.001)
         assert each.reason
+
+
+ALONE = {"user": 100}
+WORTH: dict[tuple[str, str], tuple[dict[str, object], dict[str, float]]] = {
+    ("fifo", "new"): ({"turn": 30}, {"recency": 1.0}),
+    ("fifo", "from tomorrow"): ({"turn": 35}, {"recency": 1.0}),
+    ("fifo", "ten turns old"): ({"turn": 20}, {"recency": 0.5}),
+    ("fifo", "twenty turns old"): ({"turn": 10}, {"recency": 0.25}),
+    ("lru", "mentioned now"): ({"referenced": 30}, {"referenced": 1.0}),
+    ("lru", "mentioned five turns ago"): ({"referenced": 25}, {"referenced": 0.5}),
+    ("semantic_merge", "ten turns old"): ({"turn": 20}, {"unique": 0.5, "recency": 0.25}),
+    ("type_based", "said by a person"): ({"turn": 20, "weights": ALONE}, {"time_to_live": 0.8}),
+    ("type_based", "two sources"): (
+        {"turn": 24, "weights": {"user": 25, "assistant": 75}},
+        {"time_to_live": 0.25 * 0.88 + 0.75 * 0.8},
+    ),
+    ("type_based", "outlived in part"): (
+        {"turn": 20, "weights": {"user": 50, "tool_result": 50}},
+        {"time_to_live": 0.4},
+    ),
+    ("type_based", "from tomorrow"): ({"turn": 35, "weights": ALONE}, {"time_to_live": 1.0}),
+    ("type_based", "empty"): ({"turn": 30, "weights": {}}, {"time_to_live": 0.0}),
+    ("priority", "old"): (
+        {"turn": 15, "weights": ALONE},
+        {"recency": 0.15, "semantic": 0.0, "source": 0.2, "reuse": 0.0, "explicit": 0.0},
+    ),
+    ("priority", "all that keeps"): (
+        {
+            "turn": 30,
+            "weights": {"tool_result": 100},
+            "references": 99,
+            "important": True,
+            "text": "granite bridge plan",
+        },
+        {"recency": 0.3, "semantic": 0.25, "source": 0.06, "reuse": 0.15, "explicit": 0.1},
+    ),
+    ("priority", "half of the question"): (
+        {"turn": 30, "weights": {"assistant": 9}, "references": 2, "text": "a granite wall there"},
+        {"recency": 0.3, "semantic": 0.125, "source": 0.1, "reuse": 0.06, "explicit": 0.0},
+    ),
+    ("hybrid", "ten turns old"): (
+        {"turn": 20, "weights": ALONE, "references": 1},
+        {
+            "recency": 0.15,
+            "priority": 0.25 * (0.3 * 0.63 + 0.2 + 0.03),
+            "time_to_live": 0.16,
+            "references": 0.03,
+            "unique": 0.1,
+        },
+    ),
+}
+"""What one candidate is worth in turn 30, where the question is about a granite bridge."""
+
+
+@pytest.mark.parametrize(("policy", "case"), WORTH)
+def test_each_policy_weighs_what_its_settings_say(policy: str, case: str) -> None:
+    changes, parts = WORTH[policy, case]
+    (scored,) = rank(policy, [unit(**{"turn": 1, **changes})], now=30, query="granite bridge")  # type: ignore[arg-type]
+    assert scored.parts == pytest.approx(parts, abs=2e-4)
+    assert scored.score == pytest.approx(sum(parts.values()), abs=2e-4)
+
+
+def test_without_a_question_nothing_is_compared_with_it() -> None:
+    def never(one: str, other: str) -> float:
+        raise AssertionError
+
+    (scored,) = rank("priority", [unit(1)], now=30, similar=never)
+    assert scored.parts["semantic"] == 0
+
+
+def test_a_score_stays_between_leave_and_keep_whatever_the_weights_are() -> None:
+    for weight, score in ((9.0, 1.0), (-9.0, 0.0)):
+        how = EvictionSettings(priority={"recency": weight})
+        assert rank("priority", [unit(30)], now=30, how=how)[0].score == score
+
+
+def test_of_the_same_worth_the_older_leaves_first() -> None:
+    same = [unit(9, key=4, weights={}), unit(8, key=6, weights={}), unit(9, key=2, weights={})]
+    ranked = rank("type_based", same, now=30)
+    assert [each.candidate.key for each in ranked] == [6, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("granite bridge", "the granite bridge over the river", 1.0),
+        ("granite wall", "granite bridge", 0.5),
+        ("granite", "wood", 0.0),
+        ("red", "red", 1.0),
+        ("", "granite", 0.0),
+        ("of it", "of it", 0.0),
+        (f"granite {'x ' * 1_500} bridge", "bridge", 0.0),
+        ("bridge", f"granite {'x ' * 1_500} bridge", 0.0),
+        (f"granite {'x ' * 500} bridge", "bridge", 1.0),
+    ],
+)
+def test_texts_are_as_alike_as_the_words_that_the_shorter_shares(
+    one: str, other: str, alike: float
+) -> None:
+    """Words of three letters and more, in as much of both as is worth comparing."""
+    assert word_similarity(one, other) == alike
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "repeated"),
+    [
+        ("red green blue grey", "red green blue grey", 1.0),
+        ("red green blue grey", "grey blue green red", 1.0),
+        ("red green blue grey", "red", 0.5),
+        ("red", "red green blue grey", 0.5),
+        ("red green", "blue grey", 0.0),
+        (" ", "red", 0.0),
+        (f"red {'x ' * 1_500} blue", "red", 1.0),
+        ("red", f"red {'x ' * 1_500} blue", 1.0),
+        ("red", f"red {'x ' * 500} blue", 0.7071),
+    ],
+)
+def test_how_much_is_repeated_is_a_matter_of_both_texts(
+    older: str, newer: str, repeated: float
+) -> None:
+    """Whether the newer one may leave as well, or stays."""
+    pair = [unit(2, newer), unit(1, older)]
+    assert repeated_by_newer(pair) == pytest.approx({1: repeated, 2: 0.0}, abs=1e-4)
+    found = repeated_by_newer([unit(1, older)], [(2, newer)])
+    assert found == pytest.approx({1: repeated}, abs=1e-4)
+    for turn in (0, 1):
+        assert repeated_by_newer([unit(1, older)], [(turn, newer)]) == {1: 0.0}
+
+
+def test_the_next_two_hundred_are_compared_and_of_those_that_stay_the_last() -> None:
+    def repeated(distance: int) -> float:
+        between = [unit(2 + number, f"word{number}") for number in range(distance - 1)]
+        return repeated_by_newer([unit(1, "red"), *between, unit(999, "red")])[1]
+
+    def stays(after: int) -> float:
+        later = [(3 + number, f"word{number}") for number in range(after)]
+        return repeated_by_newer([unit(1, "red")], [(2, "red"), *later])[1]
+
+    assert [repeated(distance) for distance in (1, 200, 201)] == [1.0, 1.0, 0.0]
+    assert [stays(after) for after in (0, 199, 200)] == [1.0, 1.0, 0.0]
+
+
+CALL = ToolCall(id="c", name="read_file", arguments='{"path": "src/a.py"}')
+READ: dict[str, tuple[Entry, str, str, tuple[bool, bool]]] = {
+    "a person": (UserMessage(text="IMPORTANT: tabs"), "IMPORTANT: tabs", "user", (True, False)),
+    "a person who insists": (
+        UserMessage(text="DO_NOT_EVICT tabs"),
+        "DO_NOT_EVICT tabs",
+        "user",
+        (True, True),
+    ),
+    "a person who means another word": (
+        UserMessage(text="UNIMPORTANT xDO_NOT_EVICT"),
+        "UNIMPORTANT xDO_NOT_EVICT",
+        "user",
+        (False, False),
+    ),
+    "the model": (
+        AssistantMessage(text="IMPORTANT DO_NOT_EVICT", calls=(CALL,)),
+        "IMPORTANT DO_NOT_EVICT read_file src/a.py",
+        "assistant",
+        (False, False),
+    ),
+    "half an answer": (AssistantPartial(text="IMPO"), "IMPO", "assistant", (False, False)),
+    "a tool": (
+        ToolReturned(call="c", name="x", text="DO_NOT_EVICT", status="ok"),
+        "DO_NOT_EVICT",
+        "tool_result",
+        (False, False),
+    ),
+    "bookkeeping": (Forked(child="other", at=1), "", "assistant", (False, False)),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_a_line_is_read_by_who_said_it(case: str) -> None:
+    entry, text, source, marks = READ[case]
+    line = line_of(entry)
+    assert (text_of(line), source_of(line)) == (text, source)
+    assert (marked_important([line]), marked_to_stay([line])) == marks
 
 
 def test_fifo_lets_the_oldest_go() -> None:

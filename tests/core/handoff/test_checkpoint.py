@@ -18,7 +18,6 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, UsageError
 from mindstone_tui.core.handoff.checkpoint import (
-    LARGEST,
     Checkpoint,
     advance,
     encoded,
@@ -58,6 +57,8 @@ from mindstone_tui.core.handoff.resume import (
 from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, say, transcript_in
 from tests.core.context.fake_models import words
+
+LARGEST = 5_000
 
 SESSION = "agent:default:main"
 

@@ -19,8 +19,10 @@ from mindstone_tui.core.interchange.attach import (
     TARGETS,
     AttachCommand,
     AttachTarget,
+    SettingsChange,
     apply,
     forget,
+    is_attached,
     launcher_in,
     plan_attach,
     plan_detach,
@@ -141,6 +143,318 @@ def test_a_moved_installation_replaces_its_own_lines(tmp_path: Path) -> None:
     assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 7
     servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
     assert servers["mindstone"]["env"] == {"MINDSTONE_HOME": "/srv/home"}
+
+
+def everything(tmp_path: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+@EVERY
+def test_after_a_change_and_a_move_nothing_of_ours_is_left_either(
+    tmp_path: Path, program: AttachTarget
+) -> None:
+    """What stood there in between holds our own older lines: those are nothing to go back to."""
+    before = settle(tmp_path, THEIRS[program.name])
+    attach(tmp_path, program)
+    for path in before:
+        path.write_text(path.read_text() + "\n")
+    moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
+    remember(places(tmp_path), program, moved, None)
+    apply(moved)
+    detach(tmp_path, program)
+    assert not [path for path in before if "mindstone" in path.read_text()]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_file_of_our_own_goes_after_a_move_too_if_it_is_known_for_one(
+    tmp_path: Path, lost: bool
+) -> None:
+    program = target_of("claude-code")
+    attach(tmp_path, program)
+    files = [tmp_path / ".claude.json", tmp_path / ".claude/settings.json"]
+    for path in files:
+        path.write_text(path.read_text() + "\n")
+    if lost:
+        (places(tmp_path).state / "attached.json").unlink()
+    moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
+    remember(places(tmp_path), program, moved, None)
+    apply(moved)
+    detach(tmp_path, program)
+    assert [path.exists() and path.read_text().split() for path in files] == (
+        [["{}"], ["{}"]] if lost else [False, False]
+    )
+
+
+@EVERY
+def test_a_move_without_a_change_is_undone_to_the_first_byte(
+    tmp_path: Path, program: AttachTarget
+) -> None:
+    before = settle(tmp_path, THEIRS[program.name])
+    attach(tmp_path, program)
+    moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
+    assert all(each.changes for each in moved)
+    remember(places(tmp_path), program, moved, None)
+    apply(moved)
+    detach(tmp_path, program)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def _as_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def _as_huge(path: Path) -> None:
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+
+
+def _as_bytes(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b'{"theme": "\xff"}')
+
+
+def _below_a_file(path: Path) -> None:
+    path.parent.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_as_folder, "is no settings file"),
+        (_as_huge, "is no settings file"),
+        (_as_bytes, "is no text"),
+        (_below_a_file, "is a file, but a folder is needed there"),
+    ],
+)
+def test_what_cannot_be_settings_is_left_alone(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(tmp_path / ".gemini" / "settings.json")
+    before = everything(tmp_path)
+    for act in (attach, detach):
+        with pytest.raises(InterchangeError, match=why):
+            act(tmp_path, target_of("gemini-cli"))
+    assert everything(tmp_path) == before
+
+
+def test_what_somebody_else_writes_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    program = target_of("claude-code")
+    settle(tmp_path, THEIRS["claude-code"])
+    changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)})
+    for path, text in ((tmp_path / ".claude.json", "{}"), (tmp_path / ".claude/settings.json", "")):
+        was = path.read_bytes()
+        path.write_text(text)
+        now = everything(tmp_path)
+        with pytest.raises(InterchangeError, match="changed by somebody else meanwhile"):
+            apply(changes)
+        assert everything(tmp_path) == now
+        path.write_bytes(was)
+    (tmp_path / ".claude.json").unlink()
+    with pytest.raises(InterchangeError, match="meanwhile"):
+        apply(changes)
+
+
+def test_a_plan_that_breaks_off_leaves_no_file_that_was_not_there(tmp_path: Path) -> None:
+    changes = plan_attach(target_of("claude-code"), COMMAND, {"HOME": str(tmp_path)})
+    last = type(changes[0])(path=Path("/proc/nowhere/x"), before=None, after=b"{}")
+    with pytest.raises(InterchangeError, match="/proc/nowhere/x cannot be written") as refused:
+        apply([*changes, last])
+    assert refused.value.remedy
+    assert everything(tmp_path) == {}
+
+
+def test_new_files_are_for_nobody_else(tmp_path: Path) -> None:
+    attach(tmp_path, target_of("codex"))
+    config = tmp_path / ".codex/config.toml"
+    assert config.stat().st_mode & 0o777 == 0o600
+    assert config.parent.stat().st_mode & 0o777 == 0o700
+    assert {path.name for path in config.parent.iterdir()} == {"hooks.json", "config.toml"}
+
+
+HOOK = COMMAND.hook("claude-code")
+OURS = {"type": "command", "command": HOOK, "timeout": 5}
+OTHER = {"type": "command", "command": "say done"}
+
+
+@pytest.mark.parametrize(
+    ("hooks", "left"),
+    [
+        ({"Stop": [{"hooks": [OURS]}]}, None),
+        ({"Stop": [{"hooks": [OURS, OTHER]}]}, {"Stop": [{"hooks": [OTHER]}]}),
+        ({"Stop": [{"hooks": [OTHER, OURS, OURS]}]}, {"Stop": [{"hooks": [OTHER]}]}),
+        ({"Stop": [{"hooks": [OURS]}, {"hooks": [OTHER]}]}, {"Stop": [{"hooks": [OTHER]}]}),
+        ({"Stop": [{"hooks": [OURS]}], "Other": []}, {"Other": []}),
+        ({"Stop": [{"hooks": [OURS]}], "Mine": [{"hooks": []}]}, {"Mine": [{"hooks": []}]}),
+        ({"Stop": [{"hooks": [OTHER]}]}, {"Stop": [{"hooks": [OTHER]}]}),
+        ({"Stop": []}, {"Stop": []}),
+        ({}, {}),
+        ({"Stop": [{"matcher": "x"}, {"hooks": [{"type": "x"}]}]},
+         {"Stop": [{"matcher": "x"}, {"hooks": [{"type": "x"}]}]}),
+        ({"Stop": [{"hooks": [{"command": "mindstone hook codex"}]}]},
+         {"Stop": [{"hooks": [{"command": "mindstone hook codex"}]}]}),
+        ({"Stop": [{"hooks": [{"command": "stone hook claude-code"}]}]},
+         {"Stop": [{"hooks": [{"command": "stone hook claude-code"}]}]}),
+        ({"Stop": [{"hooks": [{"command": 7}]}]}, {"Stop": [{"hooks": [{"command": 7}]}]}),
+        ({"Stop": [{"hooks": [{"command": "/x/mindstone hook claude-code"}]}]}, None),
+    ],
+)  # fmt: skip
+def test_only_our_hooks_go_and_what_they_leave_empty(
+    tmp_path: Path, hooks: dict[str, object], left: dict[str, object] | None
+) -> None:
+    """Without a memory of what was written, as after another home: by what stands there."""
+    settle(tmp_path, {".claude/settings.json": json.dumps({"a": 1, "hooks": hooks})})
+    detach(tmp_path, target_of("claude-code"))
+    now = json.loads((tmp_path / ".claude/settings.json").read_text())
+    assert now == ({"a": 1} if left is None else {"a": 1, "hooks": left})
+
+
+@pytest.mark.parametrize(
+    ("servers", "left"),
+    [
+        ({"mindstone": {"command": "x"}}, None),
+        ({"mindstone": {"command": "x"}, "other": {}}, {"other": {}}),
+        ({"other": {}}, {"other": {}}),
+        ({}, {}),
+    ],
+)
+def test_only_our_server_goes_and_what_it_leaves_empty(
+    tmp_path: Path, servers: dict[str, object], left: dict[str, object] | None
+) -> None:
+    settle(tmp_path, {".claude.json": json.dumps({"a": 1, "mcpServers": servers})})
+    detach(tmp_path, target_of("claude-code"))
+    now = json.loads((tmp_path / ".claude.json").read_text())
+    assert now == ({"a": 1} if left is None else {"a": 1, "mcpServers": left})
+
+
+WORDY = AttachCommand(("/usr/bin/python3", "-m", '"mindstone\x7f'), "/srv/my home")
+
+
+@pytest.mark.parametrize("text", ["", "a = 1", "a = 1\n", "a = 1\n\n", "[t]\na = 1\n"])
+def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: str) -> None:
+    path = tmp_path / ".codex/config.toml"
+    settle(tmp_path, {".codex/config.toml": text})
+    program = target_of("codex")
+    apply(plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
+    written = path.read_text()
+    assert written.startswith(text)
+    assert ("\n\n[mcp_servers.mindstone]\n" in written) is bool(text)
+    assert "\n\n\n" not in written
+    server = tomllib.loads(written)["mcp_servers"]["mindstone"]
+    assert server == WORDY.server()
+    assert server == {
+        "command": "/usr/bin/python3",
+        "args": ["-m", '"mindstone\x7f', "mcp"],
+        "env": {"MINDSTONE_HOME": "/srv/my home"},
+    }
+    assert not any(each.changes for each in plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
+    apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
+    assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server()
+    apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}))
+    assert path.read_text().rstrip("\n") == text.rstrip("\n")
+    assert not path.read_text().endswith("\n\n") or text.endswith("\n\n")
+
+
+def test_a_server_that_moved_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    settle(tmp_path, {".claude.json": '{"mcpServers": {"mindstone": {"command": "old"}}}'})
+    program, environ = target_of("claude-code"), {"HOME": str(tmp_path)}
+    apply(plan_attach(program, COMMAND, environ))
+    servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
+    assert servers == {"mindstone": {"command": "/opt/mindstone tools/mindstone", "args": ["mcp"]}}
+    assert not plan_attach(program, COMMAND, environ)[1].changes
+
+
+def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
+    for program in TARGETS.values():
+        attach(tmp_path, program)
+        path = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
+        hooks = json.loads(path.read_text())["hooks"]
+        assert set(hooks) == set(program.events)
+        for (group,) in hooks.values():
+            (call,) = group["hooks"]
+            assert call["timeout"] == (5_000 if program.name == "gemini-cli" else 5)
+            assert call["command"] == COMMAND.hook(program.name)
+
+
+def test_two_of_the_same_hook_become_one(tmp_path: Path) -> None:
+    program = target_of("claude-code")
+    attach(tmp_path, program)
+    path = tmp_path / ".claude/settings.json"
+    told = json.loads(path.read_text())
+    whole = json.loads(path.read_text())
+    told["hooks"]["Stop"] *= 2
+    path.write_text(json.dumps(told))
+    apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
+    assert json.loads(path.read_text()) == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "project", "hooks", "servers"),
+    [
+        ("claude-code", {}, "", ".claude/settings.json", ".claude.json"),
+        ("claude-code", {"CLAUDE_CONFIG_DIR": "/c"}, "", "/c/settings.json", "/c/.claude.json"),
+        ("claude-code", {"CLAUDE_CONFIG_DIR": "/c"}, "/p",
+         "/p/.claude/settings.local.json", "/p/.mcp.json"),
+        ("codex", {}, "", ".codex/hooks.json", ".codex/config.toml"),
+        ("codex", {"CODEX_HOME": "/c"}, "", "/c/hooks.json", "/c/config.toml"),
+        ("codex", {"CODEX_HOME": "/c"}, "/p", "/p/.codex/hooks.json", "/p/.codex/config.toml"),
+        ("gemini-cli", {}, "", ".gemini/settings.json", ".gemini/settings.json"),
+        ("gemini-cli", {}, "/p", "/p/.gemini/settings.json", "/p/.gemini/settings.json"),
+    ],
+)  # fmt: skip
+def test_each_program_keeps_its_settings_where_it_says(
+    name: str, environ: dict[str, str], project: str, hooks: str, servers: str
+) -> None:
+    where = Path(project) if project else None
+    found = settings_files(target_of(name), {"HOME": "/home/me", **environ}, where)
+    assert found == {"hooks": Path("/home/me") / hooks, "servers": Path("/home/me") / servers}
+
+
+def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Path) -> None:
+    own = places(tmp_path)
+    assert not is_attached(own)
+    project = tmp_path / "app"
+    project.mkdir()
+    program = target_of("claude-code")
+    attach(tmp_path, program)
+    attach(tmp_path, program, project)
+    kept = json.loads((own.state / "attached.json").read_text())
+    assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
+    launcher = own.state / "mindstone-hook"
+    write_launcher(launcher, COMMAND, sys.executable, ROOT)
+    assert launcher.stat().st_mode & 0o777 == 0o700
+    detach(tmp_path, program, project)
+    assert is_attached(own)
+    assert launcher.exists()
+    forget(own, target_of("codex"), None)
+    assert is_attached(own), "that one was never attached"
+    detach(tmp_path, program)
+    assert not is_attached(own)
+    assert not list(own.state.iterdir())
+
+
+def test_what_is_kept_may_be_lost_or_spoiled(tmp_path: Path) -> None:
+    """Then our lines are found by what they say."""
+    program = target_of("gemini-cli")
+    before = settle(tmp_path, THEIRS["gemini-cli"])
+    attach(tmp_path, program)
+    (places(tmp_path).state / "attached.json").write_text("{")
+    detach(tmp_path, program)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_change_is_shown_around_its_lines_and_without_secrets(tmp_path: Path) -> None:
+    old = "".join(f"line {number}\n" for number in range(20)).encode()
+    change = SettingsChange(
+        path=tmp_path / "x", before=old, after=old.replace(b"line 9\n", b"secret\n")
+    )
+    shown = change.diff(lambda line: line.replace("secret", "•••"))
+    assert shown[:2] == [f"--- {tmp_path}/x", f"+++ {tmp_path}/x"]
+    assert shown[3:] == [" line 7", " line 8", "-line 9", "+•••", " line 10", " line 11"]
+    gone = SettingsChange(path=tmp_path / "x", before=b"a\n", after=None)
+    assert gone.diff()[-1] == "-a"
+    assert gone.changes
+    assert not SettingsChange(path=tmp_path / "x", before=None, after=None).changes
 
 
 def run(launcher: Path, *words: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep, read_json, read_object
+from mindstone_tui.core.bounded_json import is_too_deep, read_json, read_object
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.errors import ProviderBusy, ProviderError, ProviderRefused
 from mindstone_tui.core.providers.anthropic_messages import MessagesInterpreter, in_turn
@@ -40,6 +40,8 @@ from mindstone_tui.core.providers.tool_names import (
     with_valid_calls,
 )
 from tests.faults import sized
+
+DEEPEST = 100
 
 INTERPRETERS = (ChatInterpreter, ResponsesInterpreter, MessagesInterpreter, OllamaInterpreter)
 

@@ -26,9 +26,10 @@ from mindstone_tui.core.recall.embedding import (
     tells_tokens_apart,
 )
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.thresholds import UNRELATED
 from mindstone_tui.core.recall.vector_view import VectorView, lowest
 from tests.core.recall.talk import WordModel, said
+
+UNRELATED = 0.35
 
 
 @pytest.fixture(scope="module")

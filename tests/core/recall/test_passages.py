@@ -20,17 +20,18 @@ from mindstone_tui.core.entries.derived import (
 )
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.recall.passages import (
-    LONGEST_PIECE,
-    TOLD,
-    TOOL_HEAD,
-    TOOL_TAIL,
-    TOOL_VECTORS,
     passages_of,
     passages_of_file,
     pieces_of,
     telling_words,
 )
 from tests.builders import line_of
+
+TOOL_HEAD = 16
+TOOL_TAIL = 6
+TOOL_VECTORS = 6
+LONGEST_PIECE = 500
+TOLD = 2
 
 
 def test_a_message_is_indexed_with_its_speaker_and_its_date() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,9 +10,11 @@ from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit, mark_corrected, rank
 from tests.core.recall.talk import said
 
+OF_A_CANDIDATE = frozenset(Candidate.__struct_fields__) - {"row", "passage", "words"}
+
 
 def candidate(text: str, row: int, *, words: float = 0.0, **changes: object) -> Candidate:
-    own = {key: changes.pop(key) for key in ("meaning", "closeness", "sitting") if key in changes}
+    own = {key: changes.pop(key) for key in OF_A_CANDIDATE if key in changes}
     return Candidate(
         row=row,
         passage=said(text, row, **changes),
@@ -33,6 +37,292 @@ def test_the_parts_of_a_score_add_up_to_it() -> None:
         assert abs(sum(hit.parts.values()) - hit.score) < 1e-6
     parts = rank(question, items, count=1)[0].parts
     assert {"words", "meaning", "closeness", "neighbours", "speaker", "time"} <= set(parts)
+
+
+LONG = "boat " * 90
+SIZES: dict[str, tuple[str, list[dict[str, Any]], dict[str, float]]] = {
+    "nothing": ("boat", [{}], {}),
+    "three signals": (
+        "boat",
+        [{"words": 1.0, "meaning": 1.0, "closeness": 1.0}],
+        {"words": 0.35, "meaning": 0.45, "closeness": 1.3, "sitting": 0.25 * 2.1},
+    ),
+    "words alone": (
+        "boat",
+        [{"words": 1.0, "by_words": True}],
+        {"words": 1.0, "sitting": 0.25},
+    ),
+    "another language": (
+        "boat",
+        [{"words": 1.0, "other": 0.5, "meaning": 1.0, "closeness": 1.0}],
+        {"words": 0.5, "meaning": 1.0, "sitting": 0.375},
+    ),
+    "against it": ("boat", [{"meaning": -1.0}], {"meaning": -0.45}),
+    "the person who is named": ("What did Ada say?", [{"speaker": "Ada"}], {"speaker": 0.4}),
+    "the person who asks": ("What did I say?", [{}], {"person": 0.2}),
+    "a question": ("boat", [{"text": "Which?"}], {"asks": -0.1}),
+    "a time for one who asks when": (
+        "When was it?",
+        [{"text": "On Sunday."}],
+        {"time": 0.1},
+    ),
+    "a time for one who does not": ("boat", [{"text": "On Sunday."}], {}),
+    "the month that is named": ("boat of January", [{}], {"date": 0.15}),
+    "the year that is named": ("boat of 2026", [{}], {"date": 0.15}),
+    "another month": ("boat of May", [{}], {}),
+    "another year": ("boat of 2025", [{}], {}),
+    "another month of the year": ("boat of May 2026", [{}], {}),
+    "the month of another year": ("boat of January 2025", [{}], {}),
+    "a time that cannot be read": ("boat of 2026", [{"ts": "once"}], {}),
+    "a rule": ("boat", [{"text": "Always use tabs."}], {"rule": 0.14}),
+    "a rule of the model": ("boat", [{"text": "Always use tabs.", "role": "assistant"}], {}),
+    "a pin": ("boat", [{"turn": 7}], {"pin": 0.1}),
+    "a correction": ("boat", [{"text": "No, it is blue."}], {"correction": 0.05}),
+    "one of eight pieces": ("boat", [{"pieces": 8}], {"pieces": -0.08 * 2.0794}),
+    "one of two pieces": ("boat", [{"pieces": 2}], {"pieces": -0.08 * 0.6931}),
+    "used twice and shown thrice": (
+        "boat",
+        [{"used": 2, "injected": 3}],
+        {"use": 0.02 * (2 * 1.0986 - 1.3863)},
+    ),
+    "shown in vain": ("boat", [{"injected": 3}], {"use": -0.02 * 1.3863}),
+    "the newest": ("boat", [{"recency": 1.0}], {"age": 0.005}),
+    "a memory": ("boat", [{"kind": "memory"}], {"kind": 0.1}),
+    "a note": ("boat", [{"kind": "note_taken"}], {"kind": 0.05}),
+    "a handoff": ("boat", [{"kind": "handoff_replayed"}], {"kind": -0.3}),
+    "a log": ("boat", [{"kind": "log"}], {"kind": -0.1}),
+    "a journal": ("boat", [{"kind": "journal"}], {"kind": -0.1}),
+    "what a tool said": ("boat", [{"kind": "tool_returned"}], {"kind": -0.08}),
+    "after a match": ("boat", [{}, {"row": 0, "words": 2.0}], {"neighbours": 0.21}),
+    "after a question that matches": (
+        "boat",
+        [{}, {"row": 0, "words": 2.0, "text": "Why?"}],
+        {"neighbours": 0.7 * 0.55},
+    ),
+    "before a question that matches": (
+        "boat",
+        [{}, {"row": 2, "words": 2.0, "text": "Why?"}],
+        {"neighbours": 0.21},
+    ),
+    "next but one to matches": (
+        "boat",
+        [{}, *({"row": row, "words": 2.0 * (abs(row - 1) == 2)} for row in (-1, 0, 2, 3))],
+        {"neighbours": 2 * 0.7 * 0.18},
+    ),
+    "next but one to long ones": (
+        "boat",
+        [
+            {},
+            *(
+                {
+                    "row": row,
+                    "words": 2.0 * (abs(row - 1) == 2),
+                    "text": "teal " + LONG * (abs(row - 1) == 2),
+                }
+                for row in (-1, 0, 2, 3)
+            ),
+        ],
+        {"neighbours": 0.7 * 0.18 * (0.2 + 0.6)},
+    ),
+    "before a long answer": (
+        "boat",
+        [{}, {"row": 2, "words": 2.0, "text": LONG, "role": "assistant"}],
+        {"neighbours": 0.7 * 0.3 * 0.6},
+    ),
+    "after a long answer": (
+        "boat",
+        [{}, {"row": 0, "words": 2.0, "text": LONG, "role": "assistant"}],
+        {"neighbours": 0.7 * 0.3 * 0.2},
+    ),
+    "beside a long output": (
+        "boat",
+        [{}, *({"row": row, "words": 2.0, "text": LONG, "role": "tool"} for row in (0, 2))],
+        {"neighbours": 0.0},
+    ),
+    "a long answer after a short request": (
+        "boat",
+        [{"text": LONG, "role": "assistant"}, {"row": 0, "words": 2.0}],
+        {"neighbours": 0.7 * 0.2},
+    ),
+    "a long output after a short request": (
+        "boat",
+        [{"text": LONG, "role": "tool"}, {"row": 0, "words": 2.0}],
+        {"neighbours": 0.0},
+    ),
+    "a long request before a short answer": (
+        "boat",
+        [{"text": LONG}, {"row": 2, "words": 2.0, "role": "assistant"}],
+        {"neighbours": 0.7 * 0.3},
+    ),
+    "a long request after a match": (
+        "boat",
+        [{"text": LONG}, {"row": 0, "words": 2.0}],
+        {"neighbours": 0.0},
+    ),
+    "in a sitting with a match": (
+        "boat",
+        [{}, {"row": 50, "words": 2.0}, {"row": 60, "words": 1.0}],
+        {"sitting": 0.7 * 0.25},
+    ),
+}
+"""A question, the passage that is looked at and others, and what its score is made of.
+
+Scores compare between questions and between indexes, so each part has its fixed size.
+"""
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_each_part_of_a_score_has_its_size_and_nothing_else_counts(case: str) -> None:
+    question, wanted, parts = SIZES[case]
+    items = [
+        candidate(**{"text": f"teal {number}", "row": 1, **one})
+        for number, one in enumerate(wanted)
+    ]
+    hits = rank(read_question(question), items, count=9, pinned_turns={7})
+    (hit,) = [hit for hit in hits if hit.passage.seq == 1]
+    found = dict(hit.parts)
+    if len(items) > 1 and "sitting" not in parts:
+        found.pop("sitting", None)
+    assert found == pytest.approx({name: size for name, size in parts.items() if size}, abs=2e-4)
+    assert hit.score == pytest.approx(sum(hit.parts.values()), abs=1e-9)
+
+
+def test_a_message_of_four_hundred_characters_is_long() -> None:
+    """And so is every message in pieces: neither takes from both of its neighbours."""
+    for length, pieces, takes in ((399, 1, True), (400, 1, False), (10, 2, False)):
+        items = [
+            candidate("x" * length, 1, role="assistant", pieces=pieces),
+            candidate("the boat", 1 + pieces, words=1.0),
+        ]
+        hits = rank(read_question("boat"), items, count=2)
+        (hit,) = [hit for hit in hits if hit.passage.seq == 1]
+        assert ("neighbours" in hit.parts) is takes
+
+
+def test_only_twelve_hits_are_compared_with_each_other() -> None:
+    """Comparing each with each is what the time goes into; nobody reads the thirteenth."""
+
+    def found(again: int) -> list[int]:
+        letters = "abcdefghijklmnopqrst"
+        texts = {at: f"keel{one} mast{one} sail{one} rope{one}" for at, one in enumerate(letters)}
+        items = [
+            candidate(texts[0 if at == again else at], 10 * at, words=2 - at / 50, speaker=f"{at}")
+            for at in range(20)
+        ]
+        return [seq // 10 for seq in seqs(rank(read_question("boat"), items, count=20))]
+
+    assert found(12) == list(range(20))
+    assert found(10) == [*range(10), 11, 10, *range(12, 20)]
+
+
+def test_as_many_are_weighed_as_are_asked_for_and_the_strongest_of_all() -> None:
+    items = [candidate(f"boat {row}", 2 * row, words=row / 100) for row in range(1, 160)]
+    question = read_question("boat")
+    assert len(rank(question, items, count=150)) == 150
+    assert seqs(rank(question, items, count=3)) == [318, 316, 314]
+    assert rank(question, [], count=3) == []
+    strong = [candidate(f"boat {row}", 2 * row, words=1.0) for row in range(1, 61)]
+    pinned = candidate("boat again", 200, words=0.99)
+    for others, best in ((strong, 120), (strong[1:], 200)):
+        found = rank(question, [*others, pinned], count=1, pinned_turns={pinned.passage.turn})
+        assert seqs(found) == [best], "of the others nobody reads the text"
+
+
+def test_of_two_that_are_as_good_the_later_comes_first_and_of_two_pieces_the_earlier() -> None:
+    items = [
+        candidate("the boat", 1, words=1.0),
+        candidate("a boat", 9, words=1.0),
+        candidate("boat", 20, words=0.5, id="l#0", entry="l", pieces=2),
+        candidate("boat", 21, words=0.5, id="l#1", entry="l", piece=1, pieces=2),
+    ]
+    hits = rank(read_question("boat"), items, count=4)
+    assert [(hit.passage.seq, hit.passage.piece) for hit in hits] == [(9, 0), (1, 0), (20, 0)]
+
+
+def test_a_rule_is_looked_for_where_it_could_bring_a_message_among_those_asked_for() -> None:
+    def found(words: float) -> list[int]:
+        items = [
+            candidate("the boat is teal", 1, words=1.0),
+            candidate("Always use tabs.", 9, words=words, sitting=1),
+        ]
+        return seqs(rank(read_question("boat"), items, count=1))
+
+    assert found(0.9) == [9]
+    assert found(0.2) == [1]
+    three = [
+        candidate("the boat is teal", 1, words=1.2),
+        candidate("the boat is blue", 19, words=1.0, sitting=1),
+        candidate("Always use tabs.", 9, words=0.8, sitting=2),
+    ]
+    assert seqs(rank(read_question("boat"), three, count=2)) == [1, 9]
+
+
+def test_a_rule_is_found_in_any_sentence_but_not_in_a_paste() -> None:
+    def gains(text: str) -> bool:
+        (hit,) = rank(read_question("boat"), [candidate(text, 1)], count=1)
+        return "rule" in hit.parts
+
+    assert gains("I saw the boat. Always use tabs.")
+    assert gains(f"{'It sails. ' * 500}Always use tabs.")
+    assert not gains(f"{'It sails. ' * 700}Always use tabs.")
+    assert not gains("It is a rule that boats sail.")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "repeats"),
+    [
+        ("red blue green white", "red blue green white", True),
+        ("red blue green white", "white green blue red", True),
+        ("red blue green", "red blue green", False),
+        (
+            "one red blue green white black grey brown",
+            "red blue green white black grey brown",
+            True,
+        ),
+        ("two red blue green white black", "red blue green white black grey", False),
+    ],
+)
+def test_what_shares_nearly_all_of_at_least_four_words_repeats(
+    ours: str, theirs: str, repeats: bool
+) -> None:
+    items = [
+        candidate(ours, 9, words=1.0),
+        candidate(theirs, 1, words=0.9, role="assistant", speaker="assistant"),
+        candidate("something else altogether", 30, words=0.1),
+    ]
+    assert seqs(rank(read_question("paint"), items, count=3))[1] == (30 if repeats else 1)
+
+
+def test_a_newer_statement_needs_three_fifths_of_the_strength_of_the_older() -> None:
+    def replaced(words: float) -> bool:
+        items = [
+            candidate("The API listens on port 8080.", 1, words=1.0, by_words=True),
+            candidate("The API listens on port 9090.", 7, words=words, by_words=True, sitting=1),
+        ]
+        return rank(read_question("API port"), items, count=2)[0].passage.seq == 7
+
+    assert [replaced(words) for words in (0.5, 0.55, 0.65, 0.9)] == [False, False, True, True]
+
+
+def test_the_last_of_several_statements_stands_first_and_each_names_its_next() -> None:
+    items = [
+        candidate(f"The API listens on port {port}.", seq, words=1.0 - seq / 100)
+        for seq, port in ((1, 8080), (7, 9090), (20, 7070))
+    ]
+    hits = rank(read_question("API port"), items, count=3)
+    assert seqs(hits)[0] == 20
+    told = {hit.passage.seq: (hit.supersedes, hit.superseded_by) for hit in hits}
+    assert told == {1: ((), 20), 7: ((1,), 20), 20: ((1, 7), None)}
+
+
+def test_what_was_marked_before_keeps_the_newest_mark() -> None:
+    old = "The staging port is 8443."
+    found = Hit(passage=said(old, 3), score=1.0, parts={}, text=old, superseded_by=12)
+    new = "Correction: the staging port is 9443."
+    assert [hit.superseded_by for hit in mark_corrected([found], [said(new, 9)])] == [12]
+    assert [hit.superseded_by for hit in mark_corrected([found], [said(new, 15)])] == [15]
+    of_the_model = said(new, 15, role="assistant", speaker="user")
+    assert [hit.superseded_by for hit in mark_corrected([found], [of_the_model])] == [12]
 
 
 def test_the_answer_beside_a_matching_question_gains_from_it() -> None:

@@ -26,6 +26,7 @@ from mindstone_tui.core.recall.speak import (
     NOTHING_THERE,
     Judgement,
     judge,
+    rules_that_apply,
     silence,
     specifics,
     worth_injecting,
@@ -212,7 +213,8 @@ def test_what_the_model_advises_says_less_about_me_than_what_i_said() -> None:
     mine, ours = "Have I enrolled at Coursera?", "Have you found Coursera?"
     assert judged(advice, asked=mine) >= 1
     assert judged(advice, asked=mine, by="assistant", role="assistant") < 1
-    assert judged(advice, asked=ours, by="assistant", role="assistant") >= 1
+    for asked in (ours, "Should I enrol at Coursera?", "What did you tell me of Coursera?"):
+        assert judged(advice, asked=asked, by="assistant", role="assistant") >= 1
     sure = (advice[0], 0.95)
     assert judged(sure, asked=mine, by="assistant", role="assistant") >= 1
 
@@ -231,6 +233,164 @@ def test_one_hit_is_enough_if_it_is_strong_and_needs_company_if_it_is_not() -> N
     assert judged(weak, weak, weak) < 1
     fair, poor = ("The boat is teal.", 0.4), ("The boat is teal.", 0.3)
     assert judged(middling, fair, fair) >= 1 > judged(middling, poor, poor)
+
+
+def test_the_three_best_count_together_in_whatever_order_and_no_others() -> None:
+    texts = [("The boat is teal.", value) for value in (0.55, 0.4, 0.4, 0.1, 0.1, 0.1)]
+    assert judged(*texts) == judged(*reversed(texts)) == judged(*texts[:3])
+    assert judged(*texts[:3]) > judged(*texts[:2]) >= judged(texts[0])
+    others = [("The boat is red.", 0.0)] * 15
+    assert judged(*others, STRONG) == judged(STRONG)
+    assert judged(*others, *others, STRONG) == 0, "what stands so far down decides nothing"
+
+
+def test_strength_is_told_in_floors_and_never_below_nothing() -> None:
+    assert judged(("The boat is teal.", 0.575)) == pytest.approx(1.0)
+    assert judged(("The boat is teal.", 0.4), vectors=False) == pytest.approx(1.0)
+    assert judged(("The boat is teal.", 0.575), rarity=3.0) == pytest.approx(0.5)
+    assert judged(("The boat is teal.", 0.2), unknown=("ottilie",)) == 0
+    just = Hit(passage=said("The boat is teal."), score=1.0, parts={"words": 0.4}, text="")
+    enough = Gathered(candidates=[], asked=1e300, passages=5)
+    found = judge(read_question("boat"), enough, [just], vectors=False)
+    assert (found.strength, found.reason) == (1.0, "")
+    unknown = Gathered(candidates=[], asked=9.0, passages=5, unknown=("ottilie", "kiel"))
+    weak = Hit(passage=said("The boat is teal."), score=0.1, parts={"words": 0.1}, text="")
+    told = judge(read_question("boat"), unknown, [weak], vectors=True).reason
+    assert told == "History never mentions ottilie, kiel."
+
+
+@pytest.mark.parametrize(
+    ("parts", "strength"),
+    [
+        ({"words": 0.2, "meaning": 0.2, "closeness": 0.175}, 0.575),
+        ({"words": 0.575, "neighbours": 0.3}, 0.575 + 0.15),
+        ({"words": 0.575, "asks": -0.1, "time": 0.2}, 0.675),
+        ({"words": 0.575, "sitting": 1.0, "pin": 1.0, "kind": 1.0}, 0.575),
+    ],
+)
+def test_what_a_text_says_counts_and_half_of_what_stands_around_it(
+    parts: dict[str, float], strength: float
+) -> None:
+    hit = Hit(passage=said("The boat is teal."), score=1.0, parts=parts, text="The boat is teal.")
+    gathered = Gathered(candidates=[], asked=1e9, passages=500)
+    found = judge(read_question("boat"), gathered, [hit], vectors=True).strength
+    assert found == pytest.approx(strength / 0.575)
+
+
+def people(asked: str, *talk: tuple[str, str, float], passages: int = 500) -> tuple[str, float]:
+    """Whether what was found is about whom was asked about: speaker, words and evidence of each."""
+    spoken = [
+        (said(text, seq, speaker=by, role="tool" if by == "shell" else "user"), value)
+        for seq, (by, text, value) in enumerate(talk)
+    ]
+    hits = [
+        Hit(passage=one, score=value, parts={"meaning": value}, text=one.text)
+        for one, value in sorted(spoken, key=lambda each: -each[1])
+    ]
+    candidates = [
+        Candidate(row=one.seq, sitting=0, passage=one, closeness=value / 1.3)
+        for one, value in spoken
+    ]
+    gathered = Gathered(candidates=candidates, asked=1e9, passages=passages)
+    found = judge(read_question(asked), gathered, hits, vectors=True)
+    return found.reason, round(found.strength, 2)
+
+
+MINE, ADDRESSED = "I sold the boat.", "You sold the boat."
+
+
+@pytest.mark.parametrize(
+    ("asked", "talk", "about_others"),
+    [
+        ("Did Ada sell the boat?", [("Ada", MINE, 0.8), ("Ben", "I see.", 0.1)], False),
+        ("Did Ben sell the boat?", [("Ada", MINE, 0.8), ("Ben", "I see.", 0.1)], True),
+        ("Did Ben sell the boat?", [("Ada", ADDRESSED, 0.8), ("Ben", "I see.", 0.1)], False),
+        ("Did Ada sell the boat?", [("Ada", ADDRESSED, 0.8), ("Ben", "I see.", 0.1)], True),
+        ("Did Ada sell the boat?", [("Ada", "Did you sell the boat?", 0.8), ("Ben", "I see.", 0.1)],
+         True),
+        ("Was the boat sold?", [("Ada", MINE, 0.8), ("Ben", "I see.", 0.1)], False),
+        ("Did Ada or Ben sell the boat?", [("Ada", MINE, 0.8), ("Ben", "I see.", 0.1)], False),
+        ("Did Ben sell the boat?", [("Ada", MINE, 0.8), ("Ben", MINE, 0.7)], False),
+        ("Did Ben sell the boat?", [("Ada", MINE, 0.8), ("Ben", MINE, 0.6)], True),
+        ("Did Ben sell the boat?",
+         [("Ada", ADDRESSED, 0.8), ("Ben", "I see.", 0.1), ("Cy", "I see.", 0.1)], False),
+        ("Did Ada sell the boat?",
+         [("Ada", ADDRESSED, 0.8), ("Ben", "I see.", 0.1), ("Cy", "I see.", 0.1)], False),
+        ("Did Ben sell the boat?",
+         [("Ada", f"{MINE} {ADDRESSED}", 0.8), ("Ben", "I see.", 0.1)], False),
+        ("Did Ben sell the boat?",
+         [("Ada", f"{MINE} You look well today.", 0.8), ("Ben", "I see.", 0.1)], True),
+        ("Did Ben sell the boat?", [("shell", "boat sold", 0.8), ("Ben", "I see.", 0.1)], False),
+    ],
+)  # fmt: skip
+def test_what_was_found_must_be_about_whom_was_asked_about(
+    asked: str, talk: list[tuple[str, str, float]], about_others: bool
+) -> None:
+    reason, strength = people(asked, *talk)
+    assert (reason == ABOUT_OTHERS) is about_others
+    assert (strength == 0) is about_others
+
+
+def test_what_another_one_said_of_themselves_carries_nothing_for_whom_was_asked_about() -> None:
+    both = [("Ada", MINE, 0.9), ("Ben", MINE, 0.8)]
+    assert people("Did Ben sell the boat?", *both)[1] == round(0.8 / 0.575, 2)
+    assert people("Did Ada sell the boat?", *both)[1] == round(0.9 / 0.575, 2)
+
+
+def test_whom_the_strongest_are_about_is_asked_of_no_more_than_two_dozen() -> None:
+    ours = [("Ben", MINE, 0.7)]
+    theirs = [("Ada", MINE, 0.8)] * 24
+    assert people("Did Ben sell the boat?", *theirs[1:], *ours)[0] == NOTHING_CLOSE
+    assert people("Did Ben sell the boat?", *theirs, *ours)[0] == ABOUT_OTHERS
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ('Open `src/a.py` and "the log"', {"src/a.py", "the log"}),
+        ("See ~/notes/x.md or db7.example", {"~/notes/x.md", "db7.example"}),
+        ("call parseLine, LineReader and load_config", {"parseline", "linereader", "load_config"}),
+        ("fix #12 and ABC-9 in v2", {"#12", "abc-9", "v2"}),
+        ("nothing of that kind", set()),
+        (f"{'x ' * 1_990}a_b", {"a_b"}),
+        (f"{'x ' * 2_100}a_b", set()),
+    ],
+)
+def test_a_message_names_identifiers_files_and_quotations(message: str, named: set[str]) -> None:
+    assert specifics(message) == named
+    assert specifics(message, ["Ada"]) == {*named, "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("message", "applies"),
+    [
+        ("Push the fix to main.", True),
+        ("Push it now.", False),
+        ("Push the fix of the parser to the harbour of Bergen by noon.", False),
+    ],
+)
+def test_a_rule_applies_to_what_shares_half_of_the_shorter_and_two_words(
+    message: str, applies: bool
+) -> None:
+    text = "Never push a release to main without asking the harbour master."
+    rule, remark = (
+        Hit(passage=said(text), score=1.0, parts=parts, text=text)
+        for parts in ({"rule": 0.14}, {"words": 0.9})
+    )
+    assert rules_that_apply(message, [rule, remark]) == ([rule] if applies else [])
+    no_rule = Hit(passage=said("x"), score=1.0, parts={"rule": 0.1}, text="Push the fix to main.")
+    assert rules_that_apply(message, [no_rule]) == []
+
+
+def test_a_question_that_was_asked_before_answers_none() -> None:
+    def along(text: str) -> bool:
+        hit = Hit(passage=said(text), score=1.0, parts={"words": 1.0}, text=text)
+        return worth_injecting("Where is the red boat?", [hit]) == [hit]
+
+    assert not along("Where is the boat?")
+    assert along("Where is the boat of Ada?")
+    assert along("The boat is red.")
+    assert worth_injecting("Where is it?", []) == []
 
 
 def test_less_is_enough_where_only_words_can_be_compared_but_not_little() -> None:
@@ -349,6 +509,9 @@ def test_words_alone_answer_and_keep_silent_too(tmp_path: Path) -> None:
         (0.45, 0.0, True),
         (0.35, 0.0, False),
         (0.25, 0.12, True),
+        (0.25, 0.1, True),
+        (0.2, 0.1, True),
+        (0.4, 0.0, True),
         (0.25, 0.07, False),
         (0.15, 0.12, False),
     ],

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.redaction.values import STRANGE, Promise, promise_of, strangeness
+from mindstone_tui.core.redaction.values import Promise, promise_of, strangeness
 from tests.core.redaction.specimens import INNOCENT, PLACES, made
 from tests.corpora import FULL
+
+STRANGE = 0.42
 
 
 @pytest.mark.parametrize("place", PLACES)

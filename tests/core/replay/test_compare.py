@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.replay import comparison_rows, settings_for
-from mindstone_tui.core.health.fidelity import GATE
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.replay.compare import (
@@ -35,6 +34,8 @@ from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, recorded
 from tests.faults import FULL
+
+GATE = 0.85
 
 README = Path(__file__).parents[3] / "README.md"
 TABLE = re.compile(r"(<!-- compare --sample -->\n\n)(.*?)(<!-- end -->)", re.DOTALL)

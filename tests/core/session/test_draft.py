@@ -7,8 +7,10 @@ from pathlib import Path
 
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.session.draft import LONGEST, DraftReader, DraftWriter
+from mindstone_tui.core.session.draft import DraftReader, DraftWriter
 from tests.core.session.stage import script
+
+LONGEST = 60_000
 
 
 class Clock:

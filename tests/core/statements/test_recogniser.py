@@ -9,16 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.language.clause import LONGEST_READ, read
+from mindstone_tui.core.language.clause import read
 from mindstone_tui.core.statements import (
     KINDS,
+    Pointer,
     Utterance,
     kind_of_sentence,
     recognise,
 )
 from mindstone_tui.core.statements.cues import Cue, all_cues, cues_in
-from mindstone_tui.core.statements.recogniser import LONGEST_WORDS
+from mindstone_tui.core.statements.recogniser import (
+    StandingInstruction,
+    recognise_standing_instruction,
+    restate,
+)
 from tests.core.statements.talk import EVERYDAY, found_in, labelled
+
+LONGEST_READ = 1_000
+LONGEST_WORDS = 600
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,8 +116,13 @@ def test_a_decision_carries_its_reason_and_what_it_turned_down() -> None:
 
 def test_what_is_meant_for_good_is_told_from_what_is_meant_for_now() -> None:
     assert all(one.lasting for one in found_in("Always answer in metric. Never push to main."))
-    [now] = found_in("Let's use port 8080.")
-    assert not now.lasting
+    for text, lasting in (
+        ("Let's use port 8080.", False),
+        ("the config is NEVER written", True),
+        ("the config is written ONLY HERE", False),
+    ):
+        [found] = found_in(text)
+        assert found.lasting is lasting
 
 
 def test_words_and_pointer_lead_back_to_the_message() -> None:
@@ -149,6 +162,190 @@ def test_a_model_may_decide_promise_and_leave_open() -> None:
     )
     found = recognise(Utterance(speaker="assistant", text=text, line=1))
     assert [one.kind for one in found] == ["decision", "question", "commitment"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("No, the docs.", "correction"),
+        ("No, the same.", ""),
+        ("No, I meant the other port.", "correction"),
+        ("No, I think the port is 81.", "correction"),
+        ("No, I use tabs.", ""),
+        ("No, it is tabs.", "correction"),
+        ("No, it still fails.", ""),
+        ("No, it fails.", ""),
+        ("No, rename it.", "correction"),
+        ("No, just rename it.", "correction"),
+        ("No, try the other one.", ""),
+        ("No, you need to look at the port.", ""),
+        ("No, use tabs.", "rule"),
+        ("No, never push to main.", "rule"),
+        ("No, I prefer tabs.", "preference"),
+        ("No, let's use Redis.", "decision"),
+        ("No, remember that the port is 80.", "memory"),
+        ("No, we have not decided which queue to use yet.", "question"),
+        ("That's wrong. The port is 5433.", "correction"),
+        ("That's wrong.\n> The port is 80.\n\nThe port is 5433.", "correction"),
+        ("That's wrong. The port is 80? The port is 5433.", ""),
+        ('That\'s wrong. "the port" you said. The port is 5433.', "correction"),
+        ("The port is 5433.", ""),
+        ("Nope. Port 5433.", ""),
+        ("Nope. Port 5433. The port is 5433.", ""),
+        ("Nope. Is the port 5433?", ""),
+        ("Nope. The other port should be tried.", "correction"),
+        ("Nope. Try the port that is 5433.", ""),
+        ("Nope. It still is broken here.", ""),
+        ("Nope. Let's use port 5433.", "decision"),
+        ("Nope. Remember that the port is 5433.", "memory"),
+        ("Wrong. Never push to main.", "rule"),
+    ],
+)
+def test_what_is_right_is_told_after_a_no_and_what_went_wrong_is_not(text: str, kinds: str) -> None:
+    assert " ".join(one.kind for one in found_in(text)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Let's go with SQLite.", "decision"),
+        ("If we go with SQLite we need no server.", ""),
+        ("It seems we should go with SQLite.", ""),
+        ("Can you always answer in metric?", "rule"),
+        ("Could you please never push to main?", "rule"),
+        ("Can you use Redis?", ""),
+        ("The README says you must always run the tests.", ""),
+        ("You must always run the tests.", "rule"),
+        ("Never give up!", ""),
+        ("Never give up on the tests!", "rule"),
+        ("Don't do that again.", ""),
+        ("Remember this.", "memory"),
+        ("It is still open which queue we use, right?", "question"),
+        ("Which queue do we still have to decide on?", ""),
+        ("the config is NEVER written", "rule"),
+        ("the config is never written", ""),
+        ("Is the config NEVER written?", ""),
+        ("Let's use SQLite because you must always run Postgres.", "decision"),
+    ],
+)
+def test_what_is_thought_of_reported_or_cheered_settles_nothing(text: str, kinds: str) -> None:
+    assert " ".join(one.kind for one in found_in(text)) == kinds
+
+
+NEVER = "Never push to main."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"The output is:\n{NEVER}", False),
+        (f"The port is 80:\n{NEVER}", True),
+        (f"The output is:\nsome line\nPlease never push to main.\n{NEVER}", True),
+        (f"Traceback (most recent call last)\n{NEVER}", False),
+        (f"Traceback (most recent call last)\nsome line\n{NEVER}", False),
+        (f"Traceback (most recent call last)\n\n{NEVER}", True),
+        (f"Traceback (most recent call last)\nWe saw it.\n{NEVER}", True),
+        (f"Traceback (most recent call last)\n- {NEVER}", True),
+        (f"Hello.\n\nTraceback (most recent call last)\n{NEVER}", False),
+        (f"Hello.\n{NEVER}", True),
+        ('Never push to "main"', True),
+        ("NEVER EVER PUSH TO THE MAIN BRANCH AGAIN YOU FOOL", False),
+        ("NEVER PUSH TO MAIN", True),
+        ("NEVER EVER PUSH TO THE MAIN BRANCH AGAIN, and do not say that I let you", True),
+        (f'"{NEVER}"', False),
+        (f"'{NEVER}'", False),
+        (f"`{NEVER}`,", False),
+        (f"“{NEVER}”", False),
+        ('"main" or "trunk", never push to "main"', True),
+        ("`main` is where you must never push anything", True),
+        (f'He wrote of it. {NEVER}"', False),
+        ("never(push_to_main);", False),
+        ("at never.push (main.js)", False),
+        ("never push to main src/a.py:3:4", False),
+        ("Never push to main; x = foo()", False),
+        ("Never push to main; not even once", True),
+        ("never push 123456789012345678901234567890", False),
+        ("never push 1234 to main", True),
+    ],
+)
+def test_what_a_program_printed_somebody_quoted_or_only_shouted_was_not_said(
+    text: str, said: bool
+) -> None:
+    assert bool(found_in(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "read"),
+    [
+        (70, 400, True),
+        (100, 400, False),
+        (400, 30, True),
+        (400, 60, False),
+        (100, 200, True),
+    ],
+)
+def test_of_a_paste_only_the_head_and_the_end_are_read(before: int, after: int, read: bool) -> None:
+    rain = "It rains in Bern. "
+    assert bool(found_in(f"{rain * before}{NEVER} {rain * after}")) is read
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "kind"),
+    [
+        ("Hello. IMPORTANT tabs. Bye.", "IMPORTANT tabs.", "rule"),
+        (" Hi there. DO_NOT_EVICT ", "Hi there. DO_NOT_EVICT", "rule"),
+        ("I like it. Never push to main. Always squash.", NEVER, "rule"),
+        ("I prefer short answers.", "I prefer short answers.", "preference"),
+        ("Remember that the port is 80.", "Remember that the port is 80.", "memory"),
+        ("Let's use port 8080. Always squash.", "Always squash.", "rule"),
+        ("It's fine to push to main again.", None, None),
+        ("Don't touch the vendored files.", None, None),
+        ("Let's use port 8080.", None, None),
+        ("This is unIMPORTANT.", None, None),
+    ],
+)
+def test_the_first_lasting_wish_of_a_message_stands(
+    text: str, words: str | None, kind: str | None
+) -> None:
+    wanted = StandingInstruction(words, kind) if words and kind else None  # type: ignore[arg-type]
+    assert recognise_standing_instruction(text) == wanted
+
+
+def test_a_wish_at_the_end_of_an_endless_paste_does_not_stand() -> None:
+    rain = "It rains in Bern. "
+    assert recognise_standing_instruction(f"{rain * 1_000}{NEVER}") is not None
+    assert recognise_standing_instruction(f"{rain * 2_000}{NEVER}") is None
+
+
+def test_what_was_recognised_once_is_told_again_by_its_words() -> None:
+    [first] = recognise(Utterance(speaker="user", text=f"Hello! {NEVER}", line=4, turn=3))
+    assert restate("rule", first.words, first.at, 3) == first
+    assert (first.forbids, first.permits, first.lasting) == (True, False, True)
+    other = restate("memory", NEVER, Pointer(4, 7))
+    assert (other.kind, other.forbids, other.lasting) == ("memory", False, False)
+
+
+def test_what_was_imported_settles_nothing() -> None:
+    assert not recognise(Utterance(speaker="user", text=NEVER, line=1, imported=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("We decided to keep SQLite.", "decision"),
+        ("Did we say that we decided to keep SQLite?", ""),
+        ("The name is TBD.", "question"),
+        ("Is the name of the flag still open?", ""),
+        ("I'll add the test later.", "commitment"),
+        ("Once you merge it, I'll add the test.", "commitment"),
+        ("I'll add the test.", ""),
+        ("You could add the test later.", ""),
+        ("No. The port is 5433.", ""),
+    ],
+)
+def test_a_model_binds_itself_only_in_so_many_words(text: str, kinds: str) -> None:
+    found = recognise(Utterance(speaker="assistant", text=text, line=1))
+    assert " ".join(one.kind for one in found) == kinds
 
 
 words = st.sampled_from(

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.statements import (
-    NEVER_DROPPED,
     Pointer,
     Register,
     Utterance,
@@ -21,6 +20,8 @@ from mindstone_tui.core.statements import (
     successor,
 )
 from tests.core.statements.talk import EVERYDAY, labelled, settled, standing, told
+
+NEVER_DROPPED = frozenset({"correction", "memory", "rule"})
 
 
 @pytest.mark.parametrize(

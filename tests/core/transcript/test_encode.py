@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import Blob, ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.store import Imported, ProjectTrusted
 from mindstone_tui.core.entries.window import AlertRaised, ToolsChanged, VelocitySpiked, WindowState
 from mindstone_tui.core.errors import TranscriptError
 from mindstone_tui.core.transcript import verify
 from mindstone_tui.core.transcript.encode import next_ids, prepare, written_at
 from tests.builders import transcript_in
+
+MAX_LINE = 1_048_576
 
 
 def test_file_names_that_are_no_text_are_written_visibly(home: Path) -> None:

@@ -1,0 +1,41 @@
+"""The tests with a fault planted, in a process that has loaded nothing of ours yet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+CUSTOMIZE: Final = """
+import importlib.abc, importlib.machinery, os, sys
+
+class Planted(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != os.environ.get("MUTANT_MODULE"):
+            return None
+        source = os.environ["MUTANT_SOURCE"]
+        loader = importlib.machinery.SourceFileLoader(name, source)
+        return importlib.machinery.ModuleSpec(name, loader, origin=source)
+
+sys.dont_write_bytecode = True
+sys.meta_path.insert(0, Planted())
+"""
+"""Every Python that the tests start takes the module with the fault, too."""
+
+
+def run_tests(environ: dict[str, str], tests: list[str], said: Path) -> None:
+    """Become pytest, in a process of its own."""
+    os.setsid()
+    os.environ.update(environ)
+    tempfile.tempdir = None
+    with said.open("wb") as out:
+        os.dup2(out.fileno(), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    exec(CUSTOMIZE, {})
+    without = ["-pno:cacheprovider", "-pno:xdist", "-pno:textual-snapshot"]
+    loaded = "-Wignore:Module already imported"  # hypothesis, to begin sooner
+    sys.exit(pytest.main(["-q", "-x", "--no-header", "--tb=no", loaded, *without, *tests]))
