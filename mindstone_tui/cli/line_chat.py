@@ -124,10 +124,12 @@ class LineQuestions:
         if not self._open:
             return False
         word = line.strip().lower()
-        if self._clock() - self._shown >= GRACE:
+        seen = self._clock() - self._shown
+        if seen >= GRACE:
             if word in _ANSWERS:
                 call = self._open[0].call
-                self._answer(call, ev.Answer(allowed=_ANSWERS[word]))
+                how, seen = f"typed {word}", round(seen, 3)
+                self._answer(call, ev.Answer(allowed=_ANSWERS[word], how=how, seen=seen))
                 self.settle(call)
                 return True
             if word in _UNFINISHED:

@@ -148,7 +148,7 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
         match event:
             case events.Noticed(waits_for=call) if call and decline:
                 why = "declined by `mindstone run --decline`"
-                conversation.answer(call, events.Answer(allowed=False, why=why))
+                conversation.answer(call, events.Answer(allowed=False, why=why, how="--decline"))
             case events.TurnEnded(ending="done"):
                 return ExitCode.DONE
             case events.TurnEnded(ending="interrupted"):

@@ -161,7 +161,8 @@ async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_do
         await person.enter("y\n", "\n", "n\n", "yes please go on\n")
         assert (person.answered, person.sent) == ([], ["go"])
         await person.enter(f"{word}\n")
-        assert person.answered == [ev.Answer(allowed=allowed)]
+        how = f"typed {word.strip().lower()}"
+        assert person.answered == [ev.Answer(allowed=allowed, how=how, seen=1.5)]
         person.talk.announce(done(1))
         await person.enter("")
         await running

@@ -15,6 +15,8 @@ import pytest
 import mindstone_tui
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.entries.store import SessionDescribed
 from tests import builders
 from tests.cli.program import ROOT
@@ -94,7 +96,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             waits(browser, "It is written.")
             browser.until("document.getElementById('stop').hidden")
             assert browser.run("document.querySelector('.ask') === null"), "an answered question"
-            assert "write: allowed on web" in seen(browser)
+            assert "write: Allowed on the page with key, " in seen(browser)
             assert "<script>document.title" in seen(browser)
             assert browser.run("document.querySelectorAll('#talk script, #talk img').length") == 0
             links = "Array.from(document.querySelectorAll('#talk a')).map((a) => a.protocol)"
@@ -129,6 +131,10 @@ async def test_a_conversation_in_the_browser_beside_the_app(
     async with residing(home, tmp_path, *replies) as served:
         await asyncio.to_thread(drive, served)
         check_history(served.places())
+        (line,) = api.log(session="main", kinds=("tool_answered",), home=served.home)
+        assert isinstance(line, Line)
+        assert isinstance(line.entry, ToolAnswered)
+        assert (line.channel, line.entry.how, line.entry.seen > 0) == ("web", "key", True)
     assert await asyncio.to_thread((tmp_path / "note.txt").exists)
 
 

@@ -395,6 +395,9 @@ class ToolAnswered(EventOfTurn):
     channel: str
     """The surface that answered."""
     why: str = ""
+    how: str = ""
+    """What the person did there, as `Answer` has it."""
+    seen: float = 0.0
 
 
 class ToolStarted(EventOfTurn):
@@ -554,6 +557,10 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A rule of `ToolAsked.remember`, or empty for this once."""
     keep: Literal["", "session", "config"] = ""
     why: str = ""
+    how: str = ""
+    """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
+    seen: float = 0.0
+    """Seconds for which the question had been in view."""
 
 
 class Conversation(Protocol):

@@ -26,22 +26,17 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
-from mindstone_tui.core.events.from_entry import tool_ended
+from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
+from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.events.narrate_entry import SURFACES, call_line
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
 from mindstone_tui.core.text import one_line
+from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at what somebody else's turn waits for."""
-_SURFACES: Final = {
-    "web": "The page",
-    "tui": "The app",
-    "cli": "The line chat",
-    "acp": "An editor",
-    "python": "A Python program",
-}
-"""Who takes a turn, by the channel of its lines."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +63,9 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """Who waits for what since when."""
         verb = "run" if self.risk == "run" else "allow"
         what = self.what if self.risk == "run" else self.what.partition("\n")[0]
-        who = _SURFACES.get(self.channel, f"Another program ({one_line(self.channel, 20)})")
+        other = f"another program ({one_line(self.channel, 20)})"
+        _, surface = SURFACES.get(self.channel, ("by", other))
+        who = surface[0].upper() + surface[1:]
         when = ago(datetime.fromisoformat(self.since), now)
         told = (
             f"{who} asked {when} whether to {verb} `{one_line(what, 120)}`, and waits for an answer"
@@ -96,6 +93,20 @@ def still_open(lines: Iterable[Line]) -> list[Line]:
     return list(asked.values())
 
 
+def decisions_of(transcript: Transcript, turn: int) -> list[str]:
+    """What was decided in a turn, in words: each question with where and how it was answered."""
+    with transcript.history() as history:
+        lines = [history.whole(line) for line in history.turn(turn)]
+    asked = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAsked)}
+    told: dict[str, str] = {}
+    for line in lines:
+        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
+            question = asked[line.entry.call]
+            what = call_line(question.name, question.shown)
+            told.setdefault(line.entry.call, f"{what} · {str(describe_line(line)).lstrip('· ')}")
+    return list(told.values())
+
+
 class SharedQuestions:
     """The open questions of one session, asked by a turn of ours or of another program."""
 
@@ -120,13 +131,7 @@ class SharedQuestions:
         if call not in self._context.questions.waiting and call not in self._elsewhere:
             self._emit(events.Noticed(message=TOO_LATE))
             return None
-        entry = ToolAnswered(
-            call=call,
-            allowed=answer.allowed,
-            remember=answer.remember,
-            keep=answer.keep,
-            why=answer.why,
-        )
+        entry = ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         try:
             return self._context.window.record(entry)
         except EntryNotSaved:
@@ -238,16 +243,7 @@ class SharedQuestions:
             self._emit(events.ToolAsked(turn=line.turn, channel=line.channel, **fields))
 
     def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
-        answer = Answer(
-            allowed=given.allowed, remember=given.remember, keep=given.keep, why=given.why
-        )
+        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
         mine = self._context.questions.answer(call, answer)
         if self._elsewhere.pop(call, None) is not None or mine:
-            told = events.ToolAnswered(
-                turn=line.turn,
-                call=call,
-                allowed=given.allowed,
-                channel=line.channel,
-                why=given.why,
-            )
-            self._emit(told)
+            self._emit(tool_answered(line))

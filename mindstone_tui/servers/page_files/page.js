@@ -104,15 +104,16 @@ const draw = {
       button.dataset.choice = option.id;
       button.disabled = true;
       button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); };
-      button.onclick = () => attempt(call("/page/answer", { session, call: item.call, choice: option.id }));
+      button.onclick = (event) => attempt(call("/page/answer", { session, call: item.call, choice: option.id,
+        how: event.detail ? "click" : "key", seen: (Date.now() - shown) / 1000 }));
       row.append(button);
     }
     node.append(row);
     add(node);
-    opened = Date.now();
+    const shown = opened = Date.now();
     setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
   },
-  answered(item) { settle(item.call, (item.allowed ? "allowed" : "denied") + " on " + item.channel); },
+  answered(item) { settle(item.call, item.text); },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));

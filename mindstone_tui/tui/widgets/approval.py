@@ -24,6 +24,7 @@ from textual.widgets import Button, Input, Static
 
 from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryProposed, ToolAsked
 from mindstone_tui.core.events.narrate_entry import without_name
+from mindstone_tui.core.events.question import answer_to, scopes_of
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import diffed, numbered
@@ -70,9 +71,13 @@ class Gate:
         """It is out of view, or answered: nothing answers it any more."""
         self._shown = self._entered = None
 
+    def seen(self, at: float) -> float:
+        """Seconds for which it has been in view."""
+        return at - self._shown if self._shown is not None else 0.0
+
     def is_open(self, at: float) -> bool:
         """Whether somebody who acts now can have read it."""
-        return self._shown is not None and at - self._shown >= self._grace
+        return self._shown is not None and self.seen(at) >= self._grace
 
     def enter(self, at: float) -> bool:
         """Step into it; False while that is too early."""
@@ -132,6 +137,7 @@ class Decision(Vertical):
         self._clock = clock
         self._gate = Gate(grace)
         self._key = "click"
+        self._seen = 0.0
 
     def content(self) -> ComposeResult:
         """What is asked, with `#exact` in it, which shrinks before anything else does."""
@@ -255,6 +261,7 @@ class Decision(Vertical):
     def choose(self, choice: str) -> None:
         """Decide, once."""
         if self.is_open:
+            self._seen = self._gate.seen(self._clock())
             self._gate.hide()
             self.post_message(self.Decided(self, choice, self._key))
 
@@ -292,10 +299,6 @@ _QUESTIONS: Final = {
 _HARMLESS: Final = ("reads",)
 _USUAL: Final = ("reads", "writes", "unknown")
 _WORST: Final = ("deletes", "force-push", "privilege", "pipe to shell", "outside the workspace")
-_KEPT: Final[tuple[tuple[Literal["exact", "always"], str, Literal["session", "config"]], ...]] = (
-    ("exact", "Allow for this session", "session"),
-    ("always", "Allow always", "config"),
-)
 
 
 class Approval(Decision):
@@ -361,23 +364,10 @@ class Approval(Decision):
         if asked.parts:
             yield Static(_parts(asked.parts), markup=False, id="parts")
 
-    @property
-    def scopes(self) -> tuple[AskedScope, ...]:
-        """Every yes that is offered, once first."""
-        if self.asked.scopes:
-            return self.asked.scopes
-        once = AskedScope(scope="once", label="Allow once")
-        kept = [
-            AskedScope(scope=scope, label=f"{said}: {rule}", remember=rule, keep=keep)
-            for rule in self.asked.remember
-            for scope, said, keep in _KEPT
-        ]
-        return (once, *kept)
-
     def answers(self) -> ComposeResult:
         yield button("n", Content("Decline"), "deny")
         yield button("r", Content("Decline and say why"), "explain")
-        for number, scope in enumerate(self.scopes):
+        for number, scope in enumerate(scopes_of(self.asked)):
             key = ("y", "s")[number] if number < 2 else ""
             yield button(key, show.line(self._label(scope), 90), f"allow-{number}")
 
@@ -397,10 +387,8 @@ class Approval(Decision):
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
-        if choice == "deny":
-            return Answer(allowed=False, why=self._why or "declined by the user")
-        scope = self.scopes[int(choice.removeprefix("allow-"))]
-        return Answer(allowed=True, remember=scope.remember, keep=scope.keep)
+        why = self._why or "declined by the user"
+        return answer_to(self.asked, choice, why=why, how=self._key, seen=self._seen)
 
     def _show_reason(self, shown: bool) -> None:
         reason = self.query_one("#reason")
