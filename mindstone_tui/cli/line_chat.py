@@ -112,6 +112,11 @@ class LineQuestions:
         if len(self._open) == 1:
             self._show()
 
+    @property
+    def open(self) -> bool:
+        """Whether any waits for an answer."""
+        return bool(self._open)
+
     def settle(self, call: str) -> None:
         """It was answered, here or elsewhere, or its turn is over."""
         first = self._open[:1]
