@@ -20,6 +20,8 @@ from mindstone_tui.core.library.open_questions import OpenQuestion, waiting_ever
 from mindstone_tui.core.text import exact, one_line
 
 _CHANNEL: Final = "waiting"
+_IN_SENTENCE: Final = 100
+"""Characters of a command that the sentence about it surely holds."""
 
 
 def waiting(
@@ -48,7 +50,8 @@ def waiting(
     for number, each in enumerate([] if json else found, 1):
         say(f"{number}  {each.sentence(datetime.now(UTC))}", "bold")
         say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
-        for line in exact(each.what).splitlines() if each.risk == "run" else ():
+        in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
+        for line in in_full.splitlines():
             say(f"   {line}")
         here = f"`mindstone waiting answer {number} yes` or `no` answers it."
         say(f"   {each.remedy if each.kind != 'approval' or each.gone else here}")

@@ -166,6 +166,15 @@ class AskedScope(Part, omit_defaults=False):
     keep: Literal["", "session", "config"] = ""
 
 
+class DeclinedCall(Part, omit_defaults=False):
+    """A call of a tool that was not allowed: by a person, a rule, a mode or a hook."""
+
+    call: str
+    name: str
+    shown: str
+    why: str
+
+
 class ToolAsked(Entry):
     """A turn waits with a tool until somebody says yes or no, on whichever surface."""
 

@@ -19,6 +19,7 @@ from mindstone_tui.core.context.report import GoneExchange as GoneExchange
 from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
 from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
+from mindstone_tui.core.entries.conversation import DeclinedCall as DeclinedCall
 from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.store import FileChange
@@ -145,6 +146,8 @@ class TurnEnded(EventOfTurn):
     tools: int = 0
     usage: Usage = Usage()
     elapsed: float = 0.0
+    declined: tuple[DeclinedCall, ...] = ()
+    """What was not allowed in it; known while it is live."""
 
 
 TurnEvent = (
