@@ -15,13 +15,14 @@ from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.events.from_entry import tool_answered
 from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
-from mindstone_tui.core.events.question import answer_to, scopes_of
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
 _SHOWN: Final = 20_000
 """Characters of a tool's result on the page; history has all of it."""
+_LONGEST_WHY: Final = 2_000
 _LONGEST_SEEN: Final = 31_536_000.0
 """Seconds: no browser has had a question in view for longer than a year."""
 
@@ -104,20 +105,23 @@ def tool(call: str, name: str, shown: str, state: str) -> Item:
 
 def question(asked: ev.ToolAsked) -> Item:
     """A question about a tool, with every answer there is."""
+    told = explain(asked)
     options = [
-        {"id": f"allow-{number}", "label": scope.label}
-        for number, scope in enumerate(scopes_of(asked))
+        {"id": f"allow-{number}", "label": scope.label} for number, scope in enumerate(told.scopes)
     ]
+    declines = [{"id": "deny", "label": "Decline"}, {"id": "why", "label": "Decline and say why"}]
     return {
         "type": "ask",
         "call": asked.call,
         "name": asked.name,
-        "shown": asked.shown,
-        "why": asked.why,
+        "heading": told.heading,
+        "shown": told.exact,
+        "parts": told.rows,
+        "why": told.why,
         "worst": asked.worst,
-        "diff": asked.diff,
+        "diff": told.diff,
         "channel": asked.channel,
-        "options": [*options, {"id": "deny", "label": "Decline"}],
+        "options": [*options, *declines],
     }
 
 
@@ -133,7 +137,8 @@ def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     seen = min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
     how = one_line(str(told.get("how") or "button"), 20)
     choice = str(told.get("choice", ""))
-    return answer_to(asked, choice, why="declined in the browser", how=how, seen=seen)
+    why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
+    return answer_to(asked, choice, why=why, how=how, seen=seen)
 
 
 def recall(passages: Any) -> Item:
