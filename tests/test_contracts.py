@@ -121,6 +121,7 @@ def test_exit_codes_are_what_the_documentation_says() -> None:
         "DONE": 0,
         "FAILED": 1,
         "WRONG_USE": 2,
+        "DECLINED": 3,
         "INTERRUPTED": 130,
     }
 

@@ -124,6 +124,10 @@ resume --json nowhere
 export nowhere
 frobnicate
 sessions --frobnicate
+waiting --json
+waiting answer 1 no
+waiting maybe
+run --json --model {model} /waiting
 """
 """In this order, in one home that begins empty."""
 

@@ -22,8 +22,9 @@ from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.signals import on_ending
-from mindstone_tui.core.text import as_written, exact, one_line
+from mindstone_tui.core.text import as_written, exact
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
@@ -87,7 +88,7 @@ class EventPrinter:
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before a line answers it."""
-_ANSWERS: Final = {"yes": True, "no": False}
+_ANSWERS: Final = ("yes", "no")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
@@ -112,6 +113,11 @@ class LineQuestions:
         if len(self._open) == 1:
             self._show()
 
+    @property
+    def open(self) -> bool:
+        """Whether any waits for an answer."""
+        return bool(self._open)
+
     def settle(self, call: str) -> None:
         """It was answered, here or elsewhere, or its turn is over."""
         first = self._open[:1]
@@ -124,10 +130,15 @@ class LineQuestions:
         if not self._open:
             return False
         word = line.strip().lower()
-        if self._clock() - self._shown >= GRACE:
-            if word in _ANSWERS:
-                call = self._open[0].call
-                self._answer(call, ev.Answer(allowed=_ANSWERS[word]))
+        seen = self._clock() - self._shown
+        if seen >= GRACE:
+            said, _, why = line.strip().partition(":")
+            if word in _ANSWERS or (said.lower() == "no" and why.strip()):
+                call, said = self._open[0].call, said.lower()
+                given = "allow-0" if said == "yes" else "deny"
+                how = f"typed {said}"
+                answer = answer_to(self._open[0], given, why=why.strip(), how=how, seen=seen)
+                self._answer(call, answer)
                 self.settle(call)
                 return True
             if word in _UNFINISHED:
@@ -144,24 +155,19 @@ class LineQuestions:
 
     def _show(self) -> None:
         show(self._open[0])
-        prompt("Allow it once? Write yes or no: ")
+        prompt("Allow it once? Write yes or no (no: WHY tells the model why): ")
         self._shown = self._clock()
 
 
 def show(asked: ev.ToolAsked) -> None:
-    """Print exactly what a tool would do."""
-    worst = f" · {one_line(asked.worst, 40)}" if asked.worst else ""
-    where = f" (asked on {one_line(asked.channel, 20)})" if asked.channel else ""
-    hint(f"? {one_line(asked.name, 30)} needs your approval{worst}{where}:")
-    if asked.why:
-        hint(one_line(asked.why, 400))
-    hint(exact(asked.shown))
-    if asked.diff and exact(asked.diff).strip() not in exact(asked.shown):
-        hint(exact(asked.diff))
-    if asked.risk == "run":
-        width = max((len(part.verdict) for part in asked.parts), default=0)
-        for part in asked.parts:
-            hint(f"  {part.verdict:<{width}}  {exact(part.text)} ({one_line(part.reason)})")
+    """Print exactly what a tool would do, and all that a person decides by."""
+    told = explain(asked)
+    hint(f"? {told.heading}")
+    for text in (told.why, told.exact, told.diff):
+        if text:
+            hint(exact(text))
+    for row in told.rows:
+        hint(f"  {row}")
 
 
 async def read_line() -> str:

@@ -65,7 +65,7 @@ def run(
     """Take one turn and print the answer.
 
     With --json, prints one line per event. Exit code 0 done, 1 failed, 2 wrong use,
-    130 interrupted.
+    3 done but something was declined, 130 interrupted.
     """
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
@@ -148,9 +148,9 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
         match event:
             case events.Noticed(waits_for=call) if call and decline:
                 why = "declined by `mindstone run --decline`"
-                conversation.answer(call, events.Answer(allowed=False, why=why))
-            case events.TurnEnded(ending="done"):
-                return ExitCode.DONE
+                conversation.answer(call, events.Answer(allowed=False, why=why, how="--decline"))
+            case events.TurnEnded(ending="done", declined=declined):
+                return ExitCode.DECLINED if declined else ExitCode.DONE
             case events.TurnEnded(ending="interrupted"):
                 return ExitCode.INTERRUPTED
             case events.TurnEnded():

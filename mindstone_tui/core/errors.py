@@ -54,6 +54,8 @@ class ExitCode(enum.IntEnum):
     DONE = 0
     FAILED = 1
     WRONG_USE = 2
+    DECLINED = 3
+    """A turn is done, and something that the model wanted to do was not allowed."""
     INTERRUPTED = 130
 
 

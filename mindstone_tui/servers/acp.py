@@ -169,12 +169,14 @@ class OpenSession:
     async def _ask(self, asked: ev.ToolAsked) -> None:
         """Put a question to the person at the editor; the first answer on disk holds."""
         outcome: Any = None
+        clock = asyncio.get_running_loop().time
+        began = clock()
         with contextlib.suppress(PeerError):
             params = {"sessionId": self.name, **show.question(asked)}
             told = await self._peer.ask("session/request_permission", params)
             outcome = told.get("outcome") if isinstance(told, dict) else None
         if outcome is not None or not asked.channel:
-            self.conversation.answer(asked.call, show.answer_of(asked, outcome))
+            self.conversation.answer(asked.call, show.answer_of(asked, outcome, clock() - began))
 
     async def _show_plan(self) -> None:
         planned: tuple[tuple[str, str], ...] = ()

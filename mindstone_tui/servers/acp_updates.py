@@ -13,6 +13,7 @@ from typing import Any, Final
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, inside, one_line
 
@@ -120,15 +121,15 @@ def diffs(text: str) -> Iterator[dict[str, Any]]:
 
 def question(asked: ev.ToolAsked) -> dict[str, Any]:
     """A request for permission: exactly what runs, and every yes there is."""
-    parts = "\n".join(f"{part.verdict}: {part.text} ({part.reason})" for part in asked.parts)
-    told = "\n\n".join(part for part in (asked.shown, asked.why, parts) if part)
+    told = explain(asked)
+    pieces = (told.heading, told.exact, "\n".join(told.rows), told.why)
     return {
         "toolCall": {
             "toolCallId": asked.call,
-            "title": one_line(asked.shown or asked.name, 200),
+            "title": one_line(asked.shown.partition("\n")[0] or asked.name, 200),
             "kind": KINDS.get(asked.name, "other"),
             "status": "pending",
-            "content": [_text(told), *diffs(asked.diff)],
+            "content": [_text("\n\n".join(filter(None, pieces))), *diffs(asked.diff)],
             "rawInput": {"tool": asked.name, "shown": asked.shown, "digest": asked.digest},
         },
         "options": [
@@ -138,20 +139,18 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
                     "name": scope.label,
                     "kind": "allow_once" if scope.scope == "once" else "allow_always",
                 }
-                for number, scope in enumerate(asked.scopes)
+                for number, scope in enumerate(told.scopes)
             ),
             {"optionId": "deny", "name": "Decline", "kind": "reject_once"},
         ],
     }
 
 
-def answer_of(asked: ev.ToolAsked, outcome: Any) -> ev.Answer:
+def answer_of(asked: ev.ToolAsked, outcome: Any, seen: float) -> ev.Answer:
     """The person's word, from the editor's outcome; whatever is not a clear yes is a no."""
-    chosen = outcome.get("optionId", "") if isinstance(outcome, dict) else ""
-    for number, scope in enumerate(asked.scopes):
-        if chosen == f"allow-{number}":
-            return ev.Answer(allowed=True, remember=scope.remember, keep=scope.keep)
-    return ev.Answer(allowed=False, why="" if chosen == "deny" else "cancelled in the editor")
+    chosen = str(outcome.get("optionId", "")) if isinstance(outcome, dict) else ""
+    why = "" if chosen == "deny" else "cancelled in the editor"
+    return answer_to(asked, chosen, why=why, how="button" if chosen else "", seen=seen)
 
 
 def usage(report: ev.ContextReport) -> Update:

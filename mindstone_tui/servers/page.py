@@ -244,7 +244,7 @@ class Page:
         asked = room.asked.get(str(told.get("call", "")))
         if asked is None:
             raise UsageError("That question is no longer open.", "Somebody was first.")
-        room.conversation.answer(asked.call, answer_of(asked, str(told.get("choice", ""))))
+        room.conversation.answer(asked.call, answer_of(asked, told))
         return _json({"ok": True})
 
     async def _stop(self, request: Request) -> Response:

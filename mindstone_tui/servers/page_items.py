@@ -13,13 +13,18 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import IMPORTED, Line, conversation
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.events.narrate import aside, is_bookkeeping
+from mindstone_tui.core.events.from_entry import tool_answered
+from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
 _SHOWN: Final = 20_000
 """Characters of a tool's result on the page; history has all of it."""
+_LONGEST_WHY: Final = 2_000
+_LONGEST_SEEN: Final = 31_536_000.0
+"""Seconds: no browser has had a question in view for longer than a year."""
 
 
 def items_of(event: ev.AnyEvent) -> Iterator[Item]:
@@ -36,8 +41,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield {"type": "answer", "html": prose(text), "partial": event.partial}
         case ev.ToolAsked():
             yield question(event)
-        case ev.ToolAnswered(call=call, allowed=allowed, channel=channel):
-            yield {"type": "answered", "call": call, "allowed": allowed, "channel": channel}
+        case ev.ToolAnswered():
+            yield answered(event)
         case ev.ToolStarted(call=call, name=name, shown=shown):
             yield tool(call, name, shown, "running")
         case ev.ToolOutput(call=call, text=text):
@@ -81,9 +86,8 @@ def items_of_line(line: Line) -> Iterator[Item]:
             yield {"type": "answer", "html": prose(text), "partial": True, "line": line.seq}
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             yield tool(call, name, shown, "running")
-        case conversation.ToolAnswered(call=call, allowed=allowed):
-            told = {"call": call, "allowed": allowed, "channel": line.channel}
-            yield {"type": "answered", **told}
+        case conversation.ToolAnswered():
+            yield answered(tool_answered(line))
         case conversation.ToolReturned() as gave:
             yield _ended(gave.call, gave.name, gave.shown, gave.status, gave.text, gave.diff)
         case RecallInjected(passages=passages):
@@ -101,28 +105,40 @@ def tool(call: str, name: str, shown: str, state: str) -> Item:
 
 def question(asked: ev.ToolAsked) -> Item:
     """A question about a tool, with every answer there is."""
+    told = explain(asked)
     options = [
-        {"id": f"allow-{number}", "label": scope.label} for number, scope in enumerate(asked.scopes)
+        {"id": f"allow-{number}", "label": scope.label} for number, scope in enumerate(told.scopes)
     ]
+    declines = [{"id": "deny", "label": "Decline"}, {"id": "why", "label": "Decline and say why"}]
     return {
         "type": "ask",
         "call": asked.call,
         "name": asked.name,
-        "shown": asked.shown,
-        "why": asked.why,
+        "heading": told.heading,
+        "shown": told.exact,
+        "parts": told.rows,
+        "why": told.why,
         "worst": asked.worst,
-        "diff": asked.diff,
+        "diff": told.diff,
         "channel": asked.channel,
-        "options": [*options, {"id": "deny", "label": "Decline"}],
+        "options": [*options, *declines],
     }
 
 
-def answer_of(asked: ev.ToolAsked, chosen: str) -> ev.Answer:
+def answered(event: ev.ToolAnswered) -> Item:
+    """How a question was decided, and where."""
+    told = {"call": event.call, "allowed": event.allowed, "channel": event.channel}
+    return {"type": "answered", **told, "text": str(describe(event)).lstrip("· ")}
+
+
+def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     """The person's word; whatever is not a yes that was offered is a no."""
-    for number, scope in enumerate(asked.scopes):
-        if chosen == f"allow-{number}":
-            return ev.Answer(allowed=True, remember=scope.remember, keep=scope.keep)
-    return ev.Answer(allowed=False, why="declined in the browser")
+    said = told.get("seen")
+    seen = min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
+    how = one_line(str(told.get("how") or "button"), 20)
+    choice = str(told.get("choice", ""))
+    why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
+    return answer_to(asked, choice, why=why, how=how, seen=seen)
 
 
 def recall(passages: Any) -> Item:

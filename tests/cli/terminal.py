@@ -20,12 +20,13 @@ PLAIN_SCREEN = b"\x1b[?1049l"
 class OnTerminal:
     """The command on a terminal of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, errors: int | None = None) -> None:
+    def __init__(self, folder: Path | None, *arguments: str, errors: int | None = None) -> None:
         self._end, own = pty.openpty()
+        where = () if folder is None else ("--cwd", str(folder))
         self.seen = b""
         self.open = True
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mindstone_tui", *arguments, "--cwd", str(folder)],
+            [sys.executable, "-m", "mindstone_tui", *arguments, *where],
             stdin=own,
             stdout=own,
             stderr=own if errors is None else errors,

@@ -110,7 +110,7 @@ async def test_what_each_part_of_a_command_does_is_said_before_it_is_allowed() -
         worst="pipe to shell",
     )
     _, _, err, _ = await chat("hi\n", lambda text: [asked(1, text), wish, done(1)])
-    assert "shell needs your approval · pipe to shell:" in err
+    assert "? Run this shell command? · pipe to shell" in err
     assert "  network        curl x.example (curl uses the network)" in err
     assert "  pipe to shell  sh (sh runs what comes)" in err
 
@@ -161,13 +161,31 @@ async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_do
         await person.enter("y\n", "\n", "n\n", "yes please go on\n")
         assert (person.answered, person.sent) == ([], ["go"])
         await person.enter(f"{word}\n")
-        assert person.answered == [ev.Answer(allowed=allowed)]
+        how = f"typed {word.strip().lower()}"
+        assert person.answered == [ev.Answer(allowed=allowed, how=how, seen=1.5)]
         person.talk.announce(done(1))
         await person.enter("")
         await running
     assert person.sent == ["go", "yes", "no", "yes, do", "yes please go on"]
     assert "rm x" in err.getvalue()
     assert "in full" in err.getvalue()
+
+
+async def test_a_no_may_say_why_and_the_model_is_told() -> None:
+    person = AtTerminal()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n")
+        person.talk.announce(QUESTION)
+        await person.settle()
+        person.now += 2
+        await person.enter("no, use git\n", "no: Use `git rm`.\n")
+        person.talk.announce(done(1))
+        await person.enter("")
+        await running
+    why = ev.Answer(allowed=False, why="Use `git rm`.", how="typed no", seen=2.0)
+    assert (person.answered, person.sent) == ([why], ["go", "no, use git"])
+    assert "no: WHY tells the model why" in err.getvalue()
 
 
 async def test_a_question_nobody_is_left_to_answer_is_declined() -> None:

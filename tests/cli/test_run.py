@@ -20,6 +20,7 @@ import pytest
 from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import AssistantPartial
+from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
@@ -140,8 +141,13 @@ def test_exit_codes_say_how_it_went(
 def test_what_would_have_to_be_asked_is_refused_and_recorded(home: Path, tmp_path: Path) -> None:
     wanted = calls(("write", {"path": "b.txt", "text": "x"}))
     model = script(tmp_path, wanted, {"text": "I may not."}, loop=True)
-    done = mindstone_here("run", "--model", model, "write it", cwd=tmp_path)
-    assert done.returncode == 0
+    done = mindstone_here("run", "--json", "--model", model, "write it", cwd=tmp_path)
+    assert done.returncode == ExitCode.DECLINED
+    ended = json.loads(done.stdout.splitlines()[-1])
+    (declined,) = ended["declined"]
+    assert (ended["event"], declined["name"]) == ("turn_ended", "write")
+    assert declined["shown"].startswith("write b.txt")
+    assert "nobody can be asked here" in declined["why"]
     assert not (tmp_path / "b.txt").exists()
     kinds = [line.kind for line in read(places_in(home))]
     assert "tool_refused" in kinds

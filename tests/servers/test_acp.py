@@ -17,6 +17,8 @@ import pytest
 
 import mindstone_tui
 from mindstone_tui import api
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.acp import _servers
 from mindstone_tui.servers.acp_updates import diffs
@@ -137,7 +139,12 @@ async def test_a_turn_with_a_tool_that_asks_from_beginning_to_end(
         assert report.stop_reason == "end_turn"
         await agent.close_session(session_id=begun.session_id)
     assert (work / "note.txt").read_text() == "a stone remembers\n"
-    check_history(api.Home(home).places.session(api.Home(home).key("my-work-1")))
+    places = api.Home(home).places.session(api.Home(home).key("my-work-1"))
+    check_history(places)
+    (line,) = api.log(session="my-work-1", kinds=("tool_answered",), home=api.Home(home))
+    assert isinstance(line, Line)
+    assert isinstance(line.entry, ToolAnswered)
+    assert (line.channel, line.entry.how, line.entry.seen > 0) == ("acp", "button", True)
 
 
 async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(

@@ -15,6 +15,8 @@ import pytest
 import mindstone_tui
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.entries.store import SessionDescribed
 from tests import builders
 from tests.cli.program import ROOT
@@ -86,7 +88,8 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             say(browser, "write it down")
             browser.until("document.querySelector('.ask') !== null")
             asked = seen(browser, ".ask")
-            assert "write needs your approval" in asked
+            assert "Allow write to change this file?" in asked
+            assert "Allow write on note.txt, always (kept in your settings)" in asked
             assert "+a stone remembers" in asked
             assert browser.run("document.querySelector('.answer strong').textContent") == "it"
             decides_nothing(browser)
@@ -94,7 +97,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             waits(browser, "It is written.")
             browser.until("document.getElementById('stop').hidden")
             assert browser.run("document.querySelector('.ask') === null"), "an answered question"
-            assert "write: allowed on web" in seen(browser)
+            assert "write: Allowed on the page with key, " in seen(browser)
             assert "<script>document.title" in seen(browser)
             assert browser.run("document.querySelectorAll('#talk script, #talk img').length") == 0
             links = "Array.from(document.querySelectorAll('#talk a')).map((a) => a.protocol)"
@@ -129,7 +132,43 @@ async def test_a_conversation_in_the_browser_beside_the_app(
     async with residing(home, tmp_path, *replies) as served:
         await asyncio.to_thread(drive, served)
         check_history(served.places())
+        (line,) = api.log(session="main", kinds=("tool_answered",), home=served.home)
+        assert isinstance(line, Line)
+        assert isinstance(line.entry, ToolAnswered)
+        assert (line.channel, line.entry.how, line.entry.seen > 0) == ("web", "key", True)
     assert await asyncio.to_thread((tmp_path / "note.txt").exists)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(HOLD_THE_CLOCK)
+            say(browser, "clean up")
+            browser.until("document.querySelector('.ask') !== null")
+            asked = seen(browser, ".ask")
+            assert "Run this shell command? · deletes" in asked
+            assert asked.count("mkdir -p out && rm -rf build") == 1
+            assert "deletes  rm -rf build (" in asked
+            assert "it does more than look" in asked
+            browser.run("second()")
+            browser.run("document.querySelector('[data-choice=why]').click()")
+            browser.until("document.activeElement.tagName === 'INPUT'")
+            browser.type("use git clean instead", enter=True)
+            waits(browser, "All is well.")
+            assert "with enter" in seen(browser)
+
+    wish = calls(("shell", {"command": "mkdir -p out && rm -rf build"}))
+    async with residing(home, tmp_path, wish, {"text": "All is well."}) as served:
+        await asyncio.to_thread(drive, served)
+        (line,) = api.log(session="main", kinds=("tool_refused",), home=served.home)
+        assert "use git clean instead" in str(line)
 
 
 async def test_the_page_has_a_policy_and_nothing_on_it_needs_another_host(

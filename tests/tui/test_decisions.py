@@ -152,7 +152,7 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
             app.post_message(events.Key("enter", "\r"))
         await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
         await pilot.pause()
-        refused = ev.Answer(allowed=False, why="declined by the user")
+        refused = ev.Answer(allowed=False, why="declined by the user", how="enter", seen=4.5)
         assert talk.did == [("answer", "c", refused)]
         assert app.chat.input_area.prompt.text == "ynyesxyy"
 
@@ -166,7 +166,8 @@ async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
         await pilot.press(*"half a wo")
         now[0] += GRACE + 0.1
         await pilot.click("#allow-0")
-        await until(pilot, lambda: talk.did == [("answer", "c", ev.Answer(allowed=True))])
+        clicked = ev.Answer(allowed=True, how="click", seen=1.1)
+        await until(pilot, lambda: talk.did == [("answer", "c", clicked)])
         await pilot.press(*"rd")
         assert app.chat.input_area.prompt.text == "half a word"
 

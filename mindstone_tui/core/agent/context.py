@@ -229,6 +229,8 @@ class Questions:
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Future[Answer]] = {}
+        self.on_ask: Callable[[str, asyncio.Future[Answer]], object] = lambda call, answer: None
+        """Told of each question that begins to wait."""
 
     @property
     def waiting(self) -> frozenset[str]:
@@ -237,7 +239,9 @@ class Questions:
 
     def ask(self, call: str) -> asyncio.Future[Answer]:
         """A place for the answer; open it before the question is announced."""
-        return self._open.setdefault(call, asyncio.get_running_loop().create_future())
+        waiting = self._open.setdefault(call, asyncio.get_running_loop().create_future())
+        self.on_ask(call, waiting)
+        return waiting
 
     def answer(self, call: str, answer: Answer) -> bool:
         """Hand an answer over; False when nobody waits for it."""

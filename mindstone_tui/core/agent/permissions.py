@@ -110,11 +110,11 @@ class Permissions:
         always = [rule for rule in rules if rule.tool != EDITS and self._can_last(approval)]
         return (
             AskedScope(scope="once", label="Allow once"),
-            *(_in_session(rule) for rule in rules),
+            *(_in_session(rule, approval) for rule in rules),
             *(
                 AskedScope(
                     scope="always",
-                    label=f"Allow always: {_named(rule)}",
+                    label=f"Allow {_meant(rule, approval)}, always (kept in your settings)",
                     remember=rule.text,
                     keep="config",
                 )
@@ -181,25 +181,26 @@ def _effects(approval: Approval) -> frozenset[str]:
     return frozenset(each for part in approval.preview.parts for each in part.effects)
 
 
-def _in_session(rule: Rule) -> AskedScope:
-    if rule.tool == EDITS:
-        return AskedScope(
-            scope="edits",
-            label="Allow all edits in this session",
-            remember=rule.text,
-            keep="session",
-        )
+def _in_session(rule: Rule, approval: Approval) -> AskedScope:
     wide = rule.open_ended or not rule.words
     return AskedScope(
-        scope="prefix" if wide else "exact",
-        label=f"Allow in this session: {_named(rule)}",
+        scope="edits" if rule.tool == EDITS else "prefix" if wide else "exact",
+        label=f"Allow {_meant(rule, approval)}, until you leave",
         remember=rule.text,
         keep="session",
     )
 
 
-def _named(rule: Rule) -> str:
-    """A rule as a button says it; one without words holds whatever the arguments are."""
-    if rule.tool == "shell" and rule.words and not rule.open_ended:
-        return "exactly this command"
-    return rule.text if rule.words else f"every call of {rule.tool}"
+def _meant(rule: Rule, approval: Approval) -> str:
+    """What a rule would allow, as a person says it; never the rule as it is written."""
+    preview = approval.preview
+    if rule.tool == EDITS:
+        return "every edit in this folder"
+    if not rule.words:
+        return f"every call of {rule.tool}"
+    if preview.command:
+        begins = f"any command that begins with `{' '.join(rule.words)}`"
+        return begins if rule.open_ended else "exactly this command"
+    if preview.host:
+        return f"{rule.tool} to read from {'/'.join(rule.words)}"
+    return f"{rule.tool} on {'/'.join(rule.words)}{'/ and below' if rule.open_ended else ''}"

@@ -272,6 +272,7 @@ class _Turn:
         self._started = time.monotonic()
         self._calls = 0
         self._tools = 0
+        self._declined: list[events.DeclinedCall] = []
         self._spent = Usage()
         self._tail: tuple[int, ...] = ()
         self._asked_at: int | None = None
@@ -328,6 +329,7 @@ class _Turn:
             check_budget(self._spent, context.settings.models)
             self._tools += len(self._asked)
             async for event in use_tools(context, turn, self._asked, self._watch):
+                self._note_declined(event)
                 yield event
             self._asked = ()
             for event in announcements(*context.offer_tools()):
@@ -376,7 +378,15 @@ class _Turn:
             tools=self._tools,
             usage=self._spent,
             elapsed=round(time.monotonic() - self._started, 3),
+            declined=tuple(self._declined),
         )
+
+    def _note_declined(self, event: events.AnyEvent) -> None:
+        match event:
+            case events.ToolEnded(status="refused", call=call, name=name, shown=shown, text=why):
+                self._declined.append(
+                    events.DeclinedCall(call=call, name=name, shown=shown, why=why)
+                )
 
     async def _submit(self, text: str) -> AsyncIterator[events.AnyEvent]:
         """Let hooks see the message before anybody else does; one may stop it."""

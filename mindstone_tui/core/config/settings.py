@@ -342,6 +342,8 @@ class ApprovalSettings(SettingsSection):
     """Hosts, such as `docs.python.org` or `*.python.org`, that `fetch` may read from unasked."""
     network: bool = False
     """Give automatically approved commands the network."""
+    patience: Annotated[float, Meta(ge=0, le=31_536_000)] = 43_200.0
+    """Seconds after which a question that nobody answered is declined; 0 waits for ever."""
 
 
 class ModelSettings(SettingsSection):

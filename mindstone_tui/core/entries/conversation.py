@@ -166,6 +166,15 @@ class AskedScope(Part, omit_defaults=False):
     keep: Literal["", "session", "config"] = ""
 
 
+class DeclinedCall(Part, omit_defaults=False):
+    """A call of a tool that was not allowed: by a person, a rule, a mode or a hook."""
+
+    call: str
+    name: str
+    shown: str
+    why: str
+
+
 class ToolAsked(Entry):
     """A turn waits with a tool until somebody says yes or no, on whichever surface."""
 
@@ -186,7 +195,10 @@ class ToolAsked(Entry):
 
 
 class ToolAnswered(Entry):
-    """An answer to a question; the first one on disk holds, whoever gave it."""
+    """An answer to a question; the first one on disk holds, whoever gave it.
+
+    Its line's channel is the surface that it was given on.
+    """
 
     carries_text: ClassVar[bool] = True
 
@@ -195,6 +207,10 @@ class ToolAnswered(Entry):
     remember: str = ""
     keep: Literal["", "session", "config"] = ""
     why: str = ""
+    how: str = ""
+    """What a person did: a key, `click`, `button`, what they typed; or which setting said it."""
+    seen: float = 0.0
+    """Seconds for which the question had been in view there."""
 
 
 class ToolApproved(Entry):

@@ -19,6 +19,7 @@ from mindstone_tui.core.context.report import GoneExchange as GoneExchange
 from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
 from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
+from mindstone_tui.core.entries.conversation import DeclinedCall as DeclinedCall
 from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.store import FileChange
@@ -145,6 +146,8 @@ class TurnEnded(EventOfTurn):
     tools: int = 0
     usage: Usage = Usage()
     elapsed: float = 0.0
+    declined: tuple[DeclinedCall, ...] = ()
+    """What was not allowed in it; known while it is live."""
 
 
 TurnEvent = (
@@ -395,6 +398,9 @@ class ToolAnswered(EventOfTurn):
     channel: str
     """The surface that answered."""
     why: str = ""
+    how: str = ""
+    """What the person did there, as `Answer` has it."""
+    seen: float = 0.0
 
 
 class ToolStarted(EventOfTurn):
@@ -554,6 +560,10 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A rule of `ToolAsked.remember`, or empty for this once."""
     keep: Literal["", "session", "config"] = ""
     why: str = ""
+    how: str = ""
+    """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
+    seen: float = 0.0
+    """Seconds for which the question had been in view."""
 
 
 class Conversation(Protocol):

@@ -67,6 +67,11 @@ def tool_ended(line: Line) -> ev.ToolEnded:
     return replace(told, text=inside(told.text))
 
 
+def tool_answered(line: Line) -> ev.ToolAnswered:
+    """An answer that is on disk, with the surface it came from."""
+    return _repeating(ev.ToolAnswered, line)
+
+
 def job_ended(entry: derived.JobEnded) -> ev.Noticed:
     """A command in the background is over, in a line."""
     how = f"exit code {entry.code}" if entry.ending == "exited" else entry.ending
@@ -153,7 +158,8 @@ def _announced(line: Line) -> ev.AnyEvent | None:
 
 def _repeating(event: type[Told], line: Line) -> Told:
     """An event with what the line's entry has under the same names."""
-    said: dict[str, Any] = {**asdict(line.entry), "turn": line.turn, "entry": line.id}
+    own = {"turn": line.turn, "entry": line.id, "channel": line.channel}
+    said: dict[str, Any] = {**asdict(line.entry), **own}
     return event(**{name: said[name] for name in event.__struct_fields__})
 
 
@@ -204,6 +210,8 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
             return [ev.AnswerRecorded(turn=turn, entry=line.id, text=text, calls=0, partial=True)]
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             return [ev.ToolStarted(turn=turn, call=call, name=name, shown=shown)]
+        case conversation.ToolAnswered():
+            return [tool_answered(line)]
         case conversation.ToolReturned():
             return [tool_ended(line)]
         case window.PromptPlanned(purpose="") as plan:

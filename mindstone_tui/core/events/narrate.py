@@ -15,7 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry
+from mindstone_tui.core.events.narrate_entry import SURFACES, EventLine, Tone, call_line, of_entry
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -64,7 +64,7 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
             return describe(event)
-        case ev.FilesChanged():
+        case ev.FilesChanged() | ev.ToolAnswered():
             return describe(event)
         case _:
             shown = isinstance(event, ev.TurnEvent | ev.ToolEvent | ev.CommandEvent)
@@ -81,6 +81,7 @@ _BOOKKEEPING: Final = (
     ev.CheckpointSaved,
     ev.HandoffWritten,
     ev.FilesChanged,
+    ev.ToolAnswered,
 )
 
 
@@ -245,13 +246,20 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             assert_never(event)
 
 
+def _decided(event: ev.ToolAnswered) -> str:
+    """Where a person decided, with which key or click, and how long they could have read it."""
+    on, surface = SURFACES.get(event.channel, ("on", one_line(event.channel, 20)))
+    how = f" with {one_line(event.how, 60)}" if event.how else ""
+    after = f", {seconds(event.seen)} after it came into view" if event.seen else ""
+    return f"{'Allowed' if event.allowed else 'Declined'} {on} {surface}{how}{after}"
+
+
 def _of_tool(event: ev.ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
-        case ev.ToolAnswered(allowed=allowed, channel=channel, why=why):
-            said = "Approved" if allowed else "Declined"
-            return EventLine(text=f"{said} on {channel}", detail=why)
+        case ev.ToolAnswered(why=why):
+            return EventLine(text=_decided(event), detail="" if "by the user" in why else why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=call_line(name, shown))
         case ev.ToolOutput(text=text):

@@ -11,6 +11,16 @@ from mindstone_tui.core.numbers import percent, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.values import Value
 
+SURFACES: Final = {
+    "web": ("on", "the page"),
+    "tui": ("in", "the app"),
+    "cli": ("in", "the line chat"),
+    "acp": ("in", "an editor"),
+    "python": ("by", "a Python program"),
+    "run": ("by", "`mindstone run`"),
+    "waiting": ("by", "`mindstone waiting`"),
+}
+"""Who takes a turn or answers, by the channel of its lines, and how a place there is named."""
 _FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 
 Tone = Literal["note", "good", "warning", "error"]
@@ -62,8 +72,6 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return text, f"{plural(known, 'message')} known, {adopted} taken over"
         case conversation.ToolAsked(name=name, shown=shown):
             return f"Approval asked for: {call_line(name, shown)}", ""
-        case conversation.ToolAnswered(allowed=allowed, why=why):
-            return "Answered: yes" if allowed else "Answered: no", why
         case conversation.ToolApproved(by="person", remember=remember):
             return "You approved this", f"remembered for this {remember}" if remember else ""
         case conversation.ToolApproved(by=by, rule=rule):

@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
+from mindstone_tui.core.library.open_questions import waiting_everywhere
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.transcript import History
@@ -50,7 +53,8 @@ class AppFeature(Feature):
                 "A yes is for somebody who saw the question.",
                 "Answer it in the app, the line chat or on the page; /answer no declines it here.",
             )
-        given = Answer(allowed=word == "yes", why=why.strip()) if word else None
+        how = f"typed /answer {word}"
+        given = Answer(allowed=word == "yes", why=why.strip(), how=how) if word else None
         now = datetime.now(UTC)
         told = [
             f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"
@@ -60,6 +64,21 @@ class AppFeature(Feature):
         ]
         text = "\n".join(told) or "Nothing waits for an answer."
         yield CommandPrinted(command="answer", text=text)
+
+    @command("waiting")
+    async def waiting(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show what waits for a decision, in every session, and how to answer it."""
+        found = await asyncio.to_thread(waiting_everywhere, self.session.home)
+        now = datetime.now(UTC)
+        told = [
+            f"{each.session}, turn {each.turn}: {each.sentence(now)}\n  {each.remedy}"
+            for each in found
+        ]
+        yield CommandPrinted(
+            command="waiting",
+            text="\n".join(told) or "Nothing waits for a decision.",
+            data={"waiting": msgspec.to_builtins(found)},
+        )
 
     @command("theme", usage="[NAME]")
     async def theme(self, argument: str) -> AsyncIterator[AnyEvent]:

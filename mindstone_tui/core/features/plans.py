@@ -20,7 +20,7 @@ from mindstone_tui.core.errors import ToolError, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.features.tasks import TasksFeature
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Say, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
@@ -42,6 +42,8 @@ RULE: Final = """\
 Plan mode: look around with reading tools, and change nothing; every other tool is refused. Answer \
 with a plan: what you found, then the steps as one numbered list, each a single sentence. A person \
 approves, edits or refuses it."""
+BEGIN: Final = "The plan is approved. Carry it out, step by step."
+"""What an approved plan begins with, said in the person's name."""
 
 
 def steps_of(text: str) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ class PlansFeature(Feature):
         changes_window=True,
         words=("approve", "edit", "refuse", "off"),
     )
-    async def plan(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def plan(self, argument: str) -> AsyncIterator[AnyEvent | Say]:
         """Plan before anything is changed: only reading tools run until you approve the plan.
 
         The answer is the plan. `edit 2 NEW TEXT` changes a step, `edit -2` drops it, `edit + TEXT`
@@ -184,6 +186,8 @@ class PlansFeature(Feature):
         elif verb == "refuse":
             self.record(PlanChanged(stage="refused", why=rest))
             self.record(PlanChanged(stage="planning"))
+            if rest:  # the model is told why, and makes another
+                yield Say(f"I refuse this plan: {rest}\nMake another one.")
             text = "The plan is refused. Plan mode stays on: say what should be different."
             yield CommandPrinted(command="plan", text=text)
         elif verb == "edit":
@@ -198,10 +202,9 @@ class PlansFeature(Feature):
             self.record(PlanChanged(stage="approved", steps=steps))
             items = tuple(TodoItem(title=step) for step in steps)
             self.record(TodoChanged(items=items, by="plan"))
-            text = (
-                f"Approved: {plural(len(steps), 'step')} to do, and all tools may run. Say `go on`."
-            )
+            text = f"Approved: {plural(len(steps), 'step')} to do, and all tools may run."
             yield CommandPrinted(command="plan", text=text, data={"steps": list(steps)})
+            yield Say(BEGIN)
 
     @command(
         "todo",

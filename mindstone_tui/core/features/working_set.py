@@ -26,6 +26,7 @@ from mindstone_tui.core.events.report_text import (
 )
 from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, why_file
 from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
 
 MODES: tuple[str, ...] = get_args(Mode)
@@ -154,10 +155,14 @@ class WindowFeature(Feature):
             "" if not reason.parts else f"\nKeep score {reason.score:.2f}, the lowest leaves first:"
         )
         back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
+        decided = decisions_of(self.context.transcript, reason.turn)
+        head = f"\nDecisions in turn {reason.turn}:" if decided else ""
+        decisions = head + "".join(f"\n  {each}" for each in decided)
+        said = f"Turn {reason.turn}, line {reason.seq}: {reason.why}{score}{parts}{back}"
         yield CommandPrinted(
             command="why",
-            text=f"Turn {reason.turn}, line {reason.seq}: {reason.why}{score}{parts}{back}",
-            data=msgspec.to_builtins(reason),
+            text=f"{said}{decisions}",
+            data={**msgspec.to_builtins(reason), "decisions": decided},
         )
 
     @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,16 +11,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mindstone_tui.core.config.edit import nearest
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.catalogue import look_up
+from mindstone_tui.core.providers.catalogue import knows_provider, look_up
 from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
 from mindstone_tui.core.providers.key_store import stored_key
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.values import Value
 
+_ALIKE: Final = 0.75
+"""How much a provider's name must be like another to be a slip of the pen."""
 VARIABLES: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -212,9 +215,14 @@ def require_key(address: Address) -> None:
     if address.key or address.base_url or address.provider in KEYLESS:
         return
     variable = variables_of(address.provider)[0]
-    near = nearest(address.provider, VARIABLES) if address.provider not in VARIABLES else ""
+    if address.provider not in VARIABLES and not knows_provider(address.provider):
+        alike = difflib.get_close_matches(address.provider, VARIABLES, 1, _ALIKE)
+        raise ProviderRefused(
+            f"There is no provider called {one_line(address.provider, 40)}.",
+            f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those "
+            f"there are; one of your own needs models.base_url or {one_line(variable, 60)}.",
+        )
     raise ProviderRefused(
         f"There is no key for {address.provider}.",
-        f"{f'Did you mean {near}/…? Else set' if near else 'Set'} {variable}, "
-        f"or store one with `mindstone models key {address.provider}`.",
+        f"Set {variable}, or store one with `mindstone models key {address.provider}`.",
     )

@@ -92,6 +92,12 @@ def look_up(model: str) -> Listing | None:
     return None
 
 
+def knows_provider(name: str) -> bool:
+    """Whether the list has a model of this provider."""
+    told = f'"litellm_provider": "{name}'.encode()
+    return any(key.startswith(f"{name}/") or told in bytes(raw) for key, raw in _listed().items())
+
+
 def price_of(model: str, settings: ModelSettings) -> Prices | None:
     """A price the user set, in dollars per token."""
     if (own := settings.prices.get(model)) is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -26,74 +26,30 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
-from mindstone_tui.core.events.from_entry import tool_ended
-from mindstone_tui.core.library.lease import Holder, Lease
-from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
+from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.events.narrate_entry import call_line
+from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.open_questions import OpenQuestion, question_in, still_open
+from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at what somebody else's turn waits for."""
-_SURFACES: Final = {
-    "web": "The page",
-    "tui": "The app",
-    "cli": "The line chat",
-    "acp": "An editor",
-    "python": "A Python program",
-}
-"""Who takes a turn, by the channel of its lines."""
 
 
-class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that a turn waits with: who asked what, and since when nobody has answered."""
-
-    session: str
-    call: str
-    name: str
-    risk: str
-    shown: str
-    channel: str
-    since: str
-    """ISO 8601."""
-    unattended: bool = False
-    """Nobody looks any more at the surface that asked."""
-
-    @property
-    def what(self) -> str:
-        """Exactly what is asked about: a command without its title."""
-        title, _, body = self.shown.partition("\n")
-        return body or title.removeprefix("run ") if self.risk == "run" else self.shown
-
-    def sentence(self, now: datetime) -> str:
-        """Who waits for what since when."""
-        verb = "run" if self.risk == "run" else "allow"
-        what = self.what if self.risk == "run" else self.what.partition("\n")[0]
-        who = _SURFACES.get(self.channel, f"Another program ({one_line(self.channel, 20)})")
-        when = ago(datetime.fromisoformat(self.since), now)
-        told = (
-            f"{who} asked {when} whether to {verb} `{one_line(what, 120)}`, and waits for an answer"
-        )
-        return f"{told}; nobody has it open any more." if self.unattended else f"{told}."
-
-    @property
-    def remedy(self) -> str:
-        """How anybody can end the wait."""
-        name = self.session.removeprefix("agent:default:")
-        return f'`mindstone run -s {name} "/answer no"` declines it.'
-
-
-def still_open(lines: Iterable[Line]) -> list[Line]:
-    """The questions among the lines of a turn that nothing has answered, oldest first."""
-    asked: dict[str, Line] = {}
+def decisions_of(transcript: Transcript, turn: int) -> list[str]:
+    """What was decided in a turn, in words: each question with where and how it was answered."""
+    with transcript.history() as history:
+        lines = [history.whole(line) for line in history.turn(turn)]
+    asked = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAsked)}
+    told: dict[str, str] = {}
     for line in lines:
-        match line.entry:
-            case ToolAsked(call=call):
-                asked[call] = line
-            case ToolAnswered(call=call) | ToolReturned(call=call):
-                asked.pop(call, None)
-            case TurnEnded():
-                asked.clear()
-    return list(asked.values())
+        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
+            question = asked[line.entry.call]
+            what = call_line(question.name, question.shown)
+            told.setdefault(line.entry.call, f"{what} · {str(describe_line(line)).lstrip('· ')}")
+    return list(told.values())
 
 
 class SharedQuestions:
@@ -117,22 +73,25 @@ class SharedQuestions:
 
         It counts when it is heard, after everything that stands before it in the file.
         """
-        if call not in self._context.questions.waiting and call not in self._elsewhere:
+        if not self._is_open(call):
+            self.find()
+        if not self._is_open(call):
             self._emit(events.Noticed(message=TOO_LATE))
             return None
-        entry = ToolAnswered(
-            call=call,
-            allowed=answer.allowed,
-            remember=answer.remember,
-            keep=answer.keep,
-            why=answer.why,
-        )
+        entry = ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         try:
             return self._context.window.record(entry)
         except EntryNotSaved:
             # The turn cannot go on, either, and says why; nobody is left waiting.
             self._context.questions.answer(call, answer)
             raise
+
+    def _is_open(self, call: str) -> bool:
+        return call in self._context.questions.waiting or call in self._elsewhere
+
+    def left(self, lease: Lease) -> list[OpenQuestion]:
+        """What a program asked that has ended since: nobody else has the lease."""
+        return [question_in(line, lease, gone=True) for line in self._unanswered()]
 
     def hear(self, line: Line) -> None:
         """Take in a line that somebody wrote, in the order of the file."""
@@ -151,29 +110,19 @@ class SharedQuestions:
 
     def find(self) -> None:
         """Take up what is open in a turn that runs elsewhere."""
+        for line in self._unanswered():
+            self.hear(line)
+
+    def _unanswered(self) -> list[Line]:
+        """What the newest turn asked and nobody answered."""
         transcript = self._context.transcript
         with transcript.history() as history:
-            found = [history.whole(line) for line in history.turn(transcript.last_turn)]
-        for line in still_open(found):
-            self.hear(line)
+            turn = [history.whole(line) for line in history.turn(transcript.last_turn)]
+        return still_open(turn)
 
     def open(self, lease: Lease) -> list[OpenQuestion]:
         """What a turn elsewhere waits with, oldest first."""
-        holder = lease.holder
-        return [
-            OpenQuestion(
-                session=str(lease.key),
-                call=line.entry.call,
-                name=line.entry.name,
-                risk=line.entry.risk,
-                shown=line.entry.shown,
-                channel=line.channel,
-                since=line.ts,
-                unattended=holder == Holder(line.channel, unattended=True),
-            )
-            for line in self._elsewhere.values()
-            if isinstance(line.entry, ToolAsked)
-        ]
+        return [question_in(line, lease) for line in self._elsewhere.values()]
 
     def answer_all(
         self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None
@@ -238,16 +187,7 @@ class SharedQuestions:
             self._emit(events.ToolAsked(turn=line.turn, channel=line.channel, **fields))
 
     def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
-        answer = Answer(
-            allowed=given.allowed, remember=given.remember, keep=given.keep, why=given.why
-        )
+        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
         mine = self._context.questions.answer(call, answer)
         if self._elsewhere.pop(call, None) is not None or mine:
-            told = events.ToolAnswered(
-                turn=line.turn,
-                call=call,
-                allowed=given.allowed,
-                channel=line.channel,
-                why=given.why,
-            )
-            self._emit(told)
+            self._emit(tool_answered(line))

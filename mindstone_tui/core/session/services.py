@@ -27,12 +27,12 @@ from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
 from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.library.agent_files import Sources, resolve_reference
+from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.vectors import progress_of
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
-from mindstone_tui.core.session.questions import OpenQuestion
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import events, numbers
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.entries import Image, Line
@@ -88,7 +89,9 @@ class Session:
         self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
+        services.context.questions.on_ask = self._have_patience
         services.answer = partial(self._questions.answer_all, lease, self.answer)
+        self._told_left: set[str] = set()
         self._unattended = False
         self._returned: list[SentMessage] = []
         """No turn took these in, and nobody sent them again."""
@@ -251,6 +254,16 @@ class Session:
         except MindstoneError as error:
             self._complain(error)
 
+    def _have_patience(self, call: str, waiting: asyncio.Future[Answer]) -> None:
+        """Decline a question that nobody has answered for as long as the settings say."""
+        patience = self._context.settings.approvals.patience
+        if patience:
+            why = f"Nobody answered for {numbers.seconds(patience)} (approvals.patience)."
+            no = Answer(allowed=False, why=why, how="the setting approvals.patience", seen=patience)
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(patience, self.answer, call, no)
+            waiting.add_done_callback(lambda _: timer.cancel())
+
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks at this surface; whoever waits for its turn is told."""
         self._unattended = not somebody
@@ -381,9 +394,19 @@ class Session:
             self._complain(error)
             return
         self._lease.give_back()
+        self._tell_left()
         for text in self.services.never_sent():
             message = f"This was never sent: {one_line(text, 300)}"
             self._emit(events.Noticed(message=message, level="warning"))
+
+    def _tell_left(self) -> None:
+        """Say once what was asked by a program that has ended since, and answered by nobody."""
+        now = datetime.now(UTC)
+        for question in self._questions.left(self._lease):
+            if question.call not in self._told_left:
+                self._told_left.add(question.call)
+                told = f"{question.sentence(now)} {question.remedy}"
+                self._emit(events.Noticed(message=told, level="warning"))
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
@@ -533,6 +556,7 @@ class Session:
         with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
         self._catch_up()
+        self._tell_left()
         self._take_in(self.services.close_open_turn())
 
     def _catch_up(self) -> None:

@@ -88,6 +88,14 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
     )
 
 
+_ASKS: Final[dict[str, str]] = {
+    "ask": "it does more than look (approvals = ask)",
+    "auto-edit": "it does more than look and edit (approvals = auto-edit)",
+    "full-auto": "it cannot be confined (approvals = full-auto)",
+}
+"""Why a mode has a person asked."""
+
+
 def decide(
     tool: Tool, preview: Preview, *, mode: Mode, rules: tuple[Rule, ...], sandboxed: bool
 ) -> Decision:
@@ -128,7 +136,7 @@ def _by_mode(tool: Tool, mode: Mode, sandboxed: bool) -> Decision:
         if not sandboxed:
             return Decision(verdict="ask", reason="nothing on this machine can confine it")
         return Decision(verdict="allow", reason="it is confined", confined=True)
-    return Decision(verdict="ask", reason=f"approvals = {mode}")
+    return Decision(verdict="ask", reason=_ASKS[mode])
 
 
 def _ruled(verdict: Verdict, rules: tuple[Rule, ...], *, confined: bool = False) -> Decision:

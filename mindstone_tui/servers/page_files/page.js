@@ -92,27 +92,41 @@ const draw = {
     const node = asks[item.call] = make("div", "ask");
     node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
-    node.append(make("b", "", item.name + " needs your approval" + (item.channel ? " (asked on " + item.channel + ")" : "")));
-    node.append(make("pre", "", item.shown));
-    if (item.diff && !item.shown.includes(item.diff)) node.append(make("pre", "diff", item.diff));
+    node.append(make("b", "", item.heading), make("pre", "", item.shown));
+    if (item.diff) node.append(make("pre", "diff", item.diff));
+    if (item.parts.length) node.append(make("pre", "parts", item.parts.join("\n")));
     if (item.why) node.append(make("div", "note", item.why));
     // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
     // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
+    const decide = (choice, how, why) => attempt(call("/page/answer",
+      { session, call: item.call, choice, how, why, seen: (Date.now() - shown) / 1000 }));
+    const ask = () => {
+      if (node.querySelector("input")) return;
+      const reason = make("input");
+      reason.placeholder = "Why not? The model is told. Enter declines.";
+      reason.onkeydown = (event) => {
+        event.stopPropagation();
+        if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) decide("deny", "enter", reason.value);
+        if (event.key === "Escape") { reason.remove(); $("text").focus(); }
+      };
+      node.append(reason);
+      reason.focus();
+    };
     for (const option of item.options) {
       const button = make("button", "", option.label);
       button.dataset.choice = option.id;
       button.disabled = true;
       button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); };
-      button.onclick = () => attempt(call("/page/answer", { session, call: item.call, choice: option.id }));
+      button.onclick = (event) => option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : "key");
       row.append(button);
     }
     node.append(row);
     add(node);
-    opened = Date.now();
+    const shown = opened = Date.now();
     setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
   },
-  answered(item) { settle(item.call, (item.allowed ? "allowed" : "denied") + " on " + item.channel); },
+  answered(item) { settle(item.call, item.text); },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));

@@ -22,8 +22,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryProposed, ToolAsked
-from mindstone_tui.core.events.narrate_entry import without_name
+from mindstone_tui.core.events import Answer, AskedPart, MemoryProposed, ToolAsked
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import diffed, numbered
@@ -70,9 +70,13 @@ class Gate:
         """It is out of view, or answered: nothing answers it any more."""
         self._shown = self._entered = None
 
+    def seen(self, at: float) -> float:
+        """Seconds for which it has been in view."""
+        return at - self._shown if self._shown is not None else 0.0
+
     def is_open(self, at: float) -> bool:
         """Whether somebody who acts now can have read it."""
-        return self._shown is not None and at - self._shown >= self._grace
+        return self._shown is not None and self.seen(at) >= self._grace
 
     def enter(self, at: float) -> bool:
         """Step into it; False while that is too early."""
@@ -132,6 +136,7 @@ class Decision(Vertical):
         self._clock = clock
         self._gate = Gate(grace)
         self._key = "click"
+        self._seen = 0.0
 
     def content(self) -> ComposeResult:
         """What is asked, with `#exact` in it, which shrinks before anything else does."""
@@ -255,6 +260,7 @@ class Decision(Vertical):
     def choose(self, choice: str) -> None:
         """Decide, once."""
         if self.is_open:
+            self._seen = self._gate.seen(self._clock())
             self._gate.hide()
             self.post_message(self.Decided(self, choice, self._key))
 
@@ -282,20 +288,8 @@ def button(key: str, label: Content, choice: str) -> Button:
     return Button(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
 
 
-_QUESTIONS: Final = {
-    "run": "Run this {tool} command?",
-    "write": "Allow {tool} to change this file?",
-    "read": "Allow {tool} to read this?",
-    "memory": "Remember this?",
-}
-"""What is asked, by the tool's risk."""
 _HARMLESS: Final = ("reads",)
-_USUAL: Final = ("reads", "writes", "unknown")
 _WORST: Final = ("deletes", "force-push", "privilege", "pipe to shell", "outside the workspace")
-_KEPT: Final[tuple[tuple[Literal["exact", "always"], str, Literal["session", "config"]], ...]] = (
-    ("exact", "Allow for this session", "session"),
-    ("always", "Allow always", "config"),
-)
 
 
 class Approval(Decision):
@@ -316,12 +310,13 @@ class Approval(Decision):
     def __init__(self, asked: ToolAsked, *, grace: float, clock: Callable[[], float]) -> None:
         super().__init__(grace=grace, clock=clock)
         self.asked = asked
+        self.told = explain(asked)
         self._why = ""
 
     def content(self) -> ComposeResult:
         yield Static(self._question(), markup=False, id="question")
-        if self.asked.why:
-            yield Static(show.text(self.asked.why, "$muted"), markup=False, id="why")
+        if self.told.why:
+            yield Static(show.text(self.told.why, "$muted"), markup=False, id="why")
         with VerticalScroll(id="exact", can_focus=False):
             yield from self._exact()
 
@@ -336,57 +331,30 @@ class Approval(Decision):
 
     def _question(self) -> Content:
         """What is asked; something worse than looking or writing is named and coloured."""
-        asked = self.asked
-        words = _QUESTIONS.get(asked.risk, "Allow {tool}?")
-        question = words.format(tool=show.line(asked.name, 40).plain)
-        parts: list[tuple[str, str]] = [("? ", "bold $accent"), (question, "bold")]
-        if asked.worst and asked.worst not in _USUAL:
-            parts.append((f"  {show.line(asked.worst, 40).plain}", f"bold {_colour(asked.worst)}"))
-        if asked.channel:
-            parts.append((f"  asked on {show.line(asked.channel, 20).plain}", "$muted"))
+        told = self.told
+        parts: list[tuple[str, str]] = [("? ", "bold $accent"), (told.question, "bold")]
+        if told.worst:
+            parts.append((f"  {told.worst}", f"bold {_colour(told.worst)}"))
+        if told.where:
+            parts.append((f"  {told.where}", "$muted"))
         return Content.assemble(*parts)
 
     def _exact(self) -> Iterator[Widget]:
         """What will happen, once: the path and the numbered change, or the command in parts."""
-        asked = self.asked
-        title, _, body = asked.shown.partition("\n")
-        if asked.diff:
-            path = without_name(title, asked.name)
-            yield Static(show.judged(path, "bold"), markup=False, id="shown")
-            yield Static(numbered(exact(asked.diff)), markup=False, id="diff")
-            return
-        # A command's title may be shortened; its body never is.
-        said = body if body and asked.risk == "run" else asked.shown
-        yield Static(show.judged(said), markup=False, id="shown")
-        if asked.parts:
-            yield Static(_parts(asked.parts), markup=False, id="parts")
-
-    @property
-    def scopes(self) -> tuple[AskedScope, ...]:
-        """Every yes that is offered, once first."""
-        if self.asked.scopes:
-            return self.asked.scopes
-        once = AskedScope(scope="once", label="Allow once")
-        kept = [
-            AskedScope(scope=scope, label=f"{said}: {rule}", remember=rule, keep=keep)
-            for rule in self.asked.remember
-            for scope, said, keep in _KEPT
-        ]
-        return (once, *kept)
+        told = self.told
+        style = "bold" if told.diff else ""
+        yield Static(show.judged(told.exact, style), markup=False, id="shown")
+        if told.diff:
+            yield Static(numbered(exact(told.diff)), markup=False, id="diff")
+        elif told.parts:
+            yield Static(_parts(told.parts), markup=False, id="parts")
 
     def answers(self) -> ComposeResult:
         yield button("n", Content("Decline"), "deny")
         yield button("r", Content("Decline and say why"), "explain")
-        for number, scope in enumerate(self.scopes):
+        for number, scope in enumerate(self.told.scopes):
             key = ("y", "s")[number] if number < 2 else ""
-            yield button(key, show.line(self._label(scope), 90), f"allow-{number}")
-
-    def _label(self, scope: AskedScope) -> str:
-        """What a button says; a rule about a file holds its path in parts."""
-        if self.asked.risk != "write" or not scope.remember:
-            return scope.label
-        tool, *path = scope.remember.split()
-        return scope.label.replace(scope.remember, f"{tool} {'/'.join(path)}")
+            yield button(key, show.line(scope.label, 120), f"allow-{number}")
 
     def choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""
@@ -397,10 +365,8 @@ class Approval(Decision):
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
-        if choice == "deny":
-            return Answer(allowed=False, why=self._why or "declined by the user")
-        scope = self.scopes[int(choice.removeprefix("allow-"))]
-        return Answer(allowed=True, remember=scope.remember, keep=scope.keep)
+        why = self._why or "declined by the user"
+        return answer_to(self.asked, choice, why=why, how=self._key, seen=self._seen)
 
     def _show_reason(self, shown: bool) -> None:
         reason = self.query_one("#reason")

@@ -129,6 +129,6 @@ async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
     _, session, always = await context.permissions.scopes_for(used, approval)
     assert (session.scope, session.label) == (
         "prefix",
-        "Allow in this session: every call of server__look",
+        "Allow every call of server__look, until you leave",
     )
-    assert always.label == "Allow always: every call of server__look"
+    assert always.label == "Allow every call of server__look, always (kept in your settings)"

@@ -7,7 +7,7 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
-from mindstone_tui.core.features.plans import PlansFeature, steps_of
+from mindstone_tui.core.features.plans import BEGIN, PlansFeature, steps_of
 from mindstone_tui.core.features.tasks import TasksFeature
 from tests.core.session.stage import calls, on_stage, script
 
@@ -44,9 +44,10 @@ async def test_only_reading_tools_run_until_the_plan_is_approved(tmp_path: Path)
         assert text.splitlines() == ["1. Read the file", "2. Change one line", "3. Test it"]
         await stage.run("/plan edit -1")
         await stage.run("/plan edit + Tell me")
-        ended, text = await stage.run("/plan approve")
-        assert ended.ok, text
-        await stage.say("go on")
+        stage.session.command("/plan approve")
+        begun = await stage.until(events.TurnStarted, lambda event: event.turn == 2)
+        assert begun.text == BEGIN
+        assert (await stage.until(events.TurnEnded, lambda event: event.turn == 2)).ending == "done"
         assert (work / "a.txt").read_text() == "two\n"
         head = stage.requests()[-1][0]["content"]
         assert "Plan mode" not in head
@@ -74,7 +75,10 @@ async def test_plan_mode_and_the_list_outlive_the_program(tmp_path: Path) -> Non
         await stage.say("plan it")
         _, text = await stage.run("/todo")
         assert "feed the cat" in text
-        assert (await stage.run("/plan refuse too long"))[0].ok
+        stage.session.command("/plan refuse too long")
+        again = await stage.until(events.TurnStarted, lambda event: event.turn == 2)
+        assert "too long" in again.text
+        await stage.until(events.TurnEnded, lambda event: event.turn == 2)
         assert stage.session.services.features.get(PlansFeature).planning
         assert (await stage.run("/plan off"))[0].ok
         assert not (await stage.run("/plan approve"))[0].ok

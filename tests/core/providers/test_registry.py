@@ -128,6 +128,16 @@ def test_a_provider_that_is_misspelt_is_named_as_it_is_spelt(places: Places) -> 
     assert "Did you mean anthropic/…?" in error.value.remedy
 
 
+@pytest.mark.parametrize("name", ["nope", "my-proxy"])
+def test_a_provider_that_does_not_exist_is_told_as_that(places: Places, name: str) -> None:
+    with pytest.raises(ProviderRefused) as error:
+        require_key(address_of(f"{name}/x", ModelSettings(), places, {}))
+    assert error.value.what == f"There is no provider called {name}."
+    assert "Did you mean" not in error.value.remedy
+    with pytest.raises(ProviderRefused, match="no key for deepinfra"):
+        require_key(address_of("deepinfra/x", ModelSettings(), places, {}))
+
+
 async def test_a_missing_key_ends_the_request_without_litellm(places: Places) -> None:
     name = "anthropic/claude-sonnet-4-5"
     provider = registry.resolve(name, ModelSettings(), places, {})

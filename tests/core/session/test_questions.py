@@ -11,6 +11,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolAsked,
     ToolReturned,
 )
+from mindstone_tui.core.events.narrate import describe_line
 from tests.core.session.stage import calls, check_history, on_stage, script
 
 WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
@@ -119,3 +120,26 @@ async def test_who_cannot_ask_a_person_is_not_asked(home: Path, tmp_path: Path) 
         owner.session.answer(asked.call, YES)
         await owner.until(events.TurnEnded)
         assert not pipe.all(events.ToolAsked)
+
+
+async def test_log_and_why_say_where_and_how_a_decision_was_made(
+    home: Path, tmp_path: Path
+) -> None:
+    model = wants_to_write(tmp_path)
+    async with (
+        on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True, channel="web") as other,
+    ):
+        owner.session.send("write it down")
+        asked = await other.until(events.ToolAsked)
+        no = events.Answer(allowed=False, why="not today", how="click", seen=4.2)
+        other.session.answer(asked.call, no)
+        heard = await owner.until(events.ToolAnswered)
+        assert (heard.channel, heard.how, heard.seen) == ("web", "click", 4.2)
+        await owner.until(events.TurnEnded)
+        owner.session.command("/why turn 1")
+        told = await owner.until(events.CommandPrinted)
+    said = "Declined on the page with click, 4.2 s after it came into view (not today)"
+    assert f"Decisions in turn 1:\n  write: note.txt · {said}" in told.text
+    (line,) = (line for line in owner.lines() if line.kind == "tool_answered")
+    assert said in str(describe_line(line))

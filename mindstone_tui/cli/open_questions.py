@@ -1,0 +1,124 @@
+"""`mindstone waiting`: whatever waits for a person, in any session, and its answer from here."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from mindstone_tui.api import Conversation, connect
+from mindstone_tui.cli import options
+from mindstone_tui.cli.line_chat import LineQuestions, read_line
+from mindstone_tui.cli.output import complain, hint, say, say_json
+from mindstone_tui.core import events
+from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.events.narrate import describe
+from mindstone_tui.core.library.open_questions import OpenQuestion, waiting_everywhere
+from mindstone_tui.core.text import exact, one_line
+
+_CHANNEL: Final = "waiting"
+_IN_SENTENCE: Final = 100
+"""Characters of a command that the sentence about it surely holds."""
+
+
+def waiting(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[answer N yes|no]", help="Answer the question with that number."),
+    ] = None,
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="With a no: what the model is told.")
+    ] = "",
+    json: options.JsonOption = False,
+) -> None:
+    """List what waits for a decision, and answer it.
+
+    `answer N no` declines, from anywhere. `answer N yes` allows once: it shows exactly what was
+    asked and wants the word written in full, on a terminal.
+    """
+    found = waiting_everywhere(options.places())
+    if words:
+        question, allowed = _meant(words, found)
+        raise typer.Exit(asyncio.run(_answer(question, allowed, why.strip())))
+    if json:
+        say_json({"waiting": found})
+    elif not found:
+        hint("Nothing waits for a decision.")
+    for number, each in enumerate([] if json else found, 1):
+        say(f"{number}  {each.sentence(datetime.now(UTC))}", "bold")
+        say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
+        in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
+        for line in in_full.splitlines():
+            say(f"   {line}")
+        here = f"`mindstone waiting answer {number} yes` or `no` answers it."
+        say(f"   {each.remedy if each.kind != 'approval' or each.gone else here}")
+
+
+def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, bool]:
+    """Which question is answered, and how."""
+    match words:
+        case ["answer", number, ("yes" | "no") as word]:
+            named = [each for at, each in enumerate(found, 1) if number in (str(at), each.call)]
+            if not named:
+                raise UsageError(
+                    f"Nothing waits with the number {one_line(number, 40)}.",
+                    "`mindstone waiting` lists what does.",
+                )
+            question = named[0]
+        case _:
+            raise UsageError(
+                f"`{one_line(' '.join(words), 60)}` is no answer.",
+                "For example: mindstone waiting answer 1 no",
+            )
+    if question.kind != "approval":
+        raise UsageError(f"A {question.kind} is decided in its session.", question.remedy)
+    if word == "yes" and question.gone:
+        raise UsageError(question.sentence(datetime.now(UTC)), question.remedy)
+    if word == "yes" and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "A yes is for somebody who saw the question.",
+            "Give it on a terminal; `no` declines it from anywhere.",
+        )
+    return question, word == "yes"
+
+
+async def _answer(question: OpenQuestion, allowed: bool, why: str) -> int:
+    """Give one answer and say what became of it."""
+    conversation = await connect(question.session, channel=_CHANNEL, asks=allowed, follow=allowed)
+    asking: list[asyncio.Task[None]] = []
+    try:
+        if not allowed:
+            no = events.Answer(allowed=False, why=why, how="typed waiting answer no")
+            conversation.answer(question.call, no)
+        async for event in conversation.events():
+            match event:
+                case events.ToolAsked(call=question.call):
+                    asking.append(asyncio.create_task(_ask(conversation, event)))
+                case events.ToolAnswered(call=question.call):
+                    say(f"{describe(event).text}: {one_line(question.what, 200)}")
+                    return ExitCode.DONE
+                case events.Noticed(level="info" | "warning") | events.ContextReported():
+                    pass
+                case events.Noticed(message=message) | events.NotSaved(what=message):
+                    complain(message)
+                    return ExitCode.FAILED
+                case _:
+                    pass
+        return ExitCode.FAILED
+    finally:
+        for task in asking:
+            task.cancel()
+        await conversation.close()
+
+
+async def _ask(conversation: Conversation, asked: events.ToolAsked) -> None:
+    """Show the question, and take the first whole word that is entered once it could be read."""
+    questions = LineQuestions(conversation.answer)
+    questions.ask(asked)
+    while line := await read_line():
+        if questions.take(line) and not questions.open:
+            return
+    questions.decline_all("nobody could be asked")

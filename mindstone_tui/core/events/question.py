@@ -1,0 +1,118 @@
+"""A question about a tool as every surface explains it, and the answer to a choice of it.
+
+The app, the line chat, the page and editors choose only layout and colour.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.events import Answer, AskedPart, AskedScope, ToolAsked
+from mindstone_tui.core.events.narrate_entry import SURFACES, without_name
+from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.values import Value
+
+_QUESTIONS: Final = {
+    "run": "Run this {tool} command?",
+    "write": "Allow {tool} to change this file?",
+    "read": "Allow {tool} to read this?",
+    "memory": "Remember this?",
+}
+"""What is asked, by the tool's risk."""
+_USUAL: Final = ("reads", "writes", "unknown")
+
+_KEPT: Final[tuple[tuple[Literal["exact", "always"], str, Literal["session", "config"]], ...]] = (
+    ("exact", "Allow for this session", "session"),
+    ("always", "Allow always", "config"),
+)
+
+
+class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """All that a person decides by."""
+
+    question: str
+    worst: str
+    """The worst that it does, where that is more than looking or writing."""
+    where: str
+    """The surface that asks, where it is another one."""
+    why: str
+    """Why it is asked at all, and what to mind."""
+    exact: str
+    """What will happen, once: a command in full, or the path that is changed. As it was written:
+    whoever draws it makes it harmless, as with `diff`."""
+    diff: str
+    parts: tuple[AskedPart, ...]
+    """What each part of a command does."""
+    scopes: tuple[AskedScope, ...]
+    """How far each yes would reach, and where it would be kept, in plain words."""
+
+    @property
+    def heading(self) -> str:
+        """The question in one row, with the worst of it and who asks."""
+        return " · ".join(filter(None, (self.question, self.worst, self.where)))
+
+    @property
+    def rows(self) -> list[str]:
+        """Each part with what it does, the verdicts in one column."""
+        width = max((len(part.verdict) for part in self.parts), default=0)
+        return [
+            f"{part.verdict:<{width}}  {exact(part.text)} ({one_line(part.reason)})"
+            for part in self.parts
+        ]
+
+
+def explain(asked: ToolAsked) -> Explanation:
+    """What a question is about, in words that every surface can show."""
+    words = _QUESTIONS.get(asked.risk, "Allow {tool}?")
+    other = f"another program ({one_line(asked.channel, 20)})"
+    _, surface = SURFACES.get(asked.channel, ("by", other))
+    title, _, body = asked.shown.partition("\n")
+    if asked.diff:
+        said = without_name(title, asked.name)
+    elif asked.risk == "run":  # the title may be shortened, the body never is
+        said = body or without_name(title, asked.name)
+    else:
+        said = asked.shown
+    return Explanation(
+        question=words.format(tool=one_line(asked.name, 40)),
+        worst="" if asked.worst in _USUAL else one_line(asked.worst, 40),
+        where=f"asked by {surface}" if asked.channel else "",
+        why=one_line(asked.why, 400),
+        exact=said,
+        diff=asked.diff,
+        parts=asked.parts if asked.risk == "run" else (),
+        scopes=scopes_of(asked),
+    )
+
+
+def scopes_of(asked: ToolAsked) -> tuple[AskedScope, ...]:
+    """Every yes that is offered, once first; a question of an older program names only rules."""
+    if asked.scopes:
+        return asked.scopes
+    once = AskedScope(scope="once", label="Allow once")
+    kept = [
+        AskedScope(scope=scope, label=f"{said}: {_meant(asked, rule)}", remember=rule, keep=keep)
+        for rule in asked.remember
+        for scope, said, keep in _KEPT
+    ]
+    return (once, *kept)
+
+
+def _meant(asked: ToolAsked, rule: str) -> str:
+    tool, *path = rule.split()
+    return f"{tool} {'/'.join(path)}" if asked.risk == "write" and path else "calls like this one"
+
+
+def answer_to(
+    asked: ToolAsked, choice: str, *, why: str = "", how: str = "", seen: float = 0.0
+) -> Answer:
+    """A person's word: `allow-N` is the yes of that number, and whatever was not offered a no."""
+    seen = round(seen, 3)
+    for number, scope in enumerate(scopes_of(asked)):
+        if choice == f"allow-{number}":
+            return Answer(
+                allowed=True, remember=scope.remember, keep=scope.keep, how=how, seen=seen
+            )
+    return Answer(allowed=False, why=why, how=how, seen=seen)

@@ -1,0 +1,133 @@
+"""What waits for a person outlives whoever asked, is answered from anywhere, and only once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import ToolAnswered, ToolRefused, TurnEnded
+from tests.cli.program import mindstone, mindstone_here
+from tests.cli.terminal import OnTerminal
+from tests.core.session.stage import calls, check_history, on_stage, script
+
+REMOVES = calls(("shell", {"command": "rm -rf build"}), text="I will clean up.")
+
+
+def asking(folder: Path) -> tuple[OnTerminal, str]:
+    """A line chat whose turn waits for an answer, and the name of its model."""
+    model = script(folder, REMOVES, {"text": "All is well."}, loop=True)
+    chat = OnTerminal(folder, "chat", "--plain", "--model", model)
+    chat.until(b"> ")
+    chat.type(b"clean up\n")
+    chat.until(b"Write yes or no")
+    return chat, model
+
+
+def listed() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(mindstone_here("waiting", "--json").stdout)["waiting"]
+    return found
+
+
+def answer_in_full(terminal: OnTerminal, word: bytes) -> None:
+    """Write a word until it counts, which it does once the question could be read."""
+    terminal.until(b"Write yes or no")
+    for tries in range(1, 10_000):
+        terminal.type(word + b"\n")
+        while (
+            terminal.seen.count(b"still open") < tries
+            and b"mindstone waiting`" not in terminal.seen
+        ):
+            assert terminal._read(), terminal.seen
+        if b"mindstone waiting`" in terminal.seen:
+            return
+
+
+def test_a_question_is_listed_and_answered_from_elsewhere_once(home: Path, tmp_path: Path) -> None:
+    chat, _ = asking(tmp_path)
+    try:
+        (one,) = listed()
+        assert (one["session"], one["turn"], one["channel"]) == ("agent:default:main", 1, "cli")
+        assert (one["kind"], one["gone"], "rm -rf build" in one["shown"]) == (
+            "approval",
+            False,
+            True,
+        )
+        told = mindstone_here("waiting").stdout
+        assert "The line chat asked just now whether to run `rm -rf build`" in told
+        assert "`mindstone waiting answer 1 yes` or `no` answers it." in told
+        piped = mindstone_here("waiting", "answer", "1", "yes")
+        assert (piped.returncode, "Give it on a terminal" in piped.stderr) == (2, True)
+        elsewhere = OnTerminal(None, "waiting", "answer", "1", "yes")
+        answer_in_full(elsewhere, b"yes")
+        assert elsewhere.finish() == 0
+        chat.until(b"All is well.")
+        assert b"Allowed by `mindstone waiting` with typed yes" in chat.seen
+        assert listed() == []
+        late = mindstone_here("waiting", "answer", "1", "no")
+        assert (late.returncode, "Nothing waits" in late.stderr) == (2, True)
+    finally:
+        chat.process.kill()
+        chat.finish()
+
+
+async def test_a_killed_surface_leaves_its_question_and_the_next_one_says_so(
+    home: Path, tmp_path: Path
+) -> None:
+    chat, model = asking(tmp_path)
+    chat.process.kill()
+    chat.finish()
+    (one,) = listed()
+    assert one["gone"]
+    refused = mindstone_here("waiting", "answer", "1", "yes")
+    assert (refused.returncode, "asked again" in refused.stderr) == (2, True)
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        told = await late.until(events.Noticed, lambda event: "rm -rf build" in event.message)
+        assert "The line chat asked just now" in told.message
+        assert "nothing ran. Say `go on`" in told.message
+        assert not late.all(events.ToolAsked), "nobody is left who would hear an answer"
+    assert len(listed()) == 1
+    no = ("waiting", "answer", "1", "no", "--why", "not today")
+    declined = await asyncio.to_thread(mindstone, *no)
+    assert (declined.returncode, "Declined by `mindstone waiting`" in declined.stdout) == (0, True)
+    assert listed() == []
+    (given,) = late.entries(ToolAnswered)
+    assert (given.allowed, given.why) == (False, "not today")
+    check_history(late.places)
+
+
+async def test_a_question_that_nobody_answers_is_declined_with_that_reason(
+    home: Path, tmp_path: Path
+) -> None:
+    home.mkdir(exist_ok=True)  # noqa: ASYNC240
+    (home / "config.toml").write_text("[approvals]\npatience = 0.2\n")
+    model = script(tmp_path, REMOVES, {"text": "All is well."})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True) as stage:
+        stage.session.send("clean up")
+        assert (await stage.until(events.TurnEnded)).ending == "done"
+    (refused,) = stage.entries(ToolRefused)
+    assert refused.why == "Nobody answered for 0.2 s (approvals.patience)."
+    (given,) = stage.entries(ToolAnswered)
+    assert given.how == "the setting approvals.patience"
+    assert [entry.ending for entry in stage.entries(TurnEnded)] == ["done"]
+
+
+async def test_a_plan_and_a_memory_that_wait_are_listed_with_how_to_decide(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "1. measure\n2. rewrite\n3. release"})
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        stage.session.command("/plan")
+        await stage.until(events.CommandEnded)
+        assert listed() == []
+        stage.session.send("make it faster")
+        await stage.until(events.TurnEnded)
+        stage.session.command("/memory add The staging port is 8790.")
+        await stage.until(events.CommandEnded, lambda event: "memory" in event.command)
+        stage.session.command("/waiting")
+        told = await stage.until(events.CommandPrinted, lambda event: event.command == "waiting")
+    assert sorted(one["kind"] for one in listed()) == ["memory", "plan"]
+    assert '`mindstone run -s main "/plan approve"` begins it.' in told.text
+    assert "`mindstone memory approve" in told.text
