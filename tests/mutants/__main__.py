@@ -27,10 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.mutants.apart import CUSTOMIZE, run_tests
+from tests.mutants.apart import CUSTOMIZE, ROOT, run_tests
 from tests.mutants.mutate import Mutant, mutants_of
 
-ROOT: Final = Path(__file__).parents[2]
 ENOUGH: Final = 0.8
 """Share of the planted faults that the nearest tests must notice."""
 LONGEST: Final = 6.0

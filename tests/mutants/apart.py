@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+ROOT: Final = Path(__file__).parents[2]
 CUSTOMIZE: Final = """
 import importlib.abc, importlib.machinery, os, sys
 
@@ -28,8 +29,9 @@ sys.meta_path.insert(0, Planted())
 
 
 def run_tests(environ: dict[str, str], tests: list[str], said: Path) -> None:
-    """Become pytest, in a process of its own."""
+    """Become pytest, in a process and a folder of its own: a fault may write anywhere."""
     os.setsid()
+    os.chdir(said.parent)
     os.environ.update(environ)
     tempfile.tempdir = None
     with said.open("wb") as out:
@@ -38,4 +40,7 @@ def run_tests(environ: dict[str, str], tests: list[str], said: Path) -> None:
     exec(CUSTOMIZE, {})
     without = ["-pno:cacheprovider", "-pno:xdist", "-pno:textual-snapshot"]
     loaded = "-Wignore:Module already imported"  # hypothesis, to begin sooner
-    sys.exit(pytest.main(["-q", "-x", "--no-header", "--tb=no", loaded, *without, *tests]))
+    here = [f"--rootdir={ROOT}", f"-c{ROOT / 'pyproject.toml'}"]
+    wanted = [str(ROOT / path) for path in tests]
+    plain = ["-q", "-x", "--no-header", "--tb=no", loaded]
+    sys.exit(pytest.main([*plain, *without, *here, *wanted]))

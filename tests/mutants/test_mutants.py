@@ -6,13 +6,13 @@ import ast
 
 from tests.mutants.__main__ import (
     NEAREST,
-    ROOT,
     drawn,
     equivalent,
     name_of,
     plant,
     source_of,
 )
+from tests.mutants.apart import ROOT
 from tests.mutants.mutate import mutants_of
 
 SOURCE = '''
