@@ -27,7 +27,8 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
-from mindstone_tui.core.entries.window import HealthMeasured, Section
+from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import notes, proposals
@@ -58,6 +59,8 @@ _KEPT: Final = (
     TaskDone,
     TodoChanged,
     PlanChanged,
+    Rewound,
+    Restored,
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
@@ -70,16 +73,34 @@ class RecentHistory:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """Lines of those kinds from the end of history, newest first."""
+        """Lines of those kinds from the end of history that were not rewound, newest first."""
+        return [line for line in self._read if self._rewinds.of(line) is None]
+
+    @property
+    def was_rewound(self) -> bool:
+        """Whether what the newest prompts said may have been taken back since."""
+        return bool(self._rewinds)
+
+    @cached_property
+    def _rewinds(self) -> Rewinds:
+        return Rewinds(self._read)
+
+    @cached_property
+    def _read(self) -> list[Line]:
         with self._transcript.history() as history:
             kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
-            return list(history.newest(kinds, LOOKED_BACK))
+            found = list(history.newest(kinds, LOOKED_BACK))
+            if any(isinstance(line.entry, Rewound) for line in found):
+                # What was rewound may hide something older, and no prompt can be asked for it.
+                found = list(history.newest(kinds, history.head.seq + 1))
+            return found
 
     def forget(self, lines: Iterable[Line], *, everything: bool = False) -> bool:
         """Read anew if another surface wrote lines of these kinds; whether it did."""
         changed = everything or any(isinstance(line.entry, _KEPT) for line in lines)
         if changed:
-            self.__dict__.pop("lines", None)
+            for known in ("lines", "_rewinds", "_read"):
+                self.__dict__.pop(known, None)
         return changed
 
 

@@ -83,12 +83,14 @@ class PlansFeature(Feature):
 
     def forget(self) -> None:
         """Another surface wrote: read from history again."""
-        sections = {one.name: one for one in self.context.window.fold.sections}
+        past = self.session.past
+        standing = () if past.was_rewound else self.context.window.fold.sections
+        sections = {one.name: one for one in standing}
         self.items = _read_back(sections.get(TODO))
         self.planning = PLANNING in sections
         self.steps: tuple[str, ...] = ()
         """Of the plan as a person edited it; empty takes those of the newest answer."""
-        for line in reversed(self.session.past.lines):
+        for line in reversed(past.lines):
             self._take(line)
         self.context.permissions.planning = self.planning
 

@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
@@ -149,7 +150,9 @@ class Tasks:
     @cached_property
     def section(self) -> Section | None:
         """The task under way, for the head of every prompt; None when none was started."""
-        return running_task(self._memories.past.lines, self._context.window.fold.sections)
+        past = self._memories.past
+        standing = () if past.was_rewound else self._context.window.fold.sections
+        return running_task(past.lines, standing)
 
     def forget(self) -> None:
         """Another surface wrote: what is known from history is read anew when it is needed."""
@@ -309,7 +312,7 @@ class Tasks:
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
             last = lines[-1].seq if lines else -1
-            return [*lines, *read(last + 1, history.head.seq)]
+            return [*lines, *not_rewound(read(last + 1, history.head.seq))]
 
     def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""

@@ -103,6 +103,7 @@ class WindowFeature(Feature):
         if not argument:
             raise WrongUse("Which ones? The panel and `/why` name what left.")
         lines = manual.restore(self.context.window, _turns(self.session, argument))
+        self.session.read_anew()
         for event in _tell("restore", lines, "They are in the window already."):
             yield event
 
@@ -128,7 +129,9 @@ class WindowFeature(Feature):
             if turns:
                 async for event in put_back(self.session, "undo", turns, sets, way):
                     yield event
-        for event in _tell("rewind", [await manual.rewind(self.context.window, turn)], ""):
+        rewound = await manual.rewind(self.context.window, turn)
+        self.session.read_anew()
+        for event in _tell("rewind", [rewound], ""):
             yield event
 
     @command("why", usage="ID | turn N | PATH")

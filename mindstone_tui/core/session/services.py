@@ -194,6 +194,11 @@ class SessionServices:
             self._follow_model()
         return lines
 
+    def read_anew(self) -> None:
+        """What counts has changed by a rewind or a restore: know nothing of it from before."""
+        self.past.forget((), everything=True)
+        self.features.forget()
+
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
