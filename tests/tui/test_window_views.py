@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from textual.widgets import OptionList, Static
 
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import OutsideWindow, SectionSize
@@ -15,8 +16,9 @@ from mindstone_tui.tui import gauges
 from mindstone_tui.tui.screens.help import WordsScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.widgets.context_panel import Gauges, LeftLog
-from tests.tui.staged import around, gone, report, reported, settle, staged, until
+from tests.tui.staged import around, gone, recalled, report, reported, settle, staged, until
 
+ASKED = ev.TurnStarted(turn=1, entry="q1", text="which port?")
 OUTSIDE = OutsideWindow(exchanges=3, tokens=5_520, indexed=True)
 
 
@@ -262,3 +264,12 @@ async def test_the_inspector_follows_new_reports() -> None:
         talk.announce(reported("red", 0.95))
         await settle(pilot, talk)
         await until(pilot, lambda: "red" in str(app.screen.query_one("#summary", Static).render()))
+
+
+async def test_what_was_recalled_for_one_turn_is_not_shown_for_the_next() -> None:
+    app, talk = staged(reported("green", 0.2), ASKED, recalled(1))
+    async with app.run_test(size=(120, 45)) as pilot:
+        await settle(pilot, talk)
+        assert app.chat.panel.query_one("#recall-hits").display
+        app.chat.panel.show(msgspec.structs.replace(ASKED, turn=2))
+        assert not app.chat.panel.query_one("#recall-hits").display

@@ -204,10 +204,10 @@ class SessionServices:
         if self.context.transcript.unsaved:
             return []
         found_changed = self.context.files.recover()
-        return [*found_changed, *close_open_turn(self.context, self.history)]
+        return [*found_changed, *close_open_turn(self.context, self.history, self.places.draft)]
 
-    def never_sent(self) -> list[str]:
-        """Messages that were queued lately and neither sent nor taken back."""
+    def never_sent(self) -> dict[str, str]:
+        """Messages that were queued lately and neither sent nor taken back, by their ids."""
         return never_sent(self.history)
 
     def _follow_model(self) -> None:

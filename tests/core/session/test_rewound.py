@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.main import run
+from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.tui.widgets.exchange import Printed
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 CHILD = SessionKey.parse("agent:default:child")
@@ -116,3 +118,12 @@ async def test_the_log_says_by_which_line_a_turn_was_rewound(
     for row in rows:
         row.pop("standing", None)
         assert row == json.loads(raw[row["seq"]])
+
+
+async def test_a_command_is_echoed_as_it_was_typed(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/todo add Sand the thwarts")
+        printed = stage.all(events.CommandPrinted)[-1]
+        assert (printed.command, printed.typed) == ("todo", "/todo add Sand the thwarts")
+        drawn = str(Printed(printed).render())
+        assert drawn.startswith("/todo add Sand the thwarts\n")
