@@ -27,9 +27,9 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
-from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
@@ -46,7 +46,7 @@ from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
@@ -102,6 +102,16 @@ class RecentHistory:
             for known in ("lines", "_rewinds", "_read"):
                 self.__dict__.pop(known, None)
         return changed
+
+
+def waiting_in(places: SessionPlaces) -> list[ProposalState]:
+    """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
+    kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
+    with contextlib.suppress(MindstoneError), History(places) as history:
+        lines = not_rewound(history.newest(kinds, LOOKED_BACK))
+        found = proposals.proposals_of(reversed(lines)).values()
+        return [one for one in found if not one.decision]
+    return []
 
 
 def now() -> datetime:
