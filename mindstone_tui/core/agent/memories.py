@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -47,6 +47,7 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
@@ -348,10 +349,12 @@ class Memories:
         shelf = read_shelf(self.agent)
         with self._context.transcript.history() as history:
             read = reader(history)
-            head = history.head.seq
-            async for piece in review(
-                lambda first: read(first, head), since, head, shelf, reviewer
-            ):
+            head, rewinds = history.head.seq, rewinds_of(history)
+
+            def counting(first: int) -> Iterator[Line]:
+                return (line for line in read(first, head) if rewinds.of(line) is None)
+
+            async for piece in review(counting, since, head, shelf, reviewer):
                 made = [
                     self.propose(
                         ProposalDraft(kind=one.kind, name=one.name, text=one.text),

@@ -82,6 +82,7 @@ CHANGES: Final = frozenset(
     )
 )
 """Kinds of lines that may change the standing of others."""
+REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -127,3 +127,23 @@ async def test_a_command_is_echoed_as_it_was_typed(home: Path, tmp_path: Path) -
         assert (printed.command, printed.typed) == ("todo", "/todo add Sand the thwarts")
         drawn = str(Printed(printed).render())
         assert drawn.startswith("/todo add Sand the thwarts\n")
+
+
+async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("we talk about boats")
+        await stage.say(f"Remember for good: {SECRET}.")
+        await stage.run("/rewind turn 1")
+        _, reviewed = await stage.run("/consolidate")
+        assert "ninety" not in reviewed
+    capsys.readouterr()
+    for form in ("markdown", "html"):
+        assert await asyncio.to_thread(run, ["export", "-f", form]) == 0
+        told = capsys.readouterr().out
+        assert "ninety" in told
+        assert told.count("This turn was rewound") == 1
+    for asked in (["search", "zanzibar"], ["search", "zanzibar", "--tool", "none"]):
+        await asyncio.to_thread(run, asked)
+        assert "ninety" not in capsys.readouterr().out
