@@ -6,14 +6,13 @@ import asyncio
 import json
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mindstone_tui.cli.main import run
-from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.tui.widgets.exchange import Printed
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 CHILD = SessionKey.parse("agent:default:child")
@@ -120,15 +119,6 @@ async def test_the_log_says_by_which_line_a_turn_was_rewound(
         assert row == json.loads(raw[row["seq"]])
 
 
-async def test_a_command_is_echoed_as_it_was_typed(home: Path, tmp_path: Path) -> None:
-    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
-        await stage.run("/todo add Sand the thwarts")
-        printed = stage.all(events.CommandPrinted)[-1]
-        assert (printed.command, printed.typed) == ("todo", "/todo add Sand the thwarts")
-        drawn = str(Printed(printed).render())
-        assert drawn.startswith("/todo add Sand the thwarts\n")
-
-
 async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,3 +137,22 @@ async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
     for asked in (["search", "zanzibar"], ["search", "zanzibar", "--tool", "none"]):
         await asyncio.to_thread(run, asked)
         assert "ninety" not in capsys.readouterr().out
+
+
+async def test_an_index_from_before_learns_what_was_rewound(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about boats")
+        await stage.say(SECRET)
+        await stage.run("/rewind turn 1")
+        await stage.say("and about the weather")
+        await stage.say("and about the tide")
+    database = apsw.Connection(str(stage.places.index))
+    database.execute("drop index passages_rewound")
+    database.execute("alter table passages drop column rewound")
+    database.execute("delete from facts where name = 'rewound'")
+    database.execute("pragma user_version = 3").fetchall()
+    database.close()
+    async with on_stage(home, model=model) as stage:
+        found = await stage.session.services.recall.search(ASKED, 5, "session")
+        assert not [hit for hit in found.hits if "ninety" in hit.text]
