@@ -27,7 +27,7 @@ from mindstone_tui.cli.output import (
 from mindstone_tui.core import numbers, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
-from mindstone_tui.core.entries.provenance import MARK, is_imported
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
@@ -168,12 +168,13 @@ def log(
             items: Iterable[Line | transcript.Damaged] = filter(wanted, history.read())
         else:
             items = _last(filter(wanted, history.back()), tail)
-        damaged = sum(_print(item, json) for item in items)
+        standings = transcript.standings_of(history)
+        damaged = sum(_print(item, standings, json) for item in items)
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:
         flush_output()
-        _follow(where, newest, wanted, json)
+        _follow(where, newest, wanted, standings, json)
 
 
 def _print_redacted(
@@ -260,6 +261,7 @@ def _follow(
     where: SessionPlaces,
     after: int,
     wanted: Callable[[Line | transcript.Damaged], bool],
+    standings: Standings,
     json: bool,
 ) -> NoReturn:
     """Print lines as they appear, until interrupted."""
@@ -267,8 +269,11 @@ def _follow(
     feed = options.feed_of(where)
     try:
         while True:
-            for item in filter(wanted, follower.poll()):
-                _print(item, json)
+            for item in follower.poll():
+                if isinstance(item, Line):
+                    standings.take(item)
+                if wanted(item):
+                    _print(item, standings, json)
             flush_output()
             time.sleep(_LOOK_AGAIN)
     finally:
@@ -277,7 +282,7 @@ def _follow(
             feed.stop()
 
 
-def _print(item: Line | transcript.Damaged, json: bool) -> int:
+def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
 
@@ -287,12 +292,15 @@ def _print(item: Line | transcript.Damaged, json: bool) -> int:
         else:
             say(f"  ?  {describe_line(item).text}", "red")
         return 1
+    standing = standings.of(item)
     if json:
-        say_raw_json(item.raw.decode())
+        # Behind the hash: what the line says of itself stays byte for byte.
+        known = f',"standing":{msgspec.json.encode(standing).decode()}}}' if standing else "}"
+        say_raw_json(item.raw.decode()[:-1] + known)
         return 0
-    heading = f"#{item.seq}  turn {item.turn}  {item.kind}"
-    said = item.role in ("user", "assistant", "tool")
-    heading += f"  {MARK}" if said and is_imported(item) else ""
+    heading = "  ".join(
+        [f"#{item.seq}", f"turn {item.turn}", item.kind, *(each.words for each in standing)]
+    )
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
             say(f"{heading}  {_local(item.ts)}", "bold")

@@ -16,6 +16,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, prompt, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.provenance import MARK
@@ -62,6 +64,9 @@ class EventPrinter:
                 self._tell(describe(event))
             case ev.ScreenAsked() | ev.ToolStarted() | ev.ToolEnded() | ev.RecallInjected():
                 self._tell(describe(event))
+            case ev.MemoryProposed():
+                where = "`mindstone memory` lists it; nothing is stored until you approve it"
+                self._tell(msgspec.structs.replace(describe(event), detail=where))
             case ev.ModelCalled() if self._recorded:
                 self._tell(describe(event))
             case _:

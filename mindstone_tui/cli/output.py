@@ -60,8 +60,11 @@ def prompt(text: str) -> None:
 
 
 def say_piece(text: str) -> None:
-    """Print a piece of a longer text as it comes, harmless, without ending the line."""
-    _write(sys.stdout, for_terminal(text))
+    """Print a piece of a longer text as it comes, without ending the line.
+
+    A person sees it harmless; a file or a program gets every character of it.
+    """
+    _write(sys.stdout, for_terminal(text) if sys.stdout.isatty() else text)
     _flush(sys.stdout)
 
 

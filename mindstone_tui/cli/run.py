@@ -91,8 +91,9 @@ def _prompt(argument: str) -> str:
         return argument
     if argument != "-" and sys.stdin.isatty():
         raise UsageError("No message given.", 'For example: mindstone run "…"')
-    text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-    if not text:
+    # All of it is the message, but for the end of its last line.
+    text = sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
+    if not text.strip():
         raise UsageError("No message given, and stdin is empty.", 'For example: mindstone run "…"')
     return text
 

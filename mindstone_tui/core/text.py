@@ -56,6 +56,17 @@ def for_terminal(text: str) -> str:
     return _FOREIGN.sub(_tame, text)
 
 
+_JOINERS: Final = str.maketrans("", "", "\u200c\u200d")
+
+
+def is_editable(text: str) -> bool:
+    """Whether a terminal may show every sign of it as it is; those that join letters take no room.
+
+    Of such a text an editor hides nothing, and nothing in it can steer the terminal.
+    """
+    return for_terminal(text) == text.translate(_JOINERS)
+
+
 def one_line(text: str, limit: int = 120) -> str:
     """The start of the text on a single line of at most `limit` characters."""
     # Blanks and dropped characters shrink; sixteen times the room is plenty for a first line.

@@ -17,11 +17,12 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, unfenced
-from mindstone_tui.core.transcript.reader import Damaged, History, read_line
+from mindstone_tui.core.transcript.reader import Damaged, History, read_line, standings_of
 
 _BETWEEN = (
     ev.ContextReported,
@@ -235,6 +236,10 @@ class HistoryBrowse:
         start = offsets.start(first)
         found = list(itertools.islice(self._history.read_from(start), count))
         return [self._history.whole(line) if isinstance(line, Line) else line for line in found]
+
+    async def standings(self) -> Standings:
+        async with self._lock:
+            return await asyncio.to_thread(standings_of, self._history)
 
     async def search(self, text: str, before: int) -> int | None:
         end = before

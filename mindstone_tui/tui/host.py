@@ -21,6 +21,7 @@ from mindstone_tui.tui.themes import Palette
 
 if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
+    from mindstone_tui.core.entries.standings import Standings
     from mindstone_tui.core.events import Conversation
     from mindstone_tui.core.library.model_list import Download
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
@@ -41,6 +42,9 @@ class Browse(Protocol):
 
     async def lines(self, first: int, count: int) -> Sequence[Line | Damaged]:
         """At most `count` lines, from number `first` on."""
+
+    async def standings(self) -> Standings:
+        """What counts of all these lines."""
 
     async def search(self, text: str, before: int) -> int | None:
         """The newest line before number `before` that contains the text, ignoring case."""

@@ -53,6 +53,18 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     assert "mindstone verify" in capsys.readouterr().out
 
 
+def test_doctor_names_a_rescue_file(home: Path, capsys: Capture) -> None:
+    say(transcript_in(home), "question", "answer")
+    kept = Places.resolve({"MINDSTONE_HOME": str(home)}).state / "rescued" / "unsaved-1.jsonl"
+    kept.parent.mkdir(parents=True, mode=0o700)
+    kept.write_text('{"kind":"user_message","text":"kept"}\n')
+    kept.chmod(0o600)
+    assert run(["doctor", "--json"]) == 0
+    found = {check["id"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert found["rescued"]["outcome"] == "warn"
+    assert str(kept) in found["rescued"]["detail"]
+
+
 def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: Path) -> None:
     say(transcript_in(home), "question", "answer")
     (home / "state").mkdir(0o700)

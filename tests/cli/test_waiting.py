@@ -73,28 +73,41 @@ def test_a_question_is_listed_and_answered_from_elsewhere_once(home: Path, tmp_p
         chat.finish()
 
 
-async def test_a_killed_surface_leaves_its_question_and_the_next_one_says_so(
-    home: Path, tmp_path: Path
-) -> None:
+def killed(tmp_path: Path) -> str:
+    """A chat that is killed while it asks; the model it talked to."""
     chat, model = asking(tmp_path)
     chat.process.kill()
     chat.finish()
+    return model
+
+
+async def test_a_killed_surface_leaves_its_question(home: Path, tmp_path: Path) -> None:
+    model = killed(tmp_path)
     (one,) = listed()
     assert one["gone"]
     refused = mindstone_here("waiting", "answer", "1", "yes")
     assert (refused.returncode, "asked again" in refused.stderr) == (2, True)
+    no = ("waiting", "answer", "1", "no", "--why", "not today")
+    declined = await asyncio.to_thread(mindstone, *no)
+    assert (declined.returncode, "Declined by `mindstone waiting`" in declined.stdout) == (0, True)
+    assert listed() == []
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        await late.rest()
+    (given,) = late.entries(ToolAnswered)
+    assert (given.allowed, given.why) == (False, "not today")
+    check_history(late.places)
+
+
+async def test_the_next_surface_says_what_was_left_and_ends_that_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    model = killed(tmp_path)
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         told = await late.until(events.Noticed, lambda event: "rm -rf build" in event.message)
         assert "The line chat asked just now" in told.message
         assert "nothing ran. Say `go on`" in told.message
         assert not late.all(events.ToolAsked), "nobody is left who would hear an answer"
-    assert len(listed()) == 1
-    no = ("waiting", "answer", "1", "no", "--why", "not today")
-    declined = await asyncio.to_thread(mindstone, *no)
-    assert (declined.returncode, "Declined by `mindstone waiting`" in declined.stdout) == (0, True)
     assert listed() == []
-    (given,) = late.entries(ToolAnswered)
-    assert (given.allowed, given.why) == (False, "not today")
     check_history(late.places)
 
 

@@ -132,7 +132,7 @@ async def test_wide_characters_are_written_and_deleted_whole() -> None:
         await pilot.press("backspace")
         assert prompt_of(app) == "石は覚えている "
         await pilot.press("enter")
-        assert talk.did == [("send", "石は覚えている", (), False)]
+        assert talk.did == [("send", "石は覚えている ", (), False)]
 
 
 async def test_a_long_paste_is_a_sign_that_is_sent_in_full_and_can_be_opened() -> None:

@@ -136,7 +136,7 @@ async def test_drawing_only_what_differs_shows_what_drawing_all_of_it_would(size
         assert "results become a placeholder" in app.model.text
 
 
-QUOTED = """This was said before, the newest first:
+QUOTED = """This was said before:
 
 > Written: one paragraph each, with `make check` as the only command for developers.
 > — agent:default:main #605 · turn 76 · 6 February 2026 · assistant · score 0.63

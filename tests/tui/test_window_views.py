@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from textual.widgets import OptionList, Static
 
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import OutsideWindow, SectionSize
@@ -15,8 +18,11 @@ from mindstone_tui.tui import gauges
 from mindstone_tui.tui.screens.help import WordsScreen
 from mindstone_tui.tui.screens.inspector import InspectorScreen
 from mindstone_tui.tui.widgets.context_panel import Gauges, LeftLog
-from tests.tui.staged import around, gone, report, reported, settle, staged, until
+from mindstone_tui.tui.widgets.exchange import Printed
+from tests.core.session.stage import on_stage, script
+from tests.tui.staged import around, gone, recalled, report, reported, settle, staged, until
 
+ASKED = ev.TurnStarted(turn=1, entry="q1", text="which port?")
 OUTSIDE = OutsideWindow(exchanges=3, tokens=5_520, indexed=True)
 
 
@@ -262,3 +268,21 @@ async def test_the_inspector_follows_new_reports() -> None:
         talk.announce(reported("red", 0.95))
         await settle(pilot, talk)
         await until(pilot, lambda: "red" in str(app.screen.query_one("#summary", Static).render()))
+
+
+async def test_what_was_recalled_for_one_turn_is_not_shown_for_the_next() -> None:
+    app, talk = staged(reported("green", 0.2), ASKED, recalled(1))
+    async with app.run_test(size=(120, 45)) as pilot:
+        await settle(pilot, talk)
+        assert app.chat.panel.query_one("#recall-hits").display
+        app.chat.panel.show(msgspec.structs.replace(ASKED, turn=2))
+        assert not app.chat.panel.query_one("#recall-hits").display
+
+
+async def test_a_command_is_echoed_as_it_was_typed(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/todo add Sand the thwarts")
+        printed = stage.all(ev.CommandPrinted)[-1]
+        assert (printed.command, printed.typed) == ("todo", "/todo add Sand the thwarts")
+        drawn = str(Printed(printed).render())
+        assert drawn.startswith("/todo add Sand the thwarts\n")

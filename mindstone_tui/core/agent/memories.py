@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -27,8 +27,9 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
-from mindstone_tui.core.entries.window import HealthMeasured, Section
-from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.entries.standings import Rewinds, not_rewound
+from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
+from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import notes, proposals
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
@@ -45,7 +46,8 @@ from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Utterance, recognise
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
@@ -58,6 +60,8 @@ _KEPT: Final = (
     TaskDone,
     TodoChanged,
     PlanChanged,
+    Rewound,
+    Restored,
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
@@ -70,17 +74,45 @@ class RecentHistory:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """Lines of those kinds from the end of history, newest first."""
+        """Lines of those kinds from the end of history that were not rewound, newest first."""
+        return [line for line in self._read if self._rewinds.of(line) is None]
+
+    @property
+    def was_rewound(self) -> bool:
+        """Whether what the newest prompts said may have been taken back since."""
+        return bool(self._rewinds)
+
+    @cached_property
+    def _rewinds(self) -> Rewinds:
+        return Rewinds(self._read)
+
+    @cached_property
+    def _read(self) -> list[Line]:
         with self._transcript.history() as history:
             kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
-            return list(history.newest(kinds, LOOKED_BACK))
+            found = list(history.newest(kinds, LOOKED_BACK))
+            if any(isinstance(line.entry, Rewound) for line in found):
+                # What was rewound may hide something older, and no prompt can be asked for it.
+                found = list(history.newest(kinds, history.head.seq + 1))
+            return found
 
     def forget(self, lines: Iterable[Line], *, everything: bool = False) -> bool:
         """Read anew if another surface wrote lines of these kinds; whether it did."""
         changed = everything or any(isinstance(line.entry, _KEPT) for line in lines)
         if changed:
-            self.__dict__.pop("lines", None)
+            for known in ("lines", "_rewinds", "_read"):
+                self.__dict__.pop(known, None)
         return changed
+
+
+def waiting_in(places: SessionPlaces) -> list[ProposalState]:
+    """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
+    kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
+    with contextlib.suppress(MindstoneError), History(places) as history:
+        lines = not_rewound(history.newest(kinds, LOOKED_BACK))
+        found = proposals.proposals_of(reversed(lines)).values()
+        return [one for one in found if not one.decision]
+    return []
 
 
 def now() -> datetime:
@@ -317,10 +349,12 @@ class Memories:
         shelf = read_shelf(self.agent)
         with self._context.transcript.history() as history:
             read = reader(history)
-            head = history.head.seq
-            async for piece in review(
-                lambda first: read(first, head), since, head, shelf, reviewer
-            ):
+            head, rewinds = history.head.seq, rewinds_of(history)
+
+            def counting(first: int) -> Iterator[Line]:
+                return (line for line in read(first, head) if rewinds.of(line) is None)
+
+            async for piece in review(counting, since, head, shelf, reviewer):
                 made = [
                     self.propose(
                         ProposalDraft(kind=one.kind, name=one.name, text=one.text),

@@ -22,6 +22,7 @@ from mindstone_tui.core.context.exchanges import (
 )
 from mindstone_tui.core.context.fold import Placed, merged, single
 from mindstone_tui.core.context.messages import said
+from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.prune import (
     Pruned,
     after_returning,
@@ -31,8 +32,9 @@ from mindstone_tui.core.context.prune import (
     units_of,
 )
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at, proven
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Left,
@@ -43,6 +45,7 @@ from mindstone_tui.core.entries.window import (
     Rewound,
     Unpinned,
     WindowRepaired,
+    WindowState,
 )
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 
@@ -195,9 +198,7 @@ def _rewound(
     receipts: Mapping[int, Receipt],
 ) -> Rewound:
     before = live.fold.state
-    task = before.task
-    if task in live.fold.lines and live.fold.lines[task].turn > to_turn:
-        task = None
+    then = _state_after(live, to_turn)
     left = live.fold.spans_of_turns(range(to_turn + 1, live.fold.turn + 1))
     seqs = [seq for seq, line in live.fold.lines.items() if line.turn > to_turn]
     state = live.fold.without_lines(seqs)
@@ -206,7 +207,9 @@ def _rewound(
         to_turn=to_turn,
         state=msgspec.structs.replace(
             state,
-            task=task,
+            task=then.task,
+            handoff=then.handoff,
+            summaries=tuple(seq for seq in state.summaries if not _tells(live, seq, to_turn)),
             pins=tuple(turn for turn in state.pins if turn <= to_turn),
             outside=Outside(
                 exchanges=before.outside.exchanges + len(gone),
@@ -216,6 +219,24 @@ def _rewound(
         ),
         spans_left=left,
     )
+
+
+def _state_after(live: LiveWindow, turn: int) -> WindowState:
+    """The window as it was right after a turn, as far as requests were planned by then."""
+    plans = plans_of_turn(live.history, turn) if turn else []
+    if not plans:
+        return WindowState(through=-1)
+    fold = fold_at(live.history, plans[-1])
+    for line in live.history.turn(turn):
+        fold.add(live.history.whole(line))
+    return fold.state
+
+
+def _tells(live: LiveWindow, summary: int, after: int) -> bool:
+    """Whether a summary stands for anything that was said after a turn."""
+    entry = live.history.line(summary).entry
+    assert isinstance(entry, SummaryDerived)
+    return any(live.history.line(span.last).turn > after for span in entry.sources)
 
 
 def _whole(live: LiveWindow, turn: int) -> bool:

@@ -62,6 +62,7 @@ def home(around: CheckEnvironment) -> Iterator[Check]:
     yield _space(around)
     yield _sessions(around)
     yield _session(around)
+    yield from _rescued(around)
 
 
 def _python() -> Check:
@@ -207,6 +208,18 @@ def _sessions(around: CheckEnvironment) -> Check:
         )
     detail = f"{len(found)} session(s), {size / 1e6:.1f} MB." if found else "No sessions yet."
     return passed("sessions", detail)
+
+
+def _rescued(around: CheckEnvironment) -> Iterator[Check]:
+    """What a session could not write into its transcript, and nobody took away since."""
+    kept = sorted((around.places.state / "rescued").glob("*.jsonl"))
+    if kept:
+        names = ", ".join(map(str, kept[:_MOST_NAMED]))
+        yield warned(
+            "rescued",
+            f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.",
+            "Read them, say again what is still wanted, and delete them.",
+        )
 
 
 def _session(around: CheckEnvironment) -> Check:

@@ -264,7 +264,7 @@ class HandoffWritten(Entry):
 
 
 class HandoffReplayed(Entry):
-    """A handoff was taken over, once."""
+    """A handoff was taken over, once; an empty one ends what stood in its place."""
 
     carries_text: ClassVar[bool] = True
 

@@ -520,6 +520,8 @@ class CommandPrinted(Event):
     """The same for programs, where the command has more than text to say."""
     repeats: bool = False
     """The events before it said all of it; who has drawn those need not draw this."""
+    typed: str = ""
+    """The command as it was typed, with all that followed its name."""
 
 
 class CommandEnded(Event):

@@ -124,8 +124,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
         case derived.RecallUsed(used=used, unused=unused, of=of):
             total = plural(of or len(used) + len(unused), "recalled passage")
             return f"The answer used {len(used)} of {total}", ""
-        case derived.HandoffReplayed():
-            return "Handoff loaded", ""
+        case derived.HandoffReplayed(text=text):
+            return "Handoff loaded" if text else "What was resumed is over", ""
         case derived.BackfillChecked(unindexed=waiting):
             return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
         case derived.SummaryJudged(score=score, why=why) if score is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.agent.context import recent_texts
-from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.agent.memories import Memories, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line
@@ -24,7 +25,7 @@ from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntr
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, diff
+from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -103,6 +104,13 @@ class MemoryFeature(Feature):
     def forget(self) -> None:
         """Read notes and proposals anew."""
         self.memories.forget()
+
+    def _waiting_elsewhere(self) -> dict[str, list[ProposalState]]:
+        """What waits in the agent's other sessions; reads the end of each, so off the loop."""
+        own = self.session.key
+        others = [one for one in self.session.home.sessions() if one.key.agent == own.agent]
+        found = {str(one.key): waiting_in(one) for one in others if one.key != own}
+        return {key: waiting for key, waiting in sorted(found.items()) if waiting}
 
     async def _note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
         """Write a note into the session's own history."""
@@ -195,7 +203,8 @@ class MemoryFeature(Feature):
             text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
             yield CommandPrinted(command="memory", text=text, data={"proposal": name})
         elif verb in ("", "list", "show"):
-            yield _shelf(memories, rest)
+            elsewhere = {} if rest else await asyncio.to_thread(self._waiting_elsewhere)
+            yield _shelf(memories, rest, elsewhere)
         else:
             alone = verb in (*DECISIONS, "edit", "add", "helped")
             why = (
@@ -206,28 +215,44 @@ class MemoryFeature(Feature):
             raise WrongUse(f"{why}.")
 
 
-def _shelf(memories: Memories, name: str) -> CommandPrinted:
+def _shelf(
+    memories: Memories, name: str, elsewhere: Mapping[str, Sequence[ProposalState]]
+) -> CommandPrinted:
     shelf = read_shelf(memories.agent)
     chosen = [
         one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
     ]
     rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
-    waiting = [
-        f"{one.entry.proposal}: {one.entry.path} ({one.entry.why or 'no reason given'})\n"
-        f"{diff(one.entry)}"
-        for one in memories.waiting
-    ]
+    waiting = [_proposed(one) for one in memories.waiting]
     parts = ["\n".join(rows) or "Nothing is remembered."]
     if waiting and not name:
         parts.append("Proposed, to be decided by you:\n" + "\n".join(waiting))
+    if elsewhere:
+        others = [_proposed(one, key) for key, found in elsewhere.items() for one in found]
+        parts.append("Proposed in other sessions:\n" + "\n".join(others))
     return CommandPrinted(
         command="memory",
         text="\n\n".join(parts),
         data={
             "memories": [msgspec.to_builtins(one.memory) for one in chosen],
             "proposals": [msgspec.to_builtins(one.entry) for one in memories.waiting],
+            "elsewhere": [
+                {"session": key, **msgspec.to_builtins(one.entry)}
+                for key, found in elsewhere.items()
+                for one in found
+            ],
         },
     )
+
+
+def _proposed(one: ProposalState, session: str = "") -> str:
+    """A proposal with its reason, where it comes from, and what it would change."""
+    entry = one.entry
+    lines = ", ".join(f"line {seq}" for seq in entry.sources) or f"line {one.seq}"
+    source = f"from {session}, {lines}" if session else f"from {lines}"
+    how = f"\nmindstone memory -s {session} approve {entry.proposal}" if session else ""
+    why = entry.why or "no reason given"
+    return f"{entry.proposal}: {entry.path} ({why}; {source})\n{diff(entry)}{how}"
 
 
 def _said_before(fold: Fold, rule: str, asked: int) -> bool:

@@ -14,7 +14,13 @@ from typing import Final, Literal
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import PlanChanged, TaskDone, TodoChanged, TodoItem
+from mindstone_tui.core.entries.derived import (
+    PlanChanged,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+    TodoItem,
+)
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ToolError, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
@@ -85,12 +91,15 @@ class PlansFeature(Feature):
 
     def forget(self) -> None:
         """Another surface wrote: read from history again."""
-        sections = {one.name: one for one in self.context.window.fold.sections}
+        past = self.session.past
+        standing = () if past.was_rewound else self.context.window.fold.sections
+        sections = {one.name: one for one in standing}
         self.items = _read_back(sections.get(TODO))
         self.planning = PLANNING in sections
+        self._in_task = False
         self.steps: tuple[str, ...] = ()
         """Of the plan as a person edited it; empty takes those of the newest answer."""
-        for line in reversed(self.session.past.lines):
+        for line in reversed(past.lines):
             self._take(line)
         self.context.permissions.planning = self.planning
 
@@ -98,8 +107,12 @@ class PlansFeature(Feature):
         match line.entry:
             case TodoChanged(items=items):
                 self.items = items
+            case TaskStarted():
+                self.items = () if self._in_task else self.items
+                self._in_task = True
             case TaskDone():
                 self.items = ()
+                self._in_task = False
             case PlanChanged(stage=stage, steps=steps):
                 self.planning = stage in ("planning", "edited")
                 self.steps = steps if stage == "edited" else ()

@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
 )
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
@@ -149,7 +150,9 @@ class Tasks:
     @cached_property
     def section(self) -> Section | None:
         """The task under way, for the head of every prompt; None when none was started."""
-        return running_task(self._memories.past.lines, self._context.window.fold.sections)
+        past = self._memories.past
+        standing = () if past.was_rewound else self._context.window.fold.sections
+        return running_task(past.lines, standing)
 
     def forget(self) -> None:
         """Another surface wrote: what is known from history is read anew when it is needed."""
@@ -217,8 +220,11 @@ class Tasks:
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start(self, argument: str) -> Line:
-        """Begin a task: `title | when: criterion | rule: constraint`."""
+        """Begin a task: `title | when: criterion | rule: constraint`; one under way is done."""
         entry = resume.parse_start(argument)
+        if self.section is not None:
+            self.finish()
+        self._end_resumed()
         line = self._context.window.record(entry, self._context.transcript.last_turn)
         if isinstance(line.entry, TaskStarted):
             self.section = task_section(line.entry)
@@ -235,10 +241,18 @@ class Tasks:
             trend=trend.sentence() if trend else "",
         )
         line = self._context.window.record(entry, self._context.transcript.last_turn)
+        self._end_resumed()
         self.section = None
         self._health.monitor.reset()
         self._memories.notes = ()
         return line
+
+    def _end_resumed(self) -> None:
+        """What was resumed or handed over was about a task that is over: it leaves the prompt."""
+        fold = self._context.window.fold
+        if fold.state.handoff is not None and fold.derived.get(fold.state.handoff):
+            ended = HandoffReplayed(sha256="", text="", state=fold.state)
+            self._context.window.record(ended, self._context.transcript.last_turn)
 
     def resume(self, budget: int = 2_000) -> Resumption:
         """The five steps of going on; refused with its reason when the checkpoint is no good."""
@@ -309,7 +323,7 @@ class Tasks:
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
             last = lines[-1].seq if lines else -1
-            return [*lines, *read(last + 1, history.head.seq)]
+            return [*lines, *not_rewound(read(last + 1, history.head.seq))]
 
     def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""
@@ -378,13 +392,16 @@ class TasksFeature(Feature):
         """Begin a task, end it, or show where it stands.
 
         `/task start TITLE | when: CRITERION | rule: CONSTRAINT` states what counts as done and what
-        must hold; its first message stays in the window until the task is done.
+        must hold; its first message stays in the window until the task is done. Another start ends
+        the task before: its rules, list and notes go, what the session settled stays.
         """
         verb, _, rest = argument.partition(" ")
         if verb == "start" and rest.strip():
             self.tasks.start(rest.strip())
+            self.session.read_anew()
         elif verb == "done":
             line = self.tasks.finish()
+            self.session.read_anew()
             assert isinstance(line.entry, TaskDone)
             offered = offer_review(self.context.transcript)
             text = "\n".join(filter(None, ["Done.", line.entry.summary, offered]))

@@ -17,7 +17,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.events.narrate import describe
+from mindstone_tui.core.events.narrate import describe, turn_names
 from mindstone_tui.core.events.report_text import (
     budget_data,
     budget_text,
@@ -28,6 +28,7 @@ from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, 
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
+from mindstone_tui.core.text import exact, one_line
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -104,6 +105,7 @@ class WindowFeature(Feature):
         if not argument:
             raise WrongUse("Which ones? The panel and `/why` name what left.")
         lines = manual.restore(self.context.window, _turns(self.session, argument))
+        self.session.read_anew()
         for event in _tell("restore", lines, "They are in the window already."):
             yield event
 
@@ -120,17 +122,27 @@ class WindowFeature(Feature):
         if not pointer or set(options) - {"--files", *WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
+        steps = await asyncio.to_thread(self.context.files.steps)
+        turns, sets = rewind_files(steps, turn)
         if "--files" in options:
-            steps = await asyncio.to_thread(self.context.files.steps)
-            turns, sets = rewind_files(steps, turn)
             way: Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
             )
             if turns:
                 async for event in put_back(self.session, "undo", turns, sets, way):
                     yield event
-        for event in _tell("rewind", [await manual.rewind(self.context.window, turn)], ""):
+        rewound = await manual.rewind(self.context.window, turn)
+        self.session.read_anew()
+        for event in _tell("rewind", [rewound], ""):
             yield event
+        if sets and "--files" not in options:
+            changes = [change for each in sets for change in each.changes]
+            names = ", ".join(exact(path) for path in dict.fromkeys(one.path for one in changes))
+            text = (
+                f"Files stay as {turn_names(turns)} left them: {one_line(names, 400)}. "
+                f"`/rewind turn {turn} --files` puts them back."
+            )
+            yield CommandPrinted(command="rewind", text=text)
 
     @command("why", usage="ID | turn N | PATH")
     async def why(self, argument: str) -> AsyncIterator[AnyEvent]:

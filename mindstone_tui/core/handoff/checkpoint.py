@@ -61,6 +61,7 @@ ERRORS: Final = 3
 NEXT_STEPS: Final = 5
 LOOKED_BACK: Final = 60
 """Lines before a checkpoint's head that say what a correction after it may be about."""
+_OF_TASK: Final = -(1 << 20)
 _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
@@ -105,7 +106,7 @@ class Sourced(Part):
     kind: str = ""
     """What kind of statement it is, where it is one."""
     start: int = 0
-    """Where it begins in its message."""
+    """Where it begins in its message; below 0 for a rule that was given with a task."""
     old: str = ""
     """What a correction corrects, word for word."""
     old_seq: int = 0
@@ -299,13 +300,14 @@ class _Work:
                     goal=title[:GOAL_LENGTH],
                     criteria=criteria,
                 )
-                self._register = msgspec.structs.replace(self._register, standing=(), retired=())
+                self._end_task()
                 for rule in rules:
-                    self._add("rule", rule, line)
+                    self._add("rule", rule, line, start=_OF_TASK)
             case TaskDone():
                 self._state = msgspec.structs.replace(
                     state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
                 )
+                self._end_task()
             case TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
             case NoteTaken(category=category, text=text):
@@ -327,12 +329,19 @@ class _Work:
             case SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
 
+    def _end_task(self) -> None:
+        """The task's own rules end with it, and promises; what the session settled stays."""
+        standing = tuple(
+            one for one in self._register.standing if one.at.start >= 0 and one.kind != "commitment"
+        )
+        self._register = msgspec.structs.replace(self._register, standing=standing)
+
     def _hear(self, line: Line) -> None:
         if (said := _utterance(line)) is not None:
             self._register = settle_on(self._register, [said])
 
-    def _add(self, kind: StatementKind, text: str, line: Line) -> None:
-        number = len(self._register.standing)
+    def _add(self, kind: StatementKind, text: str, line: Line, start: int = 0) -> None:
+        number = start + len(self._register.standing)
         one = restate(kind, " ".join(text.split()), Pointer(line.seq, number), line.turn)
         if all(folded(each.words) != folded(one.words) for each in self._register.standing):
             standing = (*self._register.standing, one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,6 +19,7 @@ from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regula
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.provenance import is_quotation, quoted
+from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff.checkpoint import (
     FORMAT,
@@ -160,12 +161,13 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         known = read(_bytes(places.checkpoint))
         lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
         newest = _newest(line for line in lines if line.seq > known.head.seq)
+        _refuse_rewound(known, lines, history)
         checkpoint = _quoting(load(places, newest, hashes(history)), history)
-        return TaskState(checkpoint=advance(checkpoint, lines), newest=newest)
+        return TaskState(checkpoint=advance(checkpoint, not_rewound(lines)), newest=newest)
     except ContinuityError as error:
         lines = _lines_since(history, since)
         newest = _newest(lines)
-        state = advance(fresh(str(places.key)), lines)
+        state = advance(fresh(str(places.key)), not_rewound(lines))
         version = newest.version if newest else _version_on_disk(places)
         state = msgspec.structs.replace(state, version=version)
         problem = error.what if places.checkpoint.exists() else ""
@@ -175,8 +177,18 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
 def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
     known = read(_bytes(places.checkpoint))
-    found = load(places, _newest(_lines(history, known.head.seq + 1)), hashes(history))
+    lines = _lines(history, known.head.seq + 1)
+    found = load(places, _newest(lines), hashes(history))
+    _refuse_rewound(found, lines, history)
     return _quoting(found, history)
+
+
+def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
+    """A checkpoint holds what was said up to its head: of that, nothing may have been rewound."""
+    head = _line_at(history, checkpoint.head.seq)
+    by = None if head is None else Rewinds(since).of_place(head.seq, head.turn)
+    if by is not None:
+        raise _refused("rewound", f"line {by} went back to before it was saved")
 
 
 def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:

@@ -278,10 +278,16 @@ def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
     if not checkpoint.goal:
         raise ContinuityError("There is no task to finish.", "/task start begins one.")
     finished, left = checkpoint.of("done"), [s for s in checkpoint.subtasks if s.status != "done"]
+    if not checkpoint.subtasks:
+        steps = ["Nobody wrote down its steps, so this cannot say what was finished or left."]
+    else:
+        steps = [
+            f"Finished: {'; '.join(one.title for one in finished) or 'none of its steps'}.",
+            f"Left: {'; '.join(one.title for one in left)}." if left else "Nothing is left.",
+        ]
     lines = [
         checkpoint.goal,
-        f"Finished: {'; '.join(one.title for one in finished) or 'no subtasks were named'}.",
-        f"Left: {'; '.join(one.title for one in left)}." if left else "Nothing is left.",
+        *steps,
         f"Decisions: {'; '.join(one.text for one in checkpoint.decisions[-5:])}"
         if checkpoint.decisions
         else "",

@@ -33,6 +33,8 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     places: SessionPlaces
     until: float
     """When it was left; what was said there later is no part of this one's past."""
+    at: int
+    """The line at which it was left: what was rewound there later is still this one's past."""
     copied: frozenset[int]
     """Lines of it that were taken along."""
 
@@ -58,7 +60,7 @@ def ancestors(
                     break
                 until = min(until, datetime.fromisoformat(left.ts).timestamp())
                 copied = frozenset(_seqs(history, copies))
-            found.append(Ancestor(places=parent, until=until, copied=copied))
+            found.append(Ancestor(places=parent, until=until, at=point.seq, copied=copied))
             child = parent
     except MindstoneError:
         return found
@@ -108,6 +110,8 @@ def ask_ancestors(
         with opened as index, History(each.places) as history:
             catch_up(index, reading(history))
             before = each.until if allowed.until is None else min(allowed.until, each.until)
-            past = msgspec.structs.replace(allowed, until=before, exclude=each.copied)
+            past = msgspec.structs.replace(
+                allowed, until=before, exclude=each.copied, as_of=each.at
+            )
             answers.append(index.search(query, k, allowed=past, asked=asked))
     return best_of(*answers, k=k) if answers else None

@@ -30,6 +30,7 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 _AROUND: Final = 80
 _FILTERED: Final = 8
@@ -275,7 +276,10 @@ def _searchable(
     def read() -> Iterator[Line]:
         calls: dict[str, str] = {}
         with History(each) as history:
+            rewinds = rewinds_of(history)
             for line in reading(history)(0):
+                if rewinds.of(line) is not None:
+                    continue
                 if isinstance(line.entry, AssistantMessage):
                     calls |= {call.id: call.arguments for call in line.entry.calls}
                 if (said := _said(line)) is None:

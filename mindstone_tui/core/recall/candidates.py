@@ -43,6 +43,7 @@ DERIVED: Final = frozenset({"handoff_replayed"})
 _SHORT_HISTORY: Final = 24
 _LOADED_AT_ONCE: Final = 20_000
 _FEW: Final = 300
+_NEVER: Final = 1 << 62
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds that are never among the hits."""
     unlike: str = ""
     """Entries whose name ends so are never among them."""
+    as_of: int | None = None
+    """The line at which one looks: what was rewound after it still counts there."""
+
+    @property
+    def looks_until(self) -> int:
+        """The newest line whose rewind counts."""
+        return _NEVER if self.as_of is None else self.as_of
 
     @property
     def narrows(self) -> bool:
@@ -310,11 +318,10 @@ class Gatherer:
 
     def _hidden_rows(self, allowed: Filter) -> frozenset[int]:
         """Rows that must not take the place of others in the lists."""
-        if not allowed.exclude:
-            return frozenset()
         found = self._database.execute(
-            "select row from passages where seq in (select value from json_each(?))",
-            (json.dumps(sorted(allowed.exclude)),),
+            "select row from passages where seq in (select value from json_each(?))"
+            " union all select row from passages where rewound > 0 and rewound <= ?",
+            (json.dumps(sorted(allowed.exclude)), allowed.looks_until),
         )
         return frozenset(row[0] for row in found)
 
@@ -354,6 +361,7 @@ class Gatherer:
             (row, sitting, signs or b"", passage_from(columns))
             for row, sitting, at, signs, *columns in found
             if columns[2] not in allowed.exclude
+            and not 0 < columns[-1] <= allowed.looks_until
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.recall.store import IndexMark
@@ -37,6 +38,7 @@ class CatchUp:
             self._mark = IndexMark()
         self._chunker = Chunker()
         self._waiting: list[Passage] = []
+        self._rewinds: list[Line] = []
         self._last: Line | None = None
         self.seen = 0
         """Passages that were looked at."""
@@ -50,6 +52,8 @@ class CatchUp:
             self._mark = IndexMark(last.seq, last.hash)
             if len(self._waiting) >= AT_ONCE:
                 self._store(self._mark.seq)
+        if isinstance(line.entry, Rewound | Restored):
+            self._rewinds.append(line)
         found = self._chunker.passages(line)
         self._waiting += found
         self.seen += len(found)
@@ -62,8 +66,8 @@ class CatchUp:
             self._store(self._last.seq)
 
     def _store(self, through: int) -> None:
-        self._index.add(self._waiting, self._mark)
-        self._waiting = []
+        self._index.add(self._waiting, self._mark, self._rewinds)
+        self._waiting, self._rewinds = [], []
         if self._progress is not None:
             self._progress(through)
 

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import IMPORTED
+from mindstone_tui.core.entries import IMPORTED, Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
@@ -157,9 +157,11 @@ class RecallIndex:
 
         return self._guarded(work)
 
-    def add(self, passages: Sequence[Passage], mark: IndexMark) -> None:
+    def add(
+        self, passages: Sequence[Passage], mark: IndexMark, rewinds: Sequence[Line] = ()
+    ) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
-        self._guarded(lambda: self._tables.store(passages, mark))
+        self._guarded(lambda: self._tables.store(passages, mark, rewinds))
 
     def keep_only(self, passages: Sequence[Passage], mark: IndexMark) -> None:
         """Make these all that can be found; texts that stay keep their vectors."""
@@ -412,6 +414,7 @@ class RecallIndex:
             self._tables.start_over(CHUNKING)
         self._tables.reword(WORDING)
         self._tables.mark_imported(lambda: _imported_beside(self._path))
+        self._tables.mark_rewound(lambda: _was_rewound_beside(self._path))
         self._tables.try_failed_again()
 
     def _comparable(self, allowed: Filter) -> bool:
@@ -512,6 +515,15 @@ def _imported_beside(index: Path) -> Iterator[int]:
                         yield line.seq
     except OSError:
         return  # the files of an agent have no transcript, and nothing in them is imported
+
+
+def _was_rewound_beside(index: Path) -> bool:
+    """Whether the transcript beside an index has a rewind."""
+    try:
+        with index.with_name("transcript.jsonl").open("rb") as lines:
+            return any(b'"kind":"rewound"' in raw for raw in lines)
+    except OSError:
+        return False  # the files of an agent have no transcript
 
 
 class _Placed(msgspec.Struct):

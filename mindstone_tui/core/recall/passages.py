@@ -35,7 +35,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
 )
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.language.words import without_line_numbers
+from mindstone_tui.core.language.words import indexed, without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
 from mindstone_tui.core.text_cache import Known
@@ -71,6 +71,8 @@ class Passage(msgspec.Struct, frozen=True):
     """What the piece belongs to, when its own text does not say: the call of a tool result."""
     imported: bool = False
     """Said to another program: a quotation, and nobody's instruction here."""
+    rewound: int = 0
+    """The line that took it back, as the index knows; 0 while it holds."""
     meaning: bool = True
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
 
@@ -94,6 +96,18 @@ class Passage(msgspec.Struct, frozen=True):
     def content_hash(self) -> bytes:
         """Names the indexed text; a receipt is this hash, read back."""
         return hashlib.sha256(self.indexed_text.encode("utf-8", "replace")).digest()[:16]
+
+
+def indexed_words(passage: Passage) -> str:
+    """The words of a passage's indexed text; many pieces of one output share a heading."""
+    text = indexed(passage.text)
+    heading = passage.heading
+    return " ".join(filter(None, (_heading_words(heading), text))) if heading else text
+
+
+@lru_cache(64)
+def _heading_words(heading: str) -> str:
+    return indexed(f"{heading}:")
 
 
 @lru_cache(256)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,10 +21,10 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
 from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.language.words import indexed
-from mindstone_tui.core.recall.passages import Passage, epoch
+from mindstone_tui.core.recall.passages import Passage, epoch, indexed_words
 
 BUSY_MILLISECONDS: Final = 10_000
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
@@ -82,6 +83,10 @@ MIGRATIONS: Final = (
     """,
     """
     alter table passages add column imported integer not null default 0;
+    """,
+    """
+    alter table passages add column rewound integer not null default 0;
+    create index passages_rewound on passages (rewound) where rewound > 0;
     """,
 )
 """Each step is applied once; `user_version` counts them and changes in the same transaction."""
@@ -222,7 +227,7 @@ _NOT_THERE: Final = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about, imported"
+    "form, about, imported, rewound"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -254,9 +259,14 @@ class Tables:
         self._database = database
 
     def store(
-        self, passages: Sequence[Passage], mark: IndexMark | None, *, alone: bool = False
+        self,
+        passages: Sequence[Passage],
+        mark: IndexMark | None,
+        rewinds: Sequence[Line] = (),
+        *,
+        alone: bool = False,
     ) -> None:
-        """Add what is not there yet, and move the mark, in one transaction.
+        """Add what is not there yet, take back what `rewinds` do, and move the mark, all at once.
 
         With `alone`, whatever else was there goes.
         """
@@ -264,6 +274,8 @@ class Tables:
             if alone:
                 self._keep({passage.id for passage in passages})
             self._store_new(passages)
+            for line in rewinds:
+                self._rewind(line)
             if mark is not None:
                 self.remember(seq=str(mark.seq), hash=mark.hash)
 
@@ -280,7 +292,7 @@ class Tables:
             content = passage.content_hash
             row, stored, vector, other = known.get(passage.id, _NOT_THERE)
             # By its own row: many passages may say the same, and each would find all of them.
-            if stored != content or not self._is_indexed(_hash_term(content), row):
+            if stored != content or not self._is_indexed(content, row):
                 continue
             found += 1
             digest.update(content)
@@ -293,9 +305,10 @@ class Tables:
             vectors=vectors,
         )
 
-    def _is_indexed(self, term: str, row: int) -> bool:
+    def _is_indexed(self, content: bytes, row: int) -> bool:
         found = self._database.execute(
-            "select 1 from words where words match ? and rowid = ?", (term, row)
+            "select 1 from words where words match ? and rowid = ?",
+            (f'hash : "{_hash_word(content)}"', row),
         )
         return found.fetchone() is not None
 
@@ -336,7 +349,8 @@ class Tables:
         with writing(self._database):
             self._drop_vectors()
             self._database.execute("delete from facts")
-            self.remember(chunking=chunking, imported="known", generation=secrets.token_hex(8))
+            facts = {"chunking": chunking, "imported": "known", "rewound": "known"}
+            self.remember(generation=secrets.token_hex(8), **facts)
             for table in ("language_signs", "language_vectors", "passages"):
                 self._database.execute(f"delete from {table}")
             self._database.execute("insert into words(words) values ('delete-all')")
@@ -366,6 +380,28 @@ class Tables:
                 "update passages set imported = 1 where seq = ?", ((seq,) for seq in lines())
             )
             self.remember(imported="known")
+
+    def mark_rewound(self, ever: Callable[[], bool]) -> None:
+        """Have lines read once more if any was ever rewound, before this was kept here."""
+        if not self.fact("rewound"):
+            with writing(self._database):
+                self.remember(rewound="known", **({"seq": "-1", "hash": ""} if ever() else {}))
+
+    def _rewind(self, line: Line) -> None:
+        """What a rewind or a restore does to the passages before it; once more changes nothing."""
+        match line.entry:
+            case Rewound(to_turn=turn, state=state):
+                self._database.execute(
+                    "update passages set rewound = ?1 where turn > ?2 and seq <= ?3"
+                    " and (rewound = 0 or rewound > ?1)",
+                    (line.seq, turn, min(state.through, line.seq)),
+                )
+            case Restored(turns=turns):
+                self._database.execute(
+                    "update passages set rewound = 0 where seq < ?1 and rewound < ?1"
+                    " and turn in (select value from json_each(?2))",
+                    (line.seq, json.dumps(turns)),
+                )
 
     # Vectors
 
@@ -483,7 +519,7 @@ class Tables:
 
     def _store_words(self, rows: Iterable[tuple[int, Passage, bytes]]) -> None:
         # All words before any is stored: either alone keeps the processor's caches to itself.
-        cut = [(row, _words_of(passage), _hash_word(content)) for row, passage, content in rows]
+        cut = [(row, indexed_words(passage), _hash_word(content)) for row, passage, content in rows]
         self._database.executemany("insert into words (rowid, body, hash) values (?, ?, ?)", cut)
 
     def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes, int, int]]:
@@ -555,26 +591,10 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     # What we wrote ourselves; checking it would take four times as long.
-    said, imported = columns[:-1], bool(columns[-1])
-    return Passage(*said, imported=imported)  # type: ignore[misc]
-
-
-def _words_of(passage: Passage) -> str:
-    """The words of a passage's indexed text; many pieces of one output share a heading."""
-    text = indexed(passage.text)
-    heading = passage.heading
-    return " ".join(filter(None, (_heading_words(heading), text))) if heading else text
-
-
-@lru_cache(64)
-def _heading_words(heading: str) -> str:
-    return indexed(f"{heading}:")
+    *said, imported, rewound = columns
+    return Passage(*said, imported=bool(imported), rewound=rewound)  # type: ignore[misc]
 
 
 def _hash_word(content: bytes) -> str:
     """A content hash as a word no stemmer touches: digits alone."""
     return str(int.from_bytes(content))
-
-
-def _hash_term(content: bytes) -> str:
-    return f'hash : "{_hash_word(content)}"'

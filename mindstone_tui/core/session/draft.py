@@ -1,9 +1,9 @@
 """What a running turn has said so far, for those who look on from other programs.
 
-A small file beside the transcript that is no part of history: written now and then while an answer
-comes, never synced, gone with the turn. Whatever is in it is in the transcript a moment later, or
-was never said. A word that still grows is held back until it is whole, so that a secret is
-recognised before any of it is written.
+A small file beside the transcript: written while an answer comes, before anybody is shown it, never
+synced, gone with the turn. Whatever is in it is in the transcript a moment later; if the program is
+killed before that, whoever comes next takes it from here (`session/recover.py`). A word that still
+grows is held back until it is whole, so that a secret is recognised before any of it is written.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
 LONGEST: Final = 60_000
 """Characters of an answer that are shown while it comes; history has all of it."""
+_SHORT: Final = 16_000
+"""Characters up to which each new word is written at once; a longer answer is written now and then,
+as it is written whole each time."""
 _ANY_CALL: Final = 1 << 30
 _WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
@@ -64,10 +67,10 @@ class DraftWriter:
                 self.clear()
             case events.ModelCalled(turn=turn, call=call):
                 self._turn, self._call, self._text = turn, call, ""
-                self._due = self._clock() + EVERY
+                self._due = 0.0
             case events.TextDelta(text=text) if len(self._text) < LONGEST:
                 self._text += text
-                if self._clock() >= self._due:
+                if _WHOLE.search(text) and (len(self._text) < _SHORT or self._clock() >= self._due):
                     self._write()
             case events.TurnEnded():
                 self.clear()
@@ -96,6 +99,14 @@ class DraftWriter:
             self._written = True
 
 
+def read_draft(path: Path) -> AnswerSoFar | None:
+    """What a file says of an answer; None when there is none, or nobody can read it."""
+    try:
+        return msgspec.json.decode(read_regular(path, most=8 * LONGEST), type=AnswerSoFar)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 class DraftReader:
     """What is new in the file, each piece once, and nothing that history has already."""
 
@@ -115,13 +126,10 @@ class DraftReader:
         """More of the answer; None when there is nothing to tell."""
         try:
             found = self._path.stat()
-            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if stamp == self._stamp:
-                return None
-            draft = msgspec.json.decode(
-                read_regular(self._path, most=8 * LONGEST), type=AnswerSoFar
-            )
-        except (OSError, msgspec.MsgspecError):
+        except OSError:
+            return None
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if stamp == self._stamp or (draft := read_draft(self._path)) is None:
             return None
         self._stamp = stamp
         if (draft.turn, draft.call) <= self._over:

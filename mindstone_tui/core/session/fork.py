@@ -55,14 +55,19 @@ def fork_session(
     stays in the parent, which the header names with its exact place. With an `upstream` the fork
     is kept there, too. Unless it is `noted`, nothing is written to the parent.
     """
-    last = context.transcript.last_turn if turn is None else turn
+    newest = context.transcript.last_turn
+    last = newest if turn is None else turn
     found = history.turn(last) if last > 0 else []
     if not found:
         raise NoSuchEntry(
             f"There is no turn {last} to begin from.",
-            f"The newest is turn {context.transcript.last_turn}.",
+            f"The newest is turn {newest}.",
         )
-    lines = _window_after(history, context.window.fold, last, room=context.report().usable)
+    now = context.window.fold
+    if turn is None:  # as it is now: the newest turn itself may have been rewound
+        lines = list(now.lines.values())
+    else:
+        lines = _window_after(history, now, last, room=context.report().usable)
     point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
     # A fork is there whole or not at all: nothing would say later that half of it is missing. Where
     # a server keeps it, that cannot be had.
@@ -77,7 +82,7 @@ def fork_session(
     try:
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
-        every = sorted((*lines, *_story_of(history, lines, last)), key=lambda line: line.seq)
+        every = sorted((*lines, *_story_of(history, lines)), key=lambda line: line.seq)
         forked.append_all([_same_model(context, forked.channel), *_copies(every)])
     finally:
         forked.close()
@@ -172,14 +177,14 @@ def _same_model(context: TurnContext, channel: str) -> Draft:
     return Draft(entry=entry, turn=0, channel=channel)
 
 
-def _story_of(history: History, window: Sequence[Line], last: int) -> list[Line]:
+def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
     """No part of a window, but of the story: where turns begin and end, and what was called.
 
     Without its end a turn would be taken for one that was interrupted.
     """
     shown = {line.entry.call for line in window if isinstance(line.entry, ToolReturned)}
     found: list[Line] = []
-    for turn in sorted({line.turn for line in window} | {last}):
+    for turn in sorted({line.turn for line in window}):
         for line in history.turn(turn):
             match line.entry:
                 case TurnStarted() | TurnEnded():

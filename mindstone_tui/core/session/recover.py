@@ -1,18 +1,22 @@
 """Going on where a program stopped: nothing is run again by itself, and nothing is forgotten.
 
-A turn that has no end gets one. A call without a result gets one that says whether it had begun.
+A turn that has no end gets one. What had arrived of its answer becomes part of history, as an
+answer that was interrupted. A call without a result gets one that says whether it had begun.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    AssistantPartial,
     MessageQueued,
     MessageWithdrawn,
     ModelFailed,
@@ -25,7 +29,9 @@ from mindstone_tui.core.entries.conversation import (
     usage_in,
 )
 from mindstone_tui.core.entries.derived import RecallDropped
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.providers.scripted import PREFIX
+from mindstone_tui.core.session.draft import read_draft
 from mindstone_tui.core.transcript import History
 
 _LOOKED_BACK: Final = 512
@@ -39,7 +45,7 @@ BEGUN: Final = (
 NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
 
 
-def close_open_turn(context: TurnContext, history: History) -> list[Line]:
+def close_open_turn(context: TurnContext, history: History, draft: Path) -> list[Line]:
     """End a turn that has no end: never run anything again, only say what happened."""
     turn = context.transcript.last_turn
     lines = history.turn(turn)
@@ -61,7 +67,28 @@ def close_open_turn(context: TurnContext, history: History) -> list[Line]:
         for call in asked
         if call.id not in answered
     ]
-    return context.window.record_all([*results, TurnEnded(ending="interrupted", why=why)], turn)
+    ending = TurnEnded(ending="interrupted", why=why)
+    return context.window.record_all([*results, *_arrived(lines, draft, why), ending], turn)
+
+
+def _arrived(lines: Sequence[Line], draft: Path, why: str) -> list[Entry]:
+    """What had come of a turn's answer; nothing when history has it, or a piece of it, already."""
+    found = read_draft(draft)
+    if found is None or not found.text or found.turn != lines[-1].turn:
+        return []
+    asked = [
+        line
+        for line in lines
+        if isinstance(line.entry, PromptPlanned)
+        and not line.entry.purpose
+        and line.entry.call == found.call
+    ]
+    kept = AssistantMessage | AssistantPartial
+    if not asked or any(isinstance(one.entry, kept) for one in lines if one.seq > asked[-1].seq):
+        return []
+    planned = asked[-1].entry
+    assert isinstance(planned, PromptPlanned)
+    return [AssistantPartial(text=found.text, model=planned.model, why=why)]
 
 
 def _permitted(line: Line) -> str | None:
@@ -103,8 +130,8 @@ def dropped_in(history: History) -> set[str]:
     }
 
 
-def never_sent(history: History) -> list[str]:
-    """Messages that were queued lately and neither sent nor taken back."""
+def never_sent(history: History) -> dict[str, str]:
+    """Messages that were queued lately and neither sent nor taken back, by their ids."""
     waiting: dict[str, str] = {}
     settled: set[str] = set()
     for item in itertools.islice(history.back(), _LOOKED_BACK):
@@ -113,4 +140,4 @@ def never_sent(history: History) -> list[str]:
                 settled.add(queued)
             case MessageQueued(text=text) if isinstance(item, Line) and item.id not in settled:
                 waiting[item.id] = text
-    return list(waiting.values())[::-1]
+    return dict(reversed(waiting.items()))

@@ -194,15 +194,20 @@ class SessionServices:
             self._follow_model()
         return lines
 
+    def read_anew(self) -> None:
+        """What counts has changed by a rewind or a restore: know nothing of it from before."""
+        self.past.forget((), everything=True)
+        self.features.forget()
+
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so."""
         if self.context.transcript.unsaved:
             return []
         found_changed = self.context.files.recover()
-        return [*found_changed, *close_open_turn(self.context, self.history)]
+        return [*found_changed, *close_open_turn(self.context, self.history, self.places.draft)]
 
-    def never_sent(self) -> list[str]:
-        """Messages that were queued lately and neither sent nor taken back."""
+    def never_sent(self) -> dict[str, str]:
+        """Messages that were queued lately and neither sent nor taken back, by their ids."""
         return never_sent(self.history)
 
     def _follow_model(self) -> None:

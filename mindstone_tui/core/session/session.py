@@ -99,6 +99,8 @@ class Session:
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
         self._complained: set[str] = set()
+        self._unsent: dict[str, str] = {}
+        """What a program that stopped had queued."""
         self._draft = DraftWriter(services.places.draft, services.context.transcript.clean)
         self._others = Onlooker(services.places.draft, self._emit)
         self._onlooker: asyncio.Task[None] | None = None
@@ -124,6 +126,7 @@ class Session:
             self._onlooker = asyncio.create_task(
                 self._others.watch(lambda: not self._inbox.serving), name="onlooker"
             )
+        alone = follow and self._settle()
         self._emit(self.services.ready())
         if self.services.unheeded:
             self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
@@ -131,7 +134,7 @@ class Session:
             self._emit(events.Noticed(message=self.services.greeting, level="warning"))
         self._report()
         if follow:
-            self._remind()
+            self._remind(alone)
             self._resuming = asyncio.create_task(self._announce_resume(), name="resuming")
             if self.services.recall.by_words:
                 self.services.tidy(after=FIRST_PICTURE)
@@ -383,20 +386,31 @@ class Session:
             self._complain(error)
         self._emit(events.MessageWithdrawn(entry=entry))
 
-    def _remind(self) -> None:
-        """Say what was queued when the program stopped, unless another one still has it."""
+    def _settle(self) -> bool:
+        """End what a program that stopped left open; False while another one has the session."""
         try:
             if not self._lease.try_take():
-                self._others.begin(self._context.transcript.last_turn)
-                self._questions.find()
-                return
+                return False
+            self._tell_left()
+            self.services.close_open_turn()
+            self._unsent = self.services.never_sent()
+            for queued in self._unsent:  # it is said once, and stands in history as what it is
+                self._context.window.record(MessageWithdrawn(queued=queued), None)
         except EntryNotSaved as error:
             self._complain(error)
-            return
-        self._lease.give_back()
-        self._tell_left()
-        for text in self.services.never_sent():
-            message = f"This was never sent: {one_line(text, 300)}"
+        finally:
+            self._lease.give_back()
+        return True
+
+    def _remind(self, alone: bool) -> None:
+        """Say what was queued when the program stopped, unless another one still has it."""
+        if not alone:
+            self._others.begin(self._context.transcript.last_turn)
+            self._questions.find()
+        for text in self._unsent.values():
+            message = (
+                f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
+            )
             self._emit(events.Noticed(message=message, level="warning"))
 
     def _tell_left(self) -> None:

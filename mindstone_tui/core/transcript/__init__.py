@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mindstone_tui.core.transcript.reader import Damaged, Head, History
+from mindstone_tui.core.transcript.reader import Damaged, Head, History, standings_of
 from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "Verdict",
     "blackened_in",
     "list_sessions",
+    "standings_of",
     "start_over",
     "verify",
 ]

@@ -31,6 +31,7 @@ from mindstone_tui.core.disk import (
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.quotes import quoting
+from mindstone_tui.core.entries.standings import CHANGES, REWINDS, Rewinds, Standings
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
 from mindstone_tui.core.paths import SessionPlaces
@@ -545,3 +546,13 @@ def _open_to_read(places: SessionPlaces) -> int:
         raise places.missing() from error
     except OSError as error:
         raise place_error(path, error) from error
+
+
+def standings_of(history: History) -> Standings:
+    """What counts of all that stands in a history; only lines that say so are decoded."""
+    return Standings(reversed(list(history.newest(CHANGES, history.head.seq + 1))))
+
+
+def rewinds_of(history: History) -> Rewinds:
+    """What of a history was rewound; no other line is decoded."""
+    return Rewinds(history.newest(REWINDS, history.head.seq + 1))

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import for_terminal, plural
+from mindstone_tui.core.text import for_terminal, is_editable, plural
 
 LONG_LINES: Final = 8
 LONG_CHARACTERS: Final = 1_200
+_TELLING: Final = 8
+"""Characters by which a paste is told from what was typed around it."""
 PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 SOUNDS: Final = frozenset({".wav", ".mp3"})
 _SIGN: Final = pattern_of(
@@ -30,35 +32,55 @@ class Pastes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._texts: dict[str, str] = {}
+        self._harmless: dict[str, str] = {}
+        """What was pasted, by how it is shown."""
         self._pictures: dict[str, Path] = {}
 
     def fold(self, pasted: str) -> str:
-        """What to put into the prompt for a paste: itself if it is short, else a sign."""
-        text = for_terminal(with_newlines(pasted))
+        """What to put into the prompt for a paste: itself if it is short, else a sign.
+
+        What cannot be shown as it is stands there made harmless, and is sent with every character.
+        """
+        text = with_newlines(pasted)
         if picture := self._dropped(text):
             sign = f"[{_kind(picture)} {picture.name.replace(']', '_')} {self._number()}]"
             self._pictures[sign] = picture
             return sign
         lines = text.count("\n") + 1
-        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS:
-            return text
+        short = lines <= LONG_LINES and len(text) <= LONG_CHARACTERS
+        if short and (shown := self.shown(text)) is not None:
+            return shown
         size = plural(lines, "line") if lines > LONG_LINES else f"{len(text):,} characters"
         sign = f"[pasted {size} {self._number()}]"
         self._texts[sign] = text
         return sign
+
+    def shown(self, text: str) -> str | None:
+        """How a text stands in the prompt; `unfold` gives it back. None for one that cannot."""
+        if is_editable(text):
+            return text
+        shown = for_terminal(text)
+        told = len(shown) >= _TELLING and self._harmless.setdefault(shown, text) == text
+        return shown if told else None
 
     def _number(self) -> str:
         return f"#{len(self._texts) + len(self._pictures) + 1}"
 
     def unfold(self, text: str) -> str:
         """The text with every paste in its place; pictures stay signs."""
+        for shown, pasted in self._harmless.items():
+            text = text.replace(shown, pasted)
         return _SIGN.sub(lambda found: self._texts.get(found.group(), found.group()), text)
 
     def sign_at(self, text: str, column: int) -> tuple[int, int, str] | None:
-        """The folded paste at a column of a line: from, to, and what it stands for."""
+        """The folded paste at a column of a line: from, to, and how its text is shown.
+
+        None for one that can only be shown folded.
+        """
         for found in _SIGN.finditer(text):
-            if found.start() <= column <= found.end() and found.group() in self._texts:
-                return found.start(), found.end(), self._texts[found.group()]
+            kept = self._texts.get(found.group(), "")
+            if found.start() <= column <= found.end() and (shown := self.shown(kept)):
+                return found.start(), found.end(), shown
         return None
 
     def files_in(self, text: str) -> list[Path]:

@@ -25,6 +25,7 @@ from textual.visual import RenderOptions
 from textual.widgets import Footer, Input, Static
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged
@@ -68,6 +69,7 @@ class LineList(ScrollView, can_focus=True):
         super().__init__()
         self._browse = browse
         self._length = 0
+        self._standings = Standings()
         self._pages: OrderedDict[int, list[Line | Damaged]] = OrderedDict()
         self._wanted: set[int] = set()
         self.only_messages = True
@@ -80,6 +82,7 @@ class LineList(ScrollView, can_focus=True):
     async def open(self, at: int | None) -> None:
         """Find out how long the list is and go to a line, or to the newest."""
         self._length = await self._browse.length()
+        self._standings = await self._browse.standings()
         await self.go_to(self._length - 1 if at is None else at)
 
     async def go_to(self, number: int) -> None:
@@ -134,6 +137,11 @@ class LineList(ScrollView, can_focus=True):
         found = [page * PAGE + at for at, line in enumerate(lines) if _is_message(line)]
         self._chosen[:0] = found
         self._unread = page * PAGE
+
+    def standing_of(self, line: Line | Damaged) -> str:
+        """What is to be known about a line before it is believed."""
+        known = self._standings.of(line) if isinstance(line, Line) else ()
+        return " · ".join(each.words for each in known)
 
     def line_at(self, row: int) -> Line | Damaged | None:
         """A row that was read, or None."""
@@ -204,7 +212,7 @@ class LineList(ScrollView, can_focus=True):
     def _drawn(
         self, line: Line | Damaged, number: int, width: int, style: Style, dated: bool
     ) -> Strip:
-        content = row_of(line, number, width, dated=dated)
+        content = row_of(line, number, width, self.standing_of(line), dated=dated)
         strips = content.render_strips(
             width, 1, style, RenderOptions(self._get_style, {"text_wrap": "nowrap"})
         )
@@ -259,7 +267,9 @@ def _is_message(line: Line | Damaged) -> bool:
     return isinstance(line, Damaged) or line.kind in _MESSAGES
 
 
-def row_of(line: Line | Damaged, row: int, width: int, *, dated: bool = True) -> Content:
+def row_of(
+    line: Line | Damaged, row: int, width: int, standing: str = "", *, dated: bool = True
+) -> Content:
     """A line of the transcript as one row; the day stands only where it is new."""
     text = describe_line(line).text
     if isinstance(line, Damaged):
@@ -268,10 +278,12 @@ def row_of(line: Line | Damaged, row: int, width: int, *, dated: bool = True) ->
     return Content.assemble(
         (f"{line.seq:>8}  {day:<10} {line.ts[11:16]}  {line.turn:>5}  ", "$muted"),
         (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
+        *([show.line(f"{standing}  ", _LONGEST_STANDING, "$warning")] if standing else []),
         show.line(text, max(width, 40)),
     )
 
 
+_LONGEST_STANDING: Final = 60
 _AROUND_TITLE = 8
 _LEAST_NAME = 12
 LONGEST_SHOWN = 40_000
@@ -373,6 +385,8 @@ class TranscriptScreen(Screen[None]):
         if event.line is not None:
             shown = whole(event.line)
             text = show.text(shown[:LONGEST_SHOWN])
+            if standing := self._lines.standing_of(event.line):
+                text = Content.assemble(show.line(standing, 200, "$warning"), "\n", text)
             if len(shown) > LONGEST_SHOWN:
                 text += Content.styled("\n… the rest is in the transcript file", "$muted")
         self.query_one("#whole", Static).update(text)

@@ -187,6 +187,8 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
         self._make_lists()
         match event:
+            case ev.TurnStarted():
+                self.query_one("#recall-hits").display = False
             case ev.RecallInjected():
                 self._recalled(event)
             case ev.AlertRaised():

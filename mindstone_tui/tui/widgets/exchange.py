@@ -368,7 +368,8 @@ class Printed(Static):
     """A slash command and what it printed."""
 
     def __init__(self, event: ev.CommandPrinted) -> None:
-        head = show.line(event.command, 200, "bold $primary" if event.ok else "bold $error")
+        typed = event.typed or event.command
+        head = show.line(typed, 200, "bold $primary" if event.ok else "bold $error")
         text = show.text(event.text.rstrip("\n"))
         super().__init__(Content("\n").join([head, text]), markup=False, classes="printed")
         self.set_class(not event.ok, "-failed")

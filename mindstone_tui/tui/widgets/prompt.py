@@ -14,7 +14,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import for_terminal
+from mindstone_tui.core.text import is_editable
 from mindstone_tui.tui.prompt.paste import Pastes
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ class Prompt(TextArea):
 
     def write(self, text: str) -> None:
         """Replace what stands in the prompt."""
-        self.text = for_terminal(text)
+        shown = self._pastes.shown(text)
+        self.text = self._pastes.fold(text) if shown is None else shown
         self.move_cursor(self.document.end)
 
     # sending
@@ -254,9 +255,11 @@ class Prompt(TextArea):
         self._submit(steer=True)
 
     def _submit(self, *, steer: bool) -> None:
-        text = self._pastes.unfold(self.text).strip()
-        if not text:
+        text = self._pastes.unfold(self.text)
+        if not text.strip():
             return
+        if text.lstrip()[0] in "/!":
+            text = text.strip()
         # A command or a shell line takes a path as it stands.
         found = [] if text[0] in "/!" else self._pastes.files_in(self.text)
         from mindstone_tui.core.events import Attachment  # not for the first picture
@@ -343,6 +346,12 @@ class Prompt(TextArea):
             event.prevent_default()
             self.vim_normal = self._vim.normal
             return
+        if _is_written(event.character):
+            event.stop()
+            event.prevent_default()
+            result = self.replace(event.character or "", *self.selection)
+            self.move_cursor(result.end_location)
+            return
         # With Alt a letter has its character, too, but is not meant to be written.
         if not event.is_printable or event.key.startswith("alt+"):
             await self._act_in_order(event)
@@ -366,3 +375,10 @@ class Prompt(TextArea):
         text = self._pastes.fold(event.text)
         result = self.replace(text, *self.selection)
         self.move_cursor(result.end_location)
+
+
+def _is_written(character: str | None) -> bool:
+    """Whether a key is a sign that Textual takes for none: a joiner of letters, a wide blank."""
+    if character is None or character.isascii() or character.isprintable():
+        return False
+    return is_editable(character)

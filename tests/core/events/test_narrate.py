@@ -17,6 +17,7 @@ from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import KINDS, Entry, Unknown, conversation, store, window
 from mindstone_tui.core.entries.base import ShareLevel, Zone
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import (
     aside,
@@ -173,7 +174,7 @@ def test_an_entry_reads_the_same_in_the_browser_the_log_and_an_export(kind: type
     if line.role not in ("user", "assistant"):
         logged = io.StringIO()
         with redirect_stdout(logged):
-            _print(line, json=False)
+            _print(line, Standings(), json=False)
         assert told.text in logged.getvalue()
     if marker := marker_of(line):
         assert (marker.sign, marker.title) == (told.sign, told.text)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.entries.derived import (
@@ -25,6 +26,7 @@ from mindstone_tui.core.events import Answer
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from tests.builders import say, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, read, script
@@ -346,3 +348,27 @@ async def test_what_a_closed_session_left_unreviewed_is_offered_when_it_is_opene
     async with on_stage(home, model=model) as stage:
         (offered,) = stage.session.services.left_open()
         assert offered.startswith("11 messages were not reviewed yet: /consolidate")
+
+
+async def test_proposals_of_every_session_are_listed_with_where_they_come_from(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    other = SessionKey.parse("agent:default:q2")
+    async with on_stage(home, key=other, model=model) as stage:
+        await stage.say("remember that the ferry leaves from pier nine")
+        proposed = stage.entries(MemoryProposed)[0]
+        EventPrinter().show(stage.all(events.MemoryProposed)[0])
+        told = capfd.readouterr().err
+        assert "`mindstone memory`" in told
+        assert "F6" not in told
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+        _, shown = await stage.run("/memory")
+        assert "pier nine" in shown
+        assert f"from {other}, line {proposed.sources[0]}" in shown
+        assert f"mindstone memory -s {other} approve {proposed.proposal}" in shown
+    async with on_stage(home, key=other, model=model) as stage:
+        await stage.run(f"/memory refuse {proposed.proposal}")
+    async with on_stage(home, model=model) as stage:
+        assert "pier nine" not in (await stage.run("/memory"))[1]

@@ -211,8 +211,14 @@ async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path
         _, diff = await stage.run("/diff turn 1")
         assert "-two\n+three" in diff
         assert not (await stage.run("/why nothing/of/this/name"))[0].ok
+        left = picture(work)
+        _, said = await stage.run("/rewind turn 2")
+        assert "src/c.py" in said
+        assert "`/rewind turn 2 --files` puts them back" in said
+        assert picture(work) == left
         ended, text = await stage.run("/rewind turn 1 --files")
         assert ended.ok, text
+        assert "puts them back" not in text
         assert (work / "a.txt").read_text() == "one\nthree\n"
         assert (await stage.run("/undo"))[0].ok
         assert picture(work) == first

@@ -244,7 +244,7 @@ def test_of_what_fits_equally_well_the_newest_is_quoted_first() -> None:
         "[main #264 · turn 32 · Mara · score 1.21]\nPort clash: 8765 is taken. Use 8790.",
     )
     text = respond(request("which port is it?", *recalled(*pieces), tools=TOOLS)).text
-    assert text.startswith("This was said before, the newest first:")
+    assert text.startswith("This was said before:")
     assert text.index("8790") < text.index("> Port 8765.")
 
 

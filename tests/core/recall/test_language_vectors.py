@@ -199,15 +199,16 @@ def test_an_index_of_the_version_before_keeps_its_vectors_and_learns_the_rest(
 
 def _as_the_version_before(path: Path) -> None:
     database = apsw.Connection(str(path))
-    for index in ("passages_of_other_languages", "passages_of_unread_language"):
+    indexes = ("passages_of_other_languages", "passages_of_unread_language", "passages_rewound")
+    for index in indexes:
         database.execute(f"drop index {index}")
-    for column in ("other", "imported"):
+    for column in ("other", "imported", "rewound"):
         database.execute(f"alter table passages drop column {column}")
     for table in ("language_signs", "language_vectors"):
         database.execute(f"drop table {table}")
-    database.execute("delete from facts where name in ('wording', 'imported')")
+    database.execute("delete from facts where name in ('wording', 'imported', 'rewound')")
     database.execute("delete from words where rowid = 2")
-    assert len(store.MIGRATIONS) == 3
+    assert len(store.MIGRATIONS) == 4
     database.execute("pragma user_version = 1").fetchall()
     database.close()
 

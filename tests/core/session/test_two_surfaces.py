@@ -6,6 +6,8 @@ from pathlib import Path
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import MessageQueued, MessageWithdrawn, UserMessage
+from mindstone_tui.core.entries.standings import Standings
+from tests.builders import say, transcript_in
 from tests.core.session.stage import check_history, on_stage, script
 
 SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
@@ -111,3 +113,22 @@ async def test_a_model_chosen_in_one_surface_answers_in_the_other(
         assert (await second.run(f"/model {new}"))[0].ok
         await first.say("hello again")
         assert [e.text for e in first.all(events.AnswerRecorded)] == ["old", "new"]
+
+
+async def test_a_message_that_was_never_sent_is_said_once(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    transcript = transcript_in(home)
+    say(transcript, "question", "answer")
+    transcript.append(MessageQueued(text="and the mast?"))
+    transcript.close()
+    told = []
+    for _ in range(2):
+        async with on_stage(home, model=model, follow=True) as stage:
+            await stage.say("go on")
+            told.append([e.message for e in stage.all(events.Noticed) if "never sent" in e.message])
+            standings = Standings(stage.lines())
+            queued = [line for line in stage.lines() if line.kind == "message_queued"]
+    assert [len(each) for each in told] == [1, 0]
+    assert "and the mast?" in told[0][0]
+    assert [one.what for one in standings.of(queued[0])] == ["unsent"]
+    assert "and the mast?" not in str(stage.requests())

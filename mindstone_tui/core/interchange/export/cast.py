@@ -44,7 +44,7 @@ def cast_pieces(source: story.StorySource) -> Iterator[str]:
     yield _json(header)
     clock = 0.0
     before = session.began
-    for turn in story.turns_in(source.lines()):
+    for turn in source.turns():
         for scene in turn.scenes:
             clock += min(max(_seconds(scene.ts) - _seconds(before), 0.2), _LONGEST_PAUSE)
             before = scene.ts

@@ -177,7 +177,7 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
         more_style="stats.css" if numbers else "",
     )
     yield numbers
-    for turn in story.turns_in(source.lines()):
+    for turn in source.turns():
         yield _turn(turn)
     yield page_end()
 

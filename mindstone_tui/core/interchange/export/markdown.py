@@ -19,7 +19,7 @@ from mindstone_tui.core.transcript import Damaged
 def markdown_pieces(source: story.StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
     yield _head(story.overview(source.session, source.lines()))
-    for turn in story.turns_in(source.lines()):
+    for turn in source.turns():
         yield _turn(turn)
 
 

@@ -11,12 +11,14 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, inside, plural
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 
 class Marker(Part):
@@ -88,6 +90,7 @@ class Recalled(Part):
 
 
 Scene = Spoken | ToolUse | Marker | Recalled
+_REWOUND: Final = "This turn was rewound: the conversation went on without it"
 
 
 class Turn(Part):
@@ -104,8 +107,11 @@ class Turn(Part):
         return next((text for text in spoken if text), "")
 
 
-def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
-    """The story, a turn at a time; turns that hold nothing to tell are left out."""
+def turns_in(lines: Iterable[Line], rewinds: Rewinds) -> Iterator[Turn]:
+    """The story, a turn at a time; turns that hold nothing to tell are left out.
+
+    One that was rewound says so before anything else.
+    """
     number, ts = 0, ""
     scenes: list[Scene] = []
     calls: dict[str, ToolCall] = {}
@@ -115,6 +121,8 @@ def turns_in(lines: Iterable[Line]) -> Iterator[Turn]:
             if scenes:
                 yield Turn(number=number, ts=ts, scenes=tuple(scenes))
             number, ts, scenes, calls = line.turn, line.ts, [], {}
+            if (by := rewinds.of_place(line.seq, line.turn)) is not None:
+                scenes.append(Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=_REWOUND))
         scenes += _scenes(line, calls)
     scenes += _unanswered(calls, ts)
     if scenes:
@@ -187,6 +195,10 @@ class StorySource:
     def lines(self) -> Iterator[Line]:
         """Every line that can be read."""
         return (item for item in self.items() if isinstance(item, Line))
+
+    def turns(self) -> Iterator[Turn]:
+        """The story, a turn at a time."""
+        return turns_in(self.lines(), rewinds_of(self._history))
 
     def _ready(self, line: Line) -> Line:
         # The excerpt in the line stands for a blob that is gone; `verify` names it.

@@ -478,8 +478,7 @@ def _quote(found: Sequence[QuotedPassage]) -> str:
     for passage in found[:_QUOTES]:
         body = _shortened(_clean(passage.text), _QUOTE_LENGTH).replace("\n", "\n> ")
         quotes.append(f"> {body}" + (f"\n> — {passage.pointer}" if passage.pointer else ""))
-    said = f"{_SAID}:" if len(quotes) == 1 else f"{_SAID}, the newest first:"
-    return "\n\n".join([said, *quotes])
+    return "\n\n".join([f"{_SAID}:", *quotes])
 
 
 def _shown(result: ToolOutcome) -> str:

@@ -1,0 +1,233 @@
+"""What counts: the standing of each entry, folded from the lines in their order.
+
+The transcript keeps everything; whether an entry still holds is another question, and this module
+alone answers it. Only what entries record decides: a line's standing is changed by the later line
+that names it, or by the rewind that went back before its turn, and by nothing else. So the same
+lines give the same standing in every process and every version, and a line that no later one
+refers to keeps the standing it was written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    MessageQueued,
+    MessageWithdrawn,
+    ModelFailed,
+    SessionOpened,
+    ToolAnswered,
+    ToolApproved,
+    ToolAsked,
+    ToolCalled,
+    ToolRefused,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import (
+    CheckpointSaved,
+    HandoffReplayed,
+    HandoffWritten,
+    MemoryDigested,
+    MemoryProposed,
+    NoteTaken,
+    PlanChanged,
+    RecallInjected,
+    RecallUsed,
+    StandingInstructionOffered,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+)
+from mindstone_tui.core.entries.line import Line
+from mindstone_tui.core.entries.provenance import Provenance, is_imported
+from mindstone_tui.core.entries.store import Imported, SessionDescribed
+from mindstone_tui.core.entries.window import Restored, Rewound
+
+What = Literal[
+    "rewound",
+    "superseded",
+    "interrupted",
+    "unsent",
+    "queued",
+    "copied",
+    "imported",
+    "derived",
+    "redacted",
+]
+GOES_BACK: Final = (
+    *(UserMessage, AssistantMessage, AssistantPartial, ModelFailed, TurnStarted, TurnEnded),
+    *(ToolCalled, ToolAsked, ToolAnswered, ToolApproved, ToolRefused, ToolReturned),
+    *(RecallInjected, RecallUsed, MemoryDigested, MemoryProposed, StandingInstructionOffered),
+    *(TaskStarted, TaskDone, TodoChanged, PlanChanged, NoteTaken),
+    *(SummaryDerived, CheckpointSaved, HandoffWritten, HandoffReplayed),
+)
+"""What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
+a memory that a person approved, money that was spent."""
+_DERIVED: Final = (SummaryDerived, HandoffWritten, HandoffReplayed, CheckpointSaved, MemoryDigested)
+_BLACKENED: Final = b"[redacted:"
+CHANGES: Final = frozenset(
+    str(kind.__struct_config__.tag)
+    for kind in (
+        *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
+        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected),
+    )
+)
+"""Kinds of lines that may change the standing of others."""
+REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
+
+
+class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing to know about an entry before it is used; an entry in force may have some, too."""
+
+    what: What
+    by: int | None = None
+    """The line that made it so."""
+    source: str = ""
+    """Where it comes from: the session of a copy, the program and the file of an import."""
+
+    @property
+    def words(self) -> str:
+        """The same for a reader: `rewound by #57`, `copied from agent:main:work`."""
+        match self.what:
+            case "imported":
+                return self.source or "imported"
+            case "copied":
+                return f"copied from {self.source}" if self.source else "copied"
+            case what:
+                return what if self.by is None else f"{what} by #{self.by}"
+
+
+class _Rewind(msgspec.Struct):
+    by: int
+    to_turn: int
+    through: int
+    back: frozenset[int] = frozenset()
+    """Turns that were restored since."""
+
+
+class Rewinds:
+    """Which lines were taken back; enough for whoever only needs to leave them out.
+
+    A rewind stands behind what it takes back: any run of lines up to the newest knows all of its.
+    """
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self._rewinds: list[_Rewind] = []
+        changes = (line for line in lines if isinstance(line.entry, Rewound | Restored))
+        for line in sorted(changes, key=lambda line: line.seq):
+            self.take(line)
+
+    def __bool__(self) -> bool:
+        return bool(self._rewinds)
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        match line.entry:
+            case Rewound(to_turn=to_turn, state=state):
+                self._rewinds.append(_Rewind(line.seq, to_turn, min(state.through, line.seq)))
+            case Restored(turns=turns):
+                for each in self._rewinds:
+                    each.back |= frozenset(turns)
+
+    def of(self, line: Line) -> int | None:
+        """The line that took this one back; None while it holds."""
+        if not isinstance(line.entry, GOES_BACK):
+            return None
+        return self.of_place(line.seq, line.turn)
+
+    def of_place(self, seq: int, turn: int) -> int | None:
+        """The same for something that was said at a place."""
+        for each in self._rewinds:
+            if turn > each.to_turn and seq <= each.through and turn not in each.back:
+                return each.by
+        return None
+
+
+def not_rewound(lines: Iterable[Line]) -> list[Line]:
+    """The lines of a run up to the newest that no rewind took back, in the order they came."""
+    run = list(lines)
+    rewinds = Rewinds(run)
+    return [line for line in run if rewinds.of(line) is None] if rewinds else run
+
+
+class Standings:
+    """The standing of every entry of a session, as its lines come."""
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self._rewinds = Rewinds()
+        self._provenance = Provenance()
+        self._parent = ""
+        self._superseded: dict[int, int] = {}
+        self._waiting: dict[str, Line] = {}
+        """Queued messages by their ids, until something becomes of them."""
+        self._unsent: dict[int, int] = {}
+        for line in lines:
+            self.take(line)
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        self._rewinds.take(line)
+        self._provenance.take(line)
+        match line.entry:
+            case SessionOpened(forked_from=point) if point is not None:
+                self._parent = point.session
+            case RecallInjected(passages=passages):
+                for one in passages:
+                    if one.superseded_by is not None and one.session in ("", line.session):
+                        self._superseded[one.seq] = one.superseded_by
+            case MessageQueued():
+                self._waiting[line.id] = line
+            case UserMessage(queued=queued):
+                self._hear(line, queued)
+            case MessageWithdrawn(queued=queued):
+                taken = self._waiting.pop(queued, None)
+                if taken is not None:
+                    self._unsent[taken.seq] = line.seq
+
+    def _hear(self, line: Line, queued: str) -> None:
+        sent = self._waiting.pop(queued, None) if queued else None
+        if sent is not None:
+            self._unsent.pop(sent.seq, None)
+            self._superseded[sent.seq] = line.seq
+        elif not queued:
+            # Whoever waits comes before what is said later: these were left behind.
+            self._unsent |= {
+                one.seq: line.seq
+                for one in self._waiting.values()
+                if one.turn < line.turn and one.seq not in self._unsent
+            }
+
+    def of(self, line: Line) -> tuple[Standing, ...]:
+        """What is to be known about a line; nothing for one that simply holds."""
+        found: list[Standing] = []
+        if (by := self._rewinds.of(line)) is not None:
+            found.append(Standing("rewound", by))
+        if (by := self._superseded.get(line.seq)) is not None:
+            found.append(Standing("superseded", by))
+        match line.entry:
+            case AssistantPartial() | TurnEnded(ending="interrupted"):
+                found.append(Standing("interrupted"))
+            case ToolReturned(status="interrupted"):
+                found.append(Standing("interrupted"))
+            case MessageQueued() if line.seq in self._unsent:
+                found.append(Standing("unsent", self._unsent[line.seq]))
+            case MessageQueued() if line.id in self._waiting:
+                found.append(Standing("queued"))
+            case entry if isinstance(entry, _DERIVED):
+                found.append(Standing("derived"))
+        if line.parent:
+            found.append(Standing("copied", source=self._parent))
+        if is_imported(line):
+            found.append(Standing("imported", source=self._provenance.of(line.seq).words))
+        if _BLACKENED in line.raw:
+            found.append(Standing("redacted"))
+        return tuple(found)

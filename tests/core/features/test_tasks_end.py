@@ -1,0 +1,77 @@
+"""A task that is over is over everywhere, and what the session settled goes on without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.core.session.stage import Stage, on_stage, script
+
+
+def prompt(stage: Stage) -> str:
+    """The newest request, as it was sent."""
+    return str(stage.requests()[-1])
+
+
+async def test_nothing_of_a_task_is_in_a_prompt_once_it_is_done_or_another_begins(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        for ending in ("/task done", ""):
+            await stage.run("/task start Varnish the rowing boat | rule: two coats only")
+            await stage.run("/todo add Sand the thwarts")
+            await stage.run("/checkpoint")
+            ended, text = await stage.run("/checkpoint resume")
+            assert ended.ok, text
+            await stage.say("go on")
+            assert all(
+                words in prompt(stage) for words in ("Varnish the", "two coats", "Sand the thwarts")
+            )
+            if ending:
+                _, said = await stage.run(ending)
+                assert "Left: Sand the thwarts." in said
+            await stage.run("/task start Paint the boathouse")
+            await stage.say("go on")
+            said = prompt(stage)
+            assert "Paint the boathouse" in said
+            assert not [w for w in ("Varnish the", "two coats", "Sand the thwarts") if w in said]
+            await stage.run("/task done")
+            await stage.say("and now?")
+            assert "Paint the boathouse" not in prompt(stage)
+
+
+async def test_what_the_session_settled_survives_a_new_task(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Always answer in Dutch.")
+        await stage.say("We decided to keep the timetable in SQLite.")
+        await stage.run("/task start Varnish the rowing boat | rule: two coats only")
+        await stage.say("begin")
+        await stage.run("/task start Paint the boathouse | rule: only green paint")
+        await stage.say("begin with the north wall")
+        _, shown = await stage.run("/task show")
+        ended, _ = await stage.run("/handoff")
+        assert ended.ok
+        letter = next(iter((stage.places.folder / "handoffs").glob("*.md"))).read_text()
+        for told in (shown, letter):
+            assert "Always answer in Dutch." in told
+            assert "keep the timetable in SQLite" in told
+            assert "only green paint" in told
+            assert "two coats" not in told
+
+
+async def test_a_finished_task_claims_nothing_that_nobody_wrote_down(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin with the north wall")
+        _, said = await stage.run("/task done")
+        assert "Nothing is left" not in said
+        assert "Nobody wrote down" in said
+        await stage.run("/task start Varnish the rowing boat")
+        await stage.run("/todo add Sand the thwarts")
+        await stage.run("/todo done 1")
+        _, said = await stage.run("/task done")
+        assert "Finished: Sand the thwarts." in said
+        assert "Nothing is left." in said

@@ -1,0 +1,158 @@
+"""What was rewound is gone from everything that counts, and marked where it is still shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mindstone_tui.cli.main import run
+from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.paths import SessionKey
+from tests.core.session.stage import Stage, calls, on_stage, script
+
+CHILD = SessionKey.parse("agent:default:child")
+SECRET = "the zanzibar ferry leaves from pier ninety"
+ASKED = "from which pier does the zanzibar ferry leave?"
+
+
+def prompt(stage: Stage) -> str:
+    """The newest request, as it was sent."""
+    return str(stage.requests()[-1])
+
+
+async def test_nothing_of_rewound_turns_is_in_a_prompt(home: Path, tmp_path: Path) -> None:
+    todo = calls(("todo", {"items": [{"title": "Caulk the seams", "status": "planned"}]}))
+    model = script(tmp_path, {"text": "Noted."}, todo, *[{"text": "Noted."}] * 9)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about boats")
+        await stage.say("keep a list of it")
+        await stage.run("/task start Paint the boathouse | rule: only green paint")
+        await stage.say("begin with it")
+        await stage.run("/notes decisions The mast is made of larch.")
+        await stage.run("/checkpoint")
+        await stage.run("/checkpoint resume")
+        await stage.say(f"remember that {SECRET}")
+        held = ("Caulk", "boathouse", "larch", "zanzibar")
+        assert [word for word in held if word in prompt(stage)] == list(held)
+        assert stage.session.services.features.get(MemoryFeature).memories.waiting
+        await stage.run("/rewind turn 1")
+        assert not stage.session.services.features.get(MemoryFeature).memories.waiting
+        _, shown = await stage.run("/task show")
+        _, listed = await stage.run("/todo")
+        await stage.say("what was it about?")
+        said = prompt(stage) + shown + listed
+        assert "we talk about boats" in said
+        assert not [w for w in ("Caulk", "boathouse", "green", "larch", "zanzibar") if w in said]
+        ended, why = await stage.run("/checkpoint resume")
+        assert not ended.ok
+        assert "rewound" in why
+    async with on_stage(home, model=model) as again:
+        await again.say("and what else?")
+        assert not [w for w in ("Caulk", "boathouse", "larch", "zanzibar") if w in prompt(again)]
+
+
+async def test_what_was_rewound_counts_again_once_it_is_restored(
+    home: Path, tmp_path: Path
+) -> None:
+    todo = calls(("todo", {"items": [{"title": "Caulk the seams", "status": "planned"}]}))
+    model = script(tmp_path, {"text": "Noted."}, todo, *[{"text": "Noted."}] * 9)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about boats")
+        await stage.say("keep a list of it")
+        await stage.run("/rewind turn 1")
+        await stage.run("/restore turn 2")
+        await stage.say("what is on the list?")
+        assert "Caulk the seams" in prompt(stage)
+
+
+async def test_recall_leaves_out_what_was_rewound_in_forks_as_well(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about boats")
+        await stage.say(SECRET)
+        await stage.say("and about the weather")
+        await stage.run("/fork before")
+        await stage.run("/rewind turn 1")
+        await stage.run("/fork child")
+        await stage.say(ASKED)
+        found = await stage.session.services.recall.search(ASKED, 5, "session")
+        assert not [hit for hit in found.hits if "ninety" in hit.text]
+        assert not stage.entries(RecallInjected)
+        assert "ninety" not in prompt(stage)
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        await fork.say(ASKED)
+        assert "we talk about boats" in prompt(fork)
+        assert "ninety" not in prompt(fork)
+    # A fork that was made before went on from what was rewound elsewhere later.
+    async with on_stage(home, key=SessionKey.parse("agent:default:before"), model=model) as fork:
+        await fork.say(ASKED)
+        assert "ninety" in prompt(fork)
+
+
+async def test_the_log_says_by_which_line_a_turn_was_rewound(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("first")
+        await stage.say("second")
+        await stage.run("/rewind turn 1")
+        by = next(line.seq for line in stage.lines() if line.kind == "rewound")
+        raw = {line.seq: line.raw.decode() for line in stage.lines()}
+    capsys.readouterr()
+    assert await asyncio.to_thread(run, ["log", "-k", "user_message"]) == 0
+    first, second = [row for row in capsys.readouterr().out.splitlines() if row.startswith("#")]
+    assert "rewound" not in first
+    assert f"rewound by #{by}" in second
+    assert await asyncio.to_thread(run, ["log", "--json"]) == 0
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    gone = {row["kind"] for row in rows if {"what": "rewound", "by": by} in row.get("standing", ())}
+    assert {"user_message", "assistant_message", "turn_ended"} <= gone
+    for row in rows:
+        row.pop("standing", None)
+        assert row == json.loads(raw[row["seq"]])
+
+
+async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("we talk about boats")
+        await stage.say(f"Remember for good: {SECRET}.")
+        await stage.run("/rewind turn 1")
+        _, reviewed = await stage.run("/consolidate")
+        assert "ninety" not in reviewed
+    capsys.readouterr()
+    for form in ("markdown", "html"):
+        assert await asyncio.to_thread(run, ["export", "-f", form]) == 0
+        told = capsys.readouterr().out
+        assert "ninety" in told
+        assert told.count("This turn was rewound") == 1
+    for asked in (["search", "zanzibar"], ["search", "zanzibar", "--tool", "none"]):
+        await asyncio.to_thread(run, asked)
+        assert "ninety" not in capsys.readouterr().out
+
+
+async def test_an_index_from_before_learns_what_was_rewound(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about boats")
+        await stage.say(SECRET)
+        await stage.run("/rewind turn 1")
+        await stage.say("and about the weather")
+        await stage.say("and about the tide")
+    database = apsw.Connection(str(stage.places.index))
+    database.execute("drop index passages_rewound")
+    database.execute("alter table passages drop column rewound")
+    database.execute("delete from facts where name = 'rewound'")
+    database.execute("pragma user_version = 3").fetchall()
+    database.close()
+    async with on_stage(home, model=model) as stage:
+        found = await stage.session.services.recall.search(ASKED, 5, "session")
+        assert not [hit for hit in found.hits if "ninety" in hit.text]

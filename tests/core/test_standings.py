@@ -1,0 +1,153 @@
+"""The standing of entries: folded from lines alone, and changed only by lines that refer back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.entries import Entry, Line, decode_line
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ForkPoint,
+    MessageQueued,
+    MessageWithdrawn,
+    SessionOpened,
+    UserMessage,
+)
+from mindstone_tui.core.entries.derived import TodoChanged
+from mindstone_tui.core.entries.line import encode_body, seal
+from mindstone_tui.core.entries.standings import Rewinds, Standing, Standings, not_rewound
+from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.window import ModelChanged, Restored, Rewound, WindowState
+
+SESSION = "agent:default:main"
+
+
+def line(seq: int, turn: int, entry: Entry, channel: str = "tui", parent: str = "") -> Line:
+    """A line as it would be read back."""
+    raw, _ = seal(
+        encode_body(entry),
+        seq=seq,
+        id=f"01{seq:024d}",
+        session=SESSION,
+        ts="2026-03-01T10:00:00.000Z",
+        turn=turn,
+        role=entry.role,
+        channel=channel,
+        parent=parent or None,
+        prev="0" * 64,
+    )
+    return decode_line(raw)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Line]:
+    """Turns, lists, rewinds and restores in any order."""
+    lines: list[Line] = []
+    turn = 0
+    for seq in range(draw(st.integers(1, 40))):
+        what = draw(st.sampled_from(["ask", "answer", "list", "model", "rewind", "restore"]))
+        state = WindowState(through=seq - 1)
+        entry: Entry
+        match what:
+            case "rewind":
+                entry = Rewound(to_turn=draw(st.integers(0, turn)), state=state)
+            case "restore":
+                back = draw(st.sets(st.integers(0, turn), max_size=3))
+                entry = Restored(turns=tuple(sorted(back)), state=state)
+            case "ask":
+                turn += 1
+                entry = UserMessage(text=f"question {seq}")
+            case "list":
+                entry = TodoChanged(items=())
+            case "model":
+                entry = ModelChanged(model="guide", state=state)
+            case _:
+                entry = AssistantMessage(text=f"answer {seq}")
+        lines.append(line(seq, turn, entry))
+    return lines
+
+
+def plainly_rewound(lines: list[Line], at: Line) -> int | None:
+    """The same question, answered by reading on from the line."""
+    by: int | None = None
+    for later in lines[at.seq + 1 :]:
+        match later.entry:
+            case Rewound(to_turn=turn) if by is None and at.turn > turn:
+                by = later.seq
+            case Restored(turns=turns) if at.turn in turns:
+                by = None
+    return by if isinstance(at.entry, UserMessage | AssistantMessage | TodoChanged) else None
+
+
+@given(histories())
+def test_a_line_is_rewound_exactly_from_the_rewind_to_the_restore(lines: list[Line]) -> None:
+    standings = Standings(lines)
+    for each in lines:
+        by = plainly_rewound(lines, each)
+        rewound = () if by is None else (Standing("rewound", by),)
+        assert standings.of(each) == rewound
+
+
+@given(histories(), st.data())
+def test_a_standing_changes_only_with_a_line_that_refers_back(
+    lines: list[Line], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(lines)))
+    before, after = Standings(lines[:cut]), Standings(lines)
+    if not any(isinstance(each.entry, Rewound | Restored) for each in lines[cut:]):
+        assert [before.of(each) for each in lines[:cut]] == [after.of(each) for each in lines[:cut]]
+
+
+@given(histories(), st.data())
+def test_the_end_of_a_history_alone_tells_what_of_it_was_rewound(
+    lines: list[Line], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(lines)))
+    whole = Rewinds(lines)
+    kept = [each for each in lines[cut:] if whole.of(each) is None]
+    assert not_rewound(lines[cut:]) == kept
+    assert not_rewound(reversed(lines[cut:])) == kept[::-1]
+
+
+def test_every_standing_is_told_with_the_line_or_the_place_it_comes_from() -> None:
+    opened = SessionOpened(
+        agent="default",
+        main="main",
+        program="test",
+        salt="s",
+        forked_from=ForkPoint(session="agent:default:older", seq=9, hash="0" * 64),
+    )
+    file = Imported(format="claude-code", path="/x/4f2c.jsonl", sha256="", added=1, already_there=0)
+    lines = [
+        line(0, 0, opened),
+        line(1, 1, UserMessage(text="taken along"), parent="01" + "9" * 24),
+        line(2, 1, UserMessage(text="told elsewhere"), channel="import"),
+        line(3, 1, file),
+        line(4, 2, UserMessage(text="my key is [redacted:github-token:1f3a]")),
+        line(5, 2, MessageQueued(text="wait")),
+        line(6, 2, MessageQueued(text="lost")),
+        line(7, 2, MessageQueued(text="taken back")),
+        line(8, 2, MessageWithdrawn(queued=f"01{7:024d}")),
+        line(9, 2, AssistantPartial(text="as far as it")),
+        line(10, 3, UserMessage(text="wait", queued=f"01{5:024d}")),
+        line(11, 4, UserMessage(text="something new")),
+        line(12, 4, MessageQueued(text="and then")),
+    ]
+    standings = Standings(lines)
+    assert [" ".join(one.words for one in standings.of(each)) for each in lines] == [
+        "",
+        "copied from agent:default:older",
+        "imported from claude-code, 4f2c.jsonl",
+        "",
+        "redacted",
+        "superseded by #10",
+        "unsent by #11",
+        "unsent by #8",
+        "",
+        "interrupted",
+        "",
+        "",
+        "queued",
+    ]

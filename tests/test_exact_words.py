@@ -1,0 +1,102 @@
+"""Every character that somebody writes arrives as it was: stored, sent and printed exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.text import is_editable
+from mindstone_tui.tui.prompt.paste import Pastes, with_newlines
+from mindstone_tui.tui.terminal import PasteParser
+from tests.builders import places_in, transcript_in
+from tests.core.session.stage import on_stage, read, script
+from tests.faults import FULL
+from tests.tui.staged import settle, staged, until
+
+FAMILY = "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
+PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+SIGNS = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
+TEXTS = st.text(SIGNS, max_size=40)
+
+
+def some_texts(seed: int, count: int) -> list[str]:
+    """Texts of signs from all of Unicode, the same every time."""
+    chance = random.Random(seed)
+    signs = [chr(n) for n in range(1, 0x110000) if not 0xD800 <= n <= 0xDFFF]
+    return ["".join(chance.choices(signs, k=chance.randint(1, 30))) for _ in range(count)]
+
+
+def asked_in(home: Path) -> list[str]:
+    """What history says was asked."""
+    entries = (line.entry for line in read(places_in(home)))
+    return [entry.text for entry in entries if isinstance(entry, UserMessage)]
+
+
+def test_what_is_written_into_history_is_read_back_to_the_character(home: Path) -> None:
+    transcript = transcript_in(home)
+    texts = [FAMILY, PERSIAN, *some_texts(1, 100_000 if FULL else 2_000)]
+    for text in texts:
+        transcript.append(UserMessage(text=text), turn=1)
+    transcript.close()
+    assert asked_in(home) == texts
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_what_is_pasted_is_sent_whether_it_can_be_shown_or_not(text: str) -> None:
+    pastes = Pastes(Path("/nowhere"))
+    shown = pastes.fold(text)
+    assert is_editable(shown)
+    assert pastes.unfold(shown) == with_newlines(text)
+
+
+async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> None:
+    said = "\n".join([FAMILY, PERSIAN, *some_texts(2, 300)])
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say(said)
+        assert stage.entries(UserMessage)[0].text == said
+        assert said in [message["content"] for message in stage.requests()[-1]]
+
+
+def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
+    home: Path, tmp_path: Path
+) -> None:
+    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(3, 300)]) + "\u3000"
+    model = script(tmp_path, {"text": said})
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "run", "--model", model, "-"],
+        input=f"{said}\n".encode(),
+        env={**os.environ, "MINDSTONE_HOME": str(home)},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == f"{said}\n"
+    exported = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "export", "-f", "json"],
+        env={**os.environ, "MINDSTONE_HOME": str(home)},
+        capture_output=True,
+        check=True,
+    )
+    assert json.dumps(said) in json.dumps(json.loads(exported.stdout))
+    assert asked_in(home) == [said]
+
+
+async def test_the_prompt_takes_joiners_and_wide_blanks_that_are_typed() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        for key in PasteParser().feed(f"{FAMILY}\u3000{PERSIAN}"):
+            assert app._driver is not None
+            app._driver.send_message(key)
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did == [("send", f"{FAMILY}\u3000{PERSIAN}", (), False)]
