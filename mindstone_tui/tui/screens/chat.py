@@ -519,7 +519,7 @@ class ChatScreen(TalkScreen):
             return
         prompt, now = self.input_area.prompt, self.host.clock()
         self.set_focus(prompt)
-        if not prompt.text and now - self._escaped < _TWICE:
+        if not prompt.text and self._escaped and now - self._escaped < _TWICE:
             self.action_want("rewind")
         self._escaped = 0.0 if prompt.text else now
 
