@@ -14,6 +14,7 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.output import own_command
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.text import exact
 
 if TYPE_CHECKING:
     from mindstone_tui.core.events import Conversation
@@ -30,6 +31,8 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
 
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
+    if unsent := app.unsent:
+        typer.echo(f"Not sent: {exact(unsent)}", err=True)
     if name := app.resume_name:
         typer.echo(f"Resume: {own_command()} -s {name}", err=True)
     return app.return_code or code or 0

@@ -146,6 +146,11 @@ class MindstoneApp(App[int]):
         return next((status.session for status in self.chat.query(StatusLine)), "")
 
     @property
+    def unsent(self) -> str:
+        """What was written last and neither sent nor taken up again."""
+        return self.chat.unsent
+
+    @property
     def resume_name(self) -> str:
         """What `mindstone -s` takes to come back here; empty where nothing was opened."""
         here = self._session_here() or self._left or self.chat.host.session

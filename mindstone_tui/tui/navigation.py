@@ -13,6 +13,7 @@ from textual.keys import Keys
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
+from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -353,6 +354,23 @@ class Navigator:
 
     async def _to_panel(self, argument: str) -> None:
         self._chat.action_panel()
+
+    async def _to_rewind(self, argument: str) -> None:
+        """Go back to before an earlier message, which is then in the prompt again."""
+        said = {
+            f"turn {one.turn}": one
+            for one in reversed(self._chat.conversation.feed.exchanges)
+            if one.turn and one.question
+        }
+
+        def take(name: str) -> None:
+            self._chat.command(f"/rewind turn {said[name].turn - 1}")
+            self._chat.input_area.prompt.write(said[name].question)
+
+        if not said:
+            raise UsageError("There is no earlier message to go back to.")
+        choices = [Choice(name, one_line(one.question, 200)) for name, one in said.items()]
+        self._choose("Go back to before which message?", choices, take)
 
     async def _to_quit(self, argument: str) -> None:
         await self._app.action_quit()

@@ -21,7 +21,19 @@ from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.terminal import PasteParser, typed_ahead
 from mindstone_tui.tui.widgets.base import FoldTitle
-from tests.tui.staged import COMMANDS, Staged, around, asked, said, settle, staged, tool, until
+from tests.tui.staged import (
+    COMMANDS,
+    Staged,
+    around,
+    asked,
+    done,
+    drawn,
+    said,
+    settle,
+    staged,
+    tool,
+    until,
+)
 
 
 def prompt_of(app: MindstoneApp) -> str:
@@ -278,6 +290,55 @@ async def test_ctrl_c_clears_then_stops() -> None:
         await pilot.press("ctrl+c")
         await pilot.pause()
         assert talk.did == [("interrupt",)]
+
+
+async def test_ctrl_c_twice_quickly_leaves_and_what_is_unsent_is_kept() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), clock=lambda: now[0])
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("ctrl+c")
+        now[0] += 5  # too late to be the second of two
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert app.is_running
+        assert any("Ctrl+C again" in one.message for one in app._notifications)
+        now[0] += 5
+        await pilot.press(*"half a thought", "ctrl+c")
+        now[0] += 0.5
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running)
+    assert app.unsent == "half a thought"
+
+
+async def test_escape_twice_in_an_empty_prompt_picks_a_message_to_go_back_to() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), clock=lambda: now[0])
+    app, talk = staged(
+        asked(1, "first"),
+        done(1),
+        asked(2, "second"),
+        done(2),
+        asked(3, "third"),
+        done(3),
+        given=host,
+    )
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"some", "escape", "escape")
+        assert (app.screen, prompt_of(app)) == (app.chat, "some"), "the prompt is not empty"
+        await pilot.press("ctrl+c", "escape")
+        now[0] += 5
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.chat, "that was not quick"
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is not app.chat and "third" in drawn(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert talk.did == [("command", "/rewind turn 1")]
+        assert prompt_of(app) == "second"
 
 
 async def test_a_message_can_steer_the_running_turn() -> None:

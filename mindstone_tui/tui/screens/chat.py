@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from textual import events, on, work
@@ -56,6 +56,8 @@ class ApprovalWaits(Message):
 
 
 _DECIDES = ("approve", "approve!", "refuse", "edit")
+_TWICE: Final = 1.0
+"""Seconds within which a key counts as pressed twice."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -90,7 +92,7 @@ class ChatScreen(TalkScreen):
     AUTO_FOCUS = "#prompt"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "interrupt", "Stop", id="chat.interrupt"),
+        Binding("escape", "interrupt", "Stop; twice: go back", id="chat.interrupt"),
         Binding("ctrl+b", "panel", "Context panel", id="chat.panel"),
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.up"),
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.down"),
@@ -127,6 +129,10 @@ class ChatScreen(TalkScreen):
         self.running = 0
         """The turn that runs, or 0."""
         self._since = 0.0
+        self._escaped = self._broke = 0.0
+        """When Esc, and Ctrl+C, last had nothing else to do."""
+        self.unsent = ""
+        """What was written and cleared, and never sent since."""
         self._doing = ""
         self._ticking: Timer | None = None
         self._asked: list[ev.ToolAsked] = []
@@ -417,6 +423,7 @@ class ChatScreen(TalkScreen):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
+        self.unsent = ""
         if self.talk is None or self._early:
             self._wait_in_line(event)
             return
@@ -508,8 +515,13 @@ class ChatScreen(TalkScreen):
         asked = self.input_area.decision
         if asked is not None and not asked.is_open:
             return  # it was pressed for something else
-        if not self._stop_turn():
-            self.set_focus(self.input_area.prompt)
+        if self._stop_turn():
+            return
+        prompt, now = self.input_area.prompt, self.host.clock()
+        self.set_focus(prompt)
+        if not prompt.text and self._escaped and now - self._escaped < _TWICE:
+            self.action_want("rewind")
+        self._escaped = 0.0 if prompt.text else now
 
     def _stop_turn(self) -> bool:
         """Stop the running turn; whether there is one."""
@@ -519,9 +531,17 @@ class ChatScreen(TalkScreen):
         return False
 
     @on(Prompt.Broken)
-    def _broken(self) -> None:
-        if not self._stop_turn():
-            self.notify("Press Ctrl+D or type /quit to leave.", timeout=2, markup=False)
+    def _broken(self, event: Prompt.Broken) -> None:
+        """Once: what is written is cleared, or the turn is stopped. Twice quickly: leave."""
+        now, before = self.host.clock(), self._broke
+        if event.cleared:
+            self.unsent, self._broke = event.cleared, 0.0 if self.running else now
+            return
+        self._broke = now
+        if before and now - before < _TWICE:
+            self.action_want("quit")
+        elif not self._stop_turn():
+            self.notify("Press Ctrl+C again, or Ctrl+D, to leave.", timeout=2, markup=False)
 
     @on(Prompt.Asked)
     def _explain(self) -> None:

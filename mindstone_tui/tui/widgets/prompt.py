@@ -157,7 +157,7 @@ class Prompt(TextArea):
         Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
         Binding("down", "down", "Later message", id="prompt.later", show=False),
         Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
-        Binding("ctrl+c", "break", "Copy, clear or stop", id="prompt.break", show=False),
+        Binding("ctrl+c", "break", "Clear or stop; twice: quit", id="prompt.break", show=False),
         Binding("ctrl+d", "leave", "Quit if empty", id="prompt.leave", show=False),
     ]
 
@@ -182,7 +182,11 @@ class Prompt(TextArea):
             self.key = key
 
     class Broken(Message):
-        """Ctrl+C with nothing to copy or clear."""
+        """Ctrl+C with nothing to copy; what it cleared is kept."""
+
+        def __init__(self, cleared: str = "") -> None:
+            super().__init__()
+            self.cleared = cleared
 
     class Left(Message):
         """Ctrl+D in an empty prompt."""
@@ -273,11 +277,11 @@ class Prompt(TextArea):
         """Copy what is selected, else clear what is written, else let the chat decide."""
         if self.selected_text:
             self.action_copy()
-        elif self.text:
+        else:
+            unsent = self._pastes.unfold(self.text).strip()
             self.remember(self.text.strip())
             self.clear()
-        else:
-            self.post_message(self.Broken())
+            self.post_message(self.Broken(unsent))
 
     def action_leave(self) -> None:
         if self.text:
