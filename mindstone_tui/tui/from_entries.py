@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
@@ -145,8 +145,17 @@ class Feed:
         return self.exchanges[-1] if self.exchanges else None
 
 
-def exchanges_in(lines: Iterable[Line | Damaged]) -> list[ExchangeEvents]:
-    """The exchanges recorded in consecutive lines, oldest first."""
+_REWOUND: Final = "This turn was rewound: the conversation went on without it."
+
+
+def exchanges_in(
+    lines: Iterable[Line | Damaged], behind: Iterable[Line | Damaged] = ()
+) -> list[ExchangeEvents]:
+    """The exchanges recorded in consecutive lines, oldest first.
+
+    One that was rewound says so, as far as the lines `behind` know of it.
+    """
+    rewinds = Rewinds(line for line in behind if isinstance(line, Line))
     found: list[ExchangeEvents] = []
     began = ""
     for line in lines:
@@ -163,6 +172,9 @@ def exchanges_in(lines: Iterable[Line | Damaged]) -> list[ExchangeEvents]:
             if isinstance(line, Line) and isinstance(event, ev.TurnEnded) and event.usage.prompt:
                 event = msgspec.structs.replace(event, elapsed=_between(began, line.ts))
             found[-1].add(event)
+            rewound = isinstance(line, Line) and rewinds.of(line) is not None
+            if rewound and isinstance(event, ev.TurnStarted):
+                found[-1].add(ev.Noticed(message=_REWOUND, level="warning"))
     return found
 
 

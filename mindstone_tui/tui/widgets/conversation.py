@@ -55,6 +55,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._history: Browse | None = None
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
+        self._rewinds: list[Line | Damaged] = []
         self._moving = asyncio.Lock()
         self._pages = 0
         self._held: tuple[ExchangeView, float] | None = None
@@ -138,17 +139,20 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     async def _read_page(self) -> list[ExchangeEvents]:
         """One page further back; a turn that began before it waits for the next page."""
         # Reading transcripts is not needed for the first paint, nor for a new session.
+        from mindstone_tui.core.entries.standings import REWINDS
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
         assert self._history is not None
         first = max(0, self._unread - PAGE)
         lines = await self._history.lines(first, self._unread - first)
         self._unread = first
+        # A rewind stands behind what it takes back: pages are read from the end.
+        self._rewinds += [one for one in lines if getattr(one, "kind", "") in REWINDS]
         opening, rest = split_at_turn([*lines, *self._open_turn])
         if first == 0:
             opening, rest = [], [*opening, *rest]
         self._open_turn = opening
-        return exchanges_in(rest)
+        return exchanges_in(rest, self._rewinds)
 
     async def _mount_above(self, count: int) -> None:
         first = max(0, self._first - count)

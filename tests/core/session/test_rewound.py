@@ -13,6 +13,7 @@ from mindstone_tui.cli.main import run
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.tui.from_entries import exchanges_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 CHILD = SessionKey.parse("agent:default:child")
@@ -156,3 +157,20 @@ async def test_an_index_from_before_learns_what_was_rewound(home: Path, tmp_path
     async with on_stage(home, model=model) as stage:
         found = await stage.session.services.recall.search(ASKED, 5, "session")
         assert not [hit for hit in found.hits if "ninety" in hit.text]
+
+
+async def test_the_screen_marks_rewound_turns_of_a_session_that_is_opened_again(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        for text in ("first", "second", "third"):
+            await stage.say(text)
+        await stage.run("/rewind turn 2")
+        await stage.say("fourth")
+        lines = stage.lines()
+    marked = {
+        exchange.turn
+        for exchange in exchanges_in(lines, lines)
+        if any("was rewound" in getattr(event, "message", "") for event in exchange.events)
+    }
+    assert marked == {3}
