@@ -35,8 +35,14 @@ class EventPrinter:
     """Prints a conversation as it happens, or a recording of one."""
 
     def __init__(
-        self, *, quiet: bool = False, introduce: bool = True, recorded: bool = False
+        self,
+        *,
+        quiet: bool = False,
+        introduce: bool = True,
+        recorded: bool = False,
+        exact: bool = False,
     ) -> None:
+        self._exact = exact
         self._quiet = quiet
         self._introduce = introduce
         self._recorded = recorded
@@ -46,7 +52,7 @@ class EventPrinter:
         """Print what this event has to say, if anything."""
         match event:
             case ev.TextDelta(text=text) if text:
-                say_piece(text)
+                say_piece(text, exact=self._exact)
                 self._open_line = not text.endswith("\n")
             case ev.AnswerRecorded():
                 self.end_line()

@@ -59,12 +59,13 @@ def prompt(text: str) -> None:
     _flush(sys.stderr)
 
 
-def say_piece(text: str) -> None:
+def say_piece(text: str, *, exact: bool = False) -> None:
     """Print a piece of a longer text as it comes, without ending the line.
 
-    A person sees it harmless; a file or a program gets every character of it.
+    A person sees it harmless; a file or a program may ask for every character of it.
     """
-    _write(sys.stdout, for_terminal(text) if sys.stdout.isatty() else text)
+    exact = exact and not sys.stdout.isatty()
+    _write(sys.stdout, text if exact else for_terminal(text))
     _flush(sys.stdout)
 
 

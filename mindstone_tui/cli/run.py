@@ -69,7 +69,9 @@ def run(
     """
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
-    show = say_json if json else EventPrinter(quiet=quiet, introduce=not is_command).show
+    show = (
+        say_json if json else EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
+    )
     opening = connect(
         session,
         channel="run",

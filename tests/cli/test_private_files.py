@@ -41,6 +41,7 @@ files
 context
 recall pelican
 search pelican
+waiting
 reindex
 task start "write a test"
 checkpoint save

@@ -61,6 +61,7 @@ class SharedQuestions:
         self._elsewhere: dict[str, Line] = {}
         """Questions that another program's turn waits with, by call."""
         self._shown: set[str] = set()
+        self._told_left: set[str] = set()
         """Calls of that turn that were announced here, and whose end is, too."""
 
     @property
@@ -89,9 +90,14 @@ class SharedQuestions:
     def _is_open(self, call: str) -> bool:
         return call in self._context.questions.waiting or call in self._elsewhere
 
-    def left(self, lease: Lease) -> list[OpenQuestion]:
-        """What a program asked that has ended since: nobody else has the lease."""
-        return [question_in(line, lease, gone=True) for line in self._unanswered()]
+    def tell_left(self, lease: Lease) -> None:
+        """Say once what a program asked that has ended since: nobody else has the lease."""
+        now = datetime.now(UTC)
+        for question in [question_in(line, lease, gone=True) for line in self._unanswered()]:
+            if question.call not in self._told_left:
+                self._told_left.add(question.call)
+                told = f"{question.sentence(now)} {question.remedy}"
+                self._emit(events.Noticed(message=told, level="warning"))
 
     def hear(self, line: Line) -> None:
         """Take in a line that somebody wrote, in the order of the file."""

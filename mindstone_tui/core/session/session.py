@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -91,7 +90,6 @@ class Session:
         self._questions = SharedQuestions(services.context, self._emit)
         services.context.questions.on_ask = self._have_patience
         services.answer = partial(self._questions.answer_all, lease, self.answer)
-        self._told_left: set[str] = set()
         self._unattended = False
         self._returned: list[SentMessage] = []
         """No turn took these in, and nobody sent them again."""
@@ -391,7 +389,7 @@ class Session:
         try:
             if not self._lease.try_take():
                 return False
-            self._tell_left()
+            self._questions.tell_left(self._lease)
             self.services.close_open_turn()
             self._unsent = self.services.never_sent()
             for queued in self._unsent:  # it is said once, and stands in history as what it is
@@ -412,15 +410,6 @@ class Session:
                 f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
             )
             self._emit(events.Noticed(message=message, level="warning"))
-
-    def _tell_left(self) -> None:
-        """Say once what was asked by a program that has ended since, and answered by nobody."""
-        now = datetime.now(UTC)
-        for question in self._questions.left(self._lease):
-            if question.call not in self._told_left:
-                self._told_left.add(question.call)
-                told = f"{question.sentence(now)} {question.remedy}"
-                self._emit(events.Noticed(message=told, level="warning"))
 
     def _emit(self, event: AnyEvent) -> None:
         self._stream.put_nowait(event)
@@ -570,7 +559,7 @@ class Session:
         with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
         self._catch_up()
-        self._tell_left()
+        self._questions.tell_left(self._lease)
         self._take_in(self.services.close_open_turn())
 
     def _catch_up(self) -> None:

@@ -291,11 +291,12 @@ def test_a_task_that_is_started_begins_anew_and_one_that_is_done_leaves_what_was
     assert (started.window, started.version, started.environment.cwd) == (3, 7, "/work")
     assert (started.goal, started.goal_turn, started.criteria) == ("x" * 2_000, 0, ("fast",))
     assert started.subtasks == ()
-    assert texts(started.constraints) == ["Never touch the lexer.", "Keep it short."]
+    own = ["Never touch the lexer.", "Keep it short."]
+    assert texts(started.constraints) == ["Never push to main.", *own]
     noted = advance(started, [line_of(note("bugs", "It fails."), 11)])
     over = advance(noted, [line_of(TaskDone(title="x"), 12)])
     assert (over.goal, over.criteria, over.issues, over.asked) == ("", (), (), None)
-    assert over.constraints == started.constraints
+    assert texts(over.constraints) == ["Never push to main."]  # the task's own end with it
     assert (noted.issues != (), noted.asked is not None) == (True, True)
 
 
