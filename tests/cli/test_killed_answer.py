@@ -15,7 +15,7 @@ from tests.core.session.stage import KEY, check_history, on_stage, read, script
 from tests.faults import FULL
 
 WORDS = [f"word{number}" for number in range(60)]
-POINTS = 100 if FULL else 30
+POINTS = 100 if FULL else 12
 
 
 def shown_until(command: list[str], home: Path, words: int) -> str:

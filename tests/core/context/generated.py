@@ -31,7 +31,7 @@ FULL = os.environ.get("MINDSTONE_FAULTS") == "1"
 SLASH = "SLASH-OUTPUT-THAT-NO-MODEL-MAY-SEE"
 
 generated = settings(
-    max_examples=3_000 if FULL else 20,
+    max_examples=3_000 if FULL else 12,
     deadline=None,
     database=None,
     phases=(Phase.explicit, Phase.generate),  # a session shrinks too slowly to be worth the wait
