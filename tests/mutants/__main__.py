@@ -41,7 +41,10 @@ NEAREST: Final = {
     "core/transcript/test_reader_offsets.py core/test_transcript.py",
     "core.transcript.verify": "core/transcript/test_verify.py faults/test_tampering.py",
     "core.context.fold": "core/context/test_fold.py",
-    "core.context.prune": "core/context/test_prune.py",
+    "core.context.prune": "core/context/test_prune.py"
+    " core/context/test_spikes.py::test_a_turn_of_a_dozen_reads_takes_nobody_s_words"
+    " core/context/test_spikes.py::test_what_was_read_again_gives_way_before_what_was_read_once"
+    " core/context/test_spikes.py::test_of_what_was_read_once_the_largest_gives_way_first",
     "core.context.policies": "core/context/test_policies.py",
     "core.context.plan": "core/context/test_plan.py core/context/test_plan_lines.py",
     "core.recall.ranking": "core/recall/test_ranking.py",

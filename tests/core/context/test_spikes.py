@@ -108,3 +108,21 @@ def test_what_was_read_again_gives_way_before_what_was_read_once(home: Path) -> 
     first = entries[0].results[0]
     assert stage.window.fold.lines[first.result].turn == turn
     assert first.result == min(result.result for result in entries[0].results)
+
+
+def test_of_what_was_read_once_the_largest_gives_way_first(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    stage.chat("task", "ok")
+    for number, size in enumerate([600, 4_000, 1_500]):
+        turn = stage.ask(f"look {number}")
+        stage.plan(1)
+        stage.look(turn, 0, words(size, f"r{number}"), f"{number}.txt")
+        stage.plan(2)
+        stage.answer("seen")
+        stage.end()
+    entries: list[ToolResultsTrimmed] = []
+    while not entries:
+        entries = trims(stage.chat(words(300, f"q{stage.turn}"), words(400, f"a{stage.turn}")))
+    sizes = [result.tokens_before for result in entries[0].results]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 3_900
