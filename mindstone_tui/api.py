@@ -28,7 +28,7 @@ from mindstone_tui.core.events import (
     SessionClosed,
     TurnEnded,
 )
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.paths import Places, SessionKey, from_home
 from mindstone_tui.core.transcript import Damaged, History, Verdict
 from mindstone_tui.core.transcript import verify as verify_transcript
 
@@ -52,7 +52,7 @@ class Home:
     ) -> None:
         known = dict(os.environ if environ is None else environ)
         if home is not None:
-            known["MINDSTONE_HOME"] = str(Path(home).expanduser().absolute())
+            known["MINDSTONE_HOME"] = str(from_home(home).absolute())
         self.environ = known
         self.places = Places.resolve(known)
 
@@ -451,7 +451,7 @@ def _home(home: Home | Path | str | None) -> Home:
 
 
 def _folder(named: Path | str | None) -> Path:
-    folder = Path(named or Path.cwd()).expanduser().absolute()
+    folder = from_home(named or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder.", "Name one that exists.")
     return folder

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -51,11 +51,15 @@ def test_what_is_written_into_history_is_read_back_to_the_character(home: Path) 
 
 @settings(deadline=None)
 @given(TEXTS)
+@example("~nobody")
+@example("~nobody.png")
+@example("x" * 300 + ".png")
 def test_what_is_pasted_is_sent_whether_it_can_be_shown_or_not(text: str) -> None:
     pastes = Pastes(Path("/nowhere"))
     shown = pastes.fold(text)
     assert is_editable(shown)
     assert pastes.unfold(shown) == with_newlines(text)
+    assert pastes.files_in(f"@{text}") == []
 
 
 async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> None:

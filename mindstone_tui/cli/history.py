@@ -32,7 +32,7 @@ from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.profile import SessionFilter
-from mindstone_tui.core.paths import CHILD, SessionPlaces
+from mindstone_tui.core.paths import CHILD, SessionPlaces, from_home
 from mindstone_tui.core.text import exact, one_line, plural
 
 _NONE_MATCH: Final = "No session matches."
@@ -388,7 +388,7 @@ def files(
         sys.stdout.buffer.flush()
         return
     if out is not None:
-        count, problems = known.write(turn, out.expanduser().absolute())
+        count, problems = known.write(turn, from_home(out).absolute())
         for problem in problems:
             hint(problem)
         hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, from_home
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
@@ -99,7 +99,7 @@ def places() -> Places:
 
 def working_folder(named: Path | None) -> Path:
     """The folder the tools work in."""
-    folder = (named or Path.cwd()).expanduser().absolute()
+    folder = from_home(named or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
     return folder

@@ -23,7 +23,7 @@ from mindstone_tui.core.interchange.launcher import check_content, check_place
 from mindstone_tui.core.library import watch as folders
 from mindstone_tui.core.library.profile import SessionFilter, list_described
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, from_home
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
 
@@ -83,7 +83,7 @@ def _command(home: Places) -> attachment.AttachCommand:
     launcher = attachment.launcher_in(home, sys.executable)
     return attachment.AttachCommand(
         words,
-        str(Path(named).expanduser().absolute()) if named else "",
+        str(from_home(named).absolute()) if named else "",
         str(launcher) if launcher is not None else "",
     )
 

@@ -37,6 +37,11 @@ _FOLDER_LENGTH: Final = 200
 _MOST_ALIKE: Final = 3
 
 
+def from_home(path: Path | str) -> Path:
+    """A path with `~` read as a shell does: where nobody has such a home, it stands as written."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's own raises for `~nobody`
+
+
 class SessionKey(msgspec.Struct, frozen=True, order=True):
     """Which conversation: an agent, and one of its threads."""
 

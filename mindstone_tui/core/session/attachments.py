@@ -17,6 +17,7 @@ from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.pictures import measure
+from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.providers.base import ModelInfo
 from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import Transcript
@@ -80,7 +81,7 @@ def not_taken(images: Iterable[Image], info: ModelInfo) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return read_regular(path.expanduser(), most=LARGEST)
+        return read_regular(from_home(path), most=LARGEST)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.",

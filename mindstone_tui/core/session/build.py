@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import cached_property, partial
-from pathlib import Path
 
 import msgspec
 
@@ -19,7 +18,7 @@ from mindstone_tui.core.disk import sweep
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.lease import Lease, SharedLease
-from mindstone_tui.core.paths import SessionKey, SessionPlaces
+from mindstone_tui.core.paths import SessionKey, SessionPlaces, from_home
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embed_apart import open_embedder_apart
@@ -213,7 +212,7 @@ class _Assembly:
 
     @cached_property
     def workspace(self) -> Workspace:
-        roots = (Path(root).expanduser() for root in self.settings.tools.roots)
+        roots = (from_home(root) for root in self.settings.tools.roots)
         return Workspace(tuple(roots) or (self.opening.cwd,), protected=self.home.own)
 
     @cached_property

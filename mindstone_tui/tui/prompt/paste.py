@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import for_terminal, is_editable, plural
 
@@ -88,7 +90,7 @@ class Pastes:
         signs = (found.group() for found in _SIGN.finditer(text))
         pasted = [self._pictures[sign] for sign in signs if sign in self._pictures]
         named = (self._folder / (a or b) for a, b in _MENTIONED.findall(text))
-        return pasted + [path for path in named if path.is_file()]
+        return pasted + [path for path in named if _is_file(path)]
 
     def _dropped(self, text: str) -> Path | None:
         """The file whose path this is, as terminals write it when one is dropped on them.
@@ -103,9 +105,14 @@ class Pastes:
             return None
         if len(words) != 1:
             return None
-        path = self._folder / Path(words[0]).expanduser()
+        path = self._folder / from_home(words[0])
         meant = text.strip().startswith("file://") or _kind(path) != "file"
-        return path if meant and path.is_file() else None
+        return path if meant and _is_file(path) else None
+
+
+def _is_file(path: Path) -> bool:
+    """What names no file that can be looked at, because it is too long or closed, is none."""
+    return os.path.isfile(path)  # noqa: PTH113 - pathlib's own raises for both
 
 
 def _kind(path: Path) -> str:
