@@ -127,6 +127,8 @@ class SessionPlaces(msgspec.Struct, frozen=True):
 
     key: SessionKey
     folder: Path
+    library: Path
+    """Words and vectors of every session of its home: recall's cache."""
 
     @property
     def transcript(self) -> Path:
@@ -150,7 +152,7 @@ class SessionPlaces(msgspec.Struct, frozen=True):
 
     @property
     def index(self) -> Path:
-        """Words and vectors: recall's cache."""
+        """What recall kept of this session alone, before there was a library."""
         return self.folder / "index.db"
 
     @property
@@ -254,6 +256,8 @@ class AgentPlaces(msgspec.Struct, frozen=True):
 
     agent: str
     folder: Path
+    library: Path
+    """Words and vectors of everything in its home: recall's cache."""
 
     @property
     def identity(self) -> Path:
@@ -279,11 +283,6 @@ class AgentPlaces(msgspec.Struct, frozen=True):
     def journals(self) -> Path:
         """What consolidation wrote, a file a day."""
         return self.folder / "journals"
-
-    @property
-    def index(self) -> Path:
-        """Memories and the directory for search across sessions."""
-        return self.folder / "index.db"
 
     @property
     def sessions(self) -> Path:
@@ -374,17 +373,23 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "tool-pins.json"
 
     @property
+    def library(self) -> Path:
+        """Words and vectors of every session: recall's cache."""
+        return self.data / "library.db"
+
+    @property
     def agents(self) -> Path:
         """A folder per agent."""
         return self.data / "agents"
 
     def agent(self, agent: str) -> AgentPlaces:
         """The places of one agent."""
-        return AgentPlaces(agent, self.agents / folder_for(agent))
+        return AgentPlaces(agent, self.agents / folder_for(agent), self.library)
 
     def session(self, key: SessionKey) -> SessionPlaces:
         """The places of one session."""
-        return SessionPlaces(key, self.agent(key.agent).sessions / folder_for(key.main))
+        folder = self.agent(key.agent).sessions / folder_for(key.main)
+        return SessionPlaces(key, folder, self.library)
 
     def sessions(self) -> Iterator[SessionPlaces]:
         """Every session that has a transcript, in no particular order."""
@@ -396,7 +401,7 @@ class Places(msgspec.Struct, frozen=True):
         for agent, agent_folder in _named_folders(self.agents):
             for main, folder in _named_folders(agent_folder / "sessions"):
                 if os.path.lexists(f"{folder}/transcript.jsonl"):
-                    yield SessionPlaces(SessionKey(agent, main), folder)
+                    yield SessionPlaces(SessionKey(agent, main), folder, self.library)
 
 
 def _named_folders(root: Path) -> Iterator[tuple[str, Path]]:

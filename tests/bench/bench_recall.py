@@ -28,8 +28,9 @@ import psutil
 from mindstone_tui.core.language.words import query_terms, quoted
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded, Floats
 from mindstone_tui.core.recall.index import Asked, RecallIndex
+from mindstone_tui.core.recall.library_file import open_library
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.store import IndexMark, open_store
+from mindstone_tui.core.recall.store import IndexMark
 
 VOCABULARY = 50_000
 WORDS_A_PASSAGE = 25
@@ -165,7 +166,7 @@ def yardsticks(
     path: Path, kept: list[str], model: MadeUpModel, asked: list[str]
 ) -> dict[str, float]:
     """A plain OR in FTS5, and every vector compared in numpy."""
-    database = open_store(path).database
+    database = open_library(path).database
     statement = "select rowid from words where words match ? order by rank limit 10"
     plain = timed(
         lambda text: database.execute(statement, (quoted(query_terms(text)),)).fetchall(), asked

@@ -109,7 +109,7 @@ def test_the_golden_transcript_verifies_in_its_place(home: Path) -> None:
     folder = home / "agents" / "default" / "sessions" / "golden"
     folder.mkdir(parents=True)
     (folder / "transcript.jsonl").write_bytes(GOLDEN.read_bytes())
-    places = SessionPlaces(SessionKey("default", "golden"), folder)
+    places = SessionPlaces(SessionKey("default", "golden"), folder, folder / "library.db")
     verdict = verify(places)
     assert {problem.kind for problem in verdict.problems} <= {"blob"}
     with History(places) as history:

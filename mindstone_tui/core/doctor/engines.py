@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core import numbers
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment, failed, passed, warned
 from mindstone_tui.core.interchange import formats
 from mindstone_tui.core.library.vectors import pending_everywhere, progress_of
@@ -95,7 +96,7 @@ def _vectors() -> Check:
 
 def _worker(around: CheckEnvironment) -> Check:
     """Whether vectors are missing, and whether anybody makes them."""
-    waiting = pending_everywhere(around.places)
+    waiting = sum(pending_everywhere(around.places).values())
     if not waiting:
         return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
@@ -105,25 +106,31 @@ def _worker(around: CheckEnvironment) -> Check:
 
 
 def _index(around: CheckEnvironment) -> Check:
-    """Whether the session's index is sound and agrees with the transcript; recall mends both."""
+    """Whether the library is sound and agrees with the session's transcript; recall mends both."""
     import apsw
 
-    places = around.places.session(around.session)
+    library = around.places.library
     remedy = f"mindstone reindex --session {around.session}"
-    if not places.index.exists():
+    if not library.exists():
         return passed("index", "No index yet; it is built when needed.")
-    if not places.index.is_file():
-        detail = f"The index of {around.session} is no ordinary file."
+    if not library.is_file():
+        detail = f"{library} is no ordinary file."
         return warned("index", detail, "Remove it; it is built anew.")
     try:
-        connection = apsw.Connection(str(places.index), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = apsw.Connection(str(library), flags=apsw.SQLITE_OPEN_READONLY)
         verdict = str(connection.execute("pragma quick_check(1)").get)
-        facts = dict(connection.execute("select name, value from facts"))
+        facts = dict(
+            connection.execute(
+                "select facts.name, value from facts join owners on number = facts.owner"
+                " where owners.name = ?",
+                (str(around.session),),
+            )
+        )
         connection.close()
     except apsw.Error as error:
         verdict, facts = str(error), {}
     if verdict != "ok":
-        detail = f"The index of {around.session} is damaged: {verdict}."
+        detail = f"The index of all sessions is damaged: {verdict}."
         return warned("index", detail, remedy)
     return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
 
@@ -135,7 +142,11 @@ def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> 
         if seq >= 0 and digest and (seq > newest or history.line(seq).hash != digest):
             detail = f"The index of {around.session} belongs to another history."
             return warned("index", detail, remedy)
-    detail = f"The index agrees with the transcript, up to line {seq} of {newest}."
+    size = numbers.size(around.places.library.stat().st_size)
+    detail = (
+        f"The index agrees with the transcript, up to line {seq} of {newest}; "
+        f"that of all sessions takes {size}."
+    )
     return passed("index", detail)
 
 

@@ -1,11 +1,12 @@
 """What an agent wrote outside of its sessions, made findable: memories, its log, its journals.
 
-One index an agent, a cache like every other. It is brought up to date when a file changed, and
+A part of the library, a cache like every other. It is brought up to date when a file changed, and
 never made when there is nothing to put into it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -84,7 +85,9 @@ class AgentFilesIndex:
         asked = set(query_terms(query))
         if not asked:
             return {}
-        texts = ((path.name, text) for path in self._memories() if (text := _memory_text(path)))
+        texts = (
+            (path.name, text) for path in _memories(self._agent) if (text := _memory_text(path))
+        )
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(
@@ -120,12 +123,14 @@ class AgentFilesIndex:
     def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""
         with self._opening:
-            signature = tuple(_stamp(path) for path in self._files())
+            signature = _signature(self._agent)
             if not signature:
                 return None
             try:
                 if self._index is None:
-                    self._index = RecallIndex.open(self._agent.index, self._embedder)
+                    self._index = RecallIndex(
+                        self._agent.library, self._embedder, files_of(self._agent.agent)
+                    )
                 self._level(self._index, signature)
             except IndexUnavailable:
                 # A disk that cannot be written can still be read.
@@ -136,23 +141,12 @@ class AgentFilesIndex:
     def _level(self, index: RecallIndex, signature: Signature) -> None:
         if signature != self._seen:
             passages = list(self._passages())
-            index.keep_only(passages, IndexMark(len(passages), ""))
+            index.keep_only(passages, IndexMark(len(passages), _digest(signature)))
             self._seen = signature
-
-    def _memories(self) -> Iterator[Path]:
-        if self._agent.memory.is_dir():
-            yield from sorted(self._agent.memory.glob("*_*.md"))
-
-    def _files(self) -> Iterator[Path]:
-        yield from self._memories()
-        if self._agent.log.is_file():
-            yield self._agent.log
-        if self._agent.journals.is_dir():
-            yield from sorted(self._agent.journals.glob("*.md"))[-JOURNALS:]
 
     def _passages(self) -> Iterator[Passage]:
         live = {one.file for one in read_shelf(self._agent).live}
-        for path in self._files():
+        for path in _files(self._agent):
             written = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
             if path.parent == self._agent.memory:
                 if path.name not in live:
@@ -168,10 +162,41 @@ class AgentFilesIndex:
                 )
 
 
+def files_of(agent: str) -> str:
+    """The name under which an agent's own files stand in the library; no session has such a one."""
+    return f"files of {agent}"
+
+
 def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:
     """Which of an agent's own files belong to a scope: its log and journals span its sessions."""
     spanning = () if scope == "session" else ("log", "journal")
     return (*spanning, "memory") if memories else spanning
+
+
+def _memories(agent: AgentPlaces) -> Iterator[Path]:
+    if agent.memory.is_dir():
+        yield from sorted(agent.memory.glob("*_*.md"))
+
+
+def _files(agent: AgentPlaces) -> Iterator[Path]:
+    yield from _memories(agent)
+    if agent.log.is_file():
+        yield agent.log
+    if agent.journals.is_dir():
+        yield from sorted(agent.journals.glob("*.md"))[-JOURNALS:]
+
+
+def _signature(agent: AgentPlaces) -> Signature:
+    return tuple(_stamp(path) for path in _files(agent))
+
+
+def _digest(signature: Signature) -> str:
+    return hashlib.sha256(repr(signature).encode()).hexdigest()[:32] if signature else ""
+
+
+def state_of_files(agent: AgentPlaces) -> str:
+    """Changes when one of an agent's files does; empty where it has none."""
+    return _digest(_signature(agent))
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:

@@ -17,6 +17,7 @@ from mindstone_tui.core.context import budget
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lineage import ancestors, ask_ancestors
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -106,16 +107,19 @@ class StoredRecall:
         self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
         self._embedder = embedder = open_embedder(settings.recall.embedder)
-        self._indexes: list[recall_index.RecallIndex] = []
         # A wider scope has them among the others.
         excluded = settings.recall.exclude
         wide = scope != "session"
         self._lineage = [] if wide else ancestors(home, home.session(key), excluded)
+        self._meant = list(_searched(home, key, scope, excluded))
         try:
-            for each in _searched(home, key, scope, settings.recall.exclude):
-                index = _fresh(each, embedder)
-                self._open.callback(index.close)
-                self._indexes.append(index)
+            if wide:
+                self._everybody = AllSessions(home, embedder)
+                self._open.callback(self._everybody.close)
+                self._everybody.bring_up_to_date(self._meant)
+            else:
+                self._index = _fresh(self._meant[0], embedder)
+                self._open.callback(self._index.close)
             self._files = AgentFilesIndex(home.agent(key.agent), embedder)
             self._open.callback(self._files.close)
         except BaseException:
@@ -178,7 +182,11 @@ class StoredRecall:
     ) -> list[recall_index.SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
         asked = recall_index.Asked(self._embedder, query)
-        found = recall_index.search_many(self._indexes, query, count, allowed=allowed, asked=asked)
+        if self._scope == "session":
+            found = self._index.search(query, count, allowed=allowed, asked=asked)
+        else:
+            keys = [each.key for each in self._meant]
+            found = self._everybody.search(query, count, keys, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
         past = ask_ancestors(
@@ -240,7 +248,7 @@ def index_session(
     if not places.transcript.exists():
         raise places.missing()
     with closing(
-        recall_index.RecallIndex.open(places.index, open_embedder(settings.recall.embedder))
+        recall_index.RecallIndex.of(places, open_embedder(settings.recall.embedder))
     ) as index:
         if anew:
             index.clear()
@@ -289,7 +297,7 @@ def _fresh(each: SessionPlaces, embedder: Embedder) -> recall_index.RecallIndex:
         raise each.missing()
     with History(each) as history:
         try:
-            index = recall_index.RecallIndex.open(each.index, embedder)
+            index = recall_index.RecallIndex.of(each, embedder)
             catch_up(index, reading(history))
         except IndexUnavailable:
             # A disk that cannot be written can still be read: this index lasts for one question.

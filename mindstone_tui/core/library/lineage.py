@@ -106,7 +106,7 @@ def ask_ancestors(
     """What this session's past elsewhere says; None when it has none. Blocks."""
     answers: list[SearchResult] = []
     for each in lineage:
-        opened = closing(RecallIndex.open(each.places.index, embedder))
+        opened = closing(RecallIndex.of(each.places, embedder))
         with opened as index, History(each.places) as history:
             catch_up(index, reading(history))
             before = each.until if allowed.until is None else min(allowed.until, each.until)

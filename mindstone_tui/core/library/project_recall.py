@@ -1,16 +1,15 @@
 """What earlier sessions of a project say about a prompt, and what the last one left to the next.
 
 For programs that are attached: never a model call, nothing that is in the program's own window, and
-nothing at all where nothing is good enough. Indexes stay open between two prompts.
+nothing at all where nothing is good enough. The library stays open between two prompts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,26 +24,19 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.interchange.discover import keeps_its_own
-from mindstone_tui.core.language.words import query_terms
+from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.library.profile import Origins, SessionProfile, current_profile
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
+from mindstone_tui.core.recall.index import Asked, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
-from mindstone_tui.core.recall.lexicon import rarity_of
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.encode import Clean, timestamp
 
-_MOST_OPEN: Final = 512
-"""Indexes that are kept open, as far as the system lets a process have files."""
-_FILES_AN_INDEX: Final = 4
-_SEARCHED: Final = 3
-"""Sessions of a project that are searched for one prompt."""
 _NEWEST_LINES: Final = 4_000
 """Lines of a session that a handoff is made from."""
 _HANDOFF_READ: Final = 64 << 10
@@ -62,22 +54,11 @@ class _Known(msgspec.Struct):
     """What is looked at of every session for every prompt, as text: there may be hundreds."""
 
     places: SessionPlaces
-    transcript: str
     profile: str
     described: int = -1
     """When the profile was written that the folder is from."""
     folder: str = ""
     """Where the session took place."""
-
-
-class _OpenIndex(msgspec.Struct):
-    """An index that is kept open."""
-
-    index: RecallIndex
-    read: int = -1
-    """Bytes of the transcript that are in it."""
-    last: int = -1
-    """The newest line then."""
 
 
 class ProjectRecall:
@@ -91,14 +72,10 @@ class ProjectRecall:
         # A model behind a network is never asked on behalf of another program's prompt.
         self._embedder = embedder if isinstance(embedder, EmbeddedModel) else None
         self._warm = False
-        self._open: dict[SessionKey, _OpenIndex] = {}
+        self._library: AllSessions | None = None
         self._known: dict[SessionKey, _Known] = {}
-        # Most of a search is spent in SQLite and in numpy, which let other threads run; one more
-        # thread learns words.
-        self._searching = ThreadPoolExecutor(_SEARCHED + 1, "project-recall")
+        self._beside = ThreadPoolExecutor(1, "project-recall")
         self._lock = threading.Lock()
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most_open = max(min(_MOST_OPEN, files // _FILES_AN_INDEX // 2), 8)
 
     def warm_up(self) -> None:
         """Load the embedding model; until then questions are answered by words alone."""
@@ -108,9 +85,8 @@ class ProjectRecall:
 
     def get_ready(self, folder: Path) -> None:
         """Open what a prompt in this folder will need, before there is one."""
-        with self._lock:
-            found = [index for _, index in self._indexes(project_of(folder), None)]
-        self._searching.submit(self._learn, found)
+        with self._lock, contextlib.suppress(RecallError):
+            self._up_to_date(project_of(folder))
 
     def for_prompt(
         self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
@@ -128,18 +104,18 @@ class ProjectRecall:
         embedder = self._embedder if self._warm else None
         asked = [Asked(embedder, query) for query in asked_with]
         # What the question means is worked out while the sessions are looked up.
-        meaning = self._searching.submit(lambda: [each.encoded for each in asked])
-        with self._lock:
-            every = list(self._indexes(project_of(folder), own if not compacted else None))
-            indexes = promising(every, query_terms(prompt))
+        meaning = self._beside.submit(lambda: [each.encoded for each in asked])
+        answers: list[SearchResult] = []
+        with self._lock, contextlib.suppress(RecallError):
+            library, sessions = self._up_to_date(project_of(folder))
+            keys = [each.key for each in sessions if each.key != own or compacted]
+            apart = self._in_window(own, compacted)
             meaning.result()
-            answers = [
-                answer
-                for query, one in zip(asked_with, asked, strict=True)
-                for answer in self._answers(indexes, query, one, own, compacted)
-            ]
-        if fresh := [index for _, index in every if not index.knows_words]:
-            self._searching.submit(self._learn, fresh)
+            for query, one in zip(asked_with, asked, strict=True):
+                found = library.search(
+                    query, CONSIDERED, keys, allowed=Filter(without=DERIVED), asked=one, apart=apart
+                )
+                answers.append(found)
         choice = choose(
             prompt,
             answers,
@@ -159,21 +135,13 @@ class ProjectRecall:
         body = "\n\n".join((head, *(each.text for each in choice.injected)))
         return as_data(body, origin=f"{INJECTED}recall", nonce=fresh_nonce())
 
-    def _learn(self, indexes: Sequence[RecallIndex]) -> None:
-        """Let the next prompt look its words up quickly; one that comes meanwhile goes first."""
-        if len(indexes) <= _SEARCHED:
-            return
-        for index in indexes:
-            with contextlib.suppress(MindstoneError):
-                index.learn_words()
-
     def newest_session(
         self, folder: Path, besides: SessionKey | None = None
     ) -> SessionPlaces | None:
         """The project's session with the newest handoff."""
         project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each, _ in self._of_project(project):
+        for each in self._of_project(project):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))
@@ -181,78 +149,47 @@ class ProjectRecall:
 
     def close(self) -> None:
         """Give the files back."""
-        self._searching.shutdown(cancel_futures=True)
+        self._beside.shutdown(cancel_futures=True)
         with self._lock:
-            for each in self._open.values():
-                each.index.close()
-            self._open.clear()
+            if self._library is not None:
+                self._library.close()
+                self._library = None
 
-    def _answers(
-        self,
-        indexes: Sequence[tuple[SessionKey, RecallIndex]],
-        query: str,
-        asked: Asked,
-        own: SessionKey | None,
-        compacted: int,
-    ) -> list[SearchResult]:
-        def search(found: tuple[SessionKey, RecallIndex]) -> SearchResult | None:
-            key, index = found
-            last = self._open[key].last if key == own else -1
-            exclude = frozenset(range(compacted, last + 1))
-            allowed = Filter(exclude=exclude, without=DERIVED)
-            with contextlib.suppress(RecallError):
-                return index.search(
-                    query, CONSIDERED, allowed=allowed, asked=asked, share=len(indexes)
-                )
-            return None
-
-        answers = self._searching.map(search, indexes)
-        return [each for each in answers if each is not None]
-
-    def _indexes(
-        self, project: Path, without: SessionKey | None
-    ) -> Iterator[tuple[SessionKey, RecallIndex]]:
-        """The indexes of a project's sessions, each brought up to the end of its transcript."""
+    def _up_to_date(self, project: Path) -> tuple[AllSessions, list[SessionPlaces]]:
+        """The library with all words of a project's sessions, and those sessions."""
+        if self._library is None:
+            self._library = AllSessions(self._home, self._embedder)
         excluded = set(self._settings.recall.exclude)
-        for each, size in self._of_project(project):
-            if each.key == without or (excluded and str(each.key) in excluded):
-                continue
-            with contextlib.suppress(MindstoneError, OSError):
-                yield each.key, self._index(each, size)
+        sessions = [each for each in self._of_project(project) if str(each.key) not in excluded]
+        unread = self._library.bring_up_to_date(sessions)
+        return self._library, [each for each in sessions if each not in unread]
 
-    def _index(self, places: SessionPlaces, size: int) -> RecallIndex:
-        known = self._open.pop(places.key, None)
-        known = known or _OpenIndex(RecallIndex.open(places.index, self._embedder))
-        self._open[places.key] = known
-        if known.read != size:
-            with History(places) as history:
-                catch_up(known.index, reading(history))
-                known.last = history.head.seq
-            known.read = size
-        while len(self._open) > self._most_open:
-            self._open.pop(next(iter(self._open))).index.close()
-        return known.index
+    def _in_window(
+        self, own: SessionKey | None, compacted: int
+    ) -> tuple[SessionKey, Sequence[int]] | None:
+        """The lines of a program's own session that stand in its window."""
+        if own is None:
+            return None
+        with History(self._home.session(own)) as history:
+            return own, range(compacted, history.head.seq + 1)
 
-    def _of_project(self, project: Path) -> list[tuple[SessionPlaces, int]]:
-        """The project's sessions and how long each is, the one used last at the end.
+    def _of_project(self, project: Path) -> list[SessionPlaces]:
+        """The project's sessions.
 
         Below a folder that is no repository, anything may lie: there only the folder itself counts.
         """
         place, is_repository = str(project), os.path.lexists(project / ".git")
         below = os.path.join(place, "")  # noqa: PTH118 - as text
-        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
+        found: list[SessionPlaces] = []
         for each in self._home.sessions():
             known = self._known.get(each.key) or self._look_at(each)
             folder = self._folder(known)
-            if folder != place and not (is_repository and folder.startswith(below)):
-                continue
-            with contextlib.suppress(OSError):
-                told = os.stat(known.transcript)  # noqa: PTH116 - likewise
-                found.append((told.st_mtime_ns, each.key, known.places, told.st_size))
-        return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
+            if folder == place or (is_repository and folder.startswith(below)):
+                found.append(known.places)
+        return found
 
     def _look_at(self, places: SessionPlaces) -> _Known:
-        known = _Known(places, str(places.transcript), str(places.profile))
+        known = _Known(places, str(places.profile))
         self._known[places.key] = known
         return known
 
@@ -280,35 +217,6 @@ def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
     _, source = profile.sources.taken[-1]
     its_own = keeps_its_own(environ, source.program, Path(source.path))
     return profile.folder if its_own else ""
-
-
-def promising(
-    indexes: Sequence[tuple[SessionKey, RecallIndex]], terms: Sequence[str]
-) -> list[tuple[SessionKey, RecallIndex]]:
-    """The few of many sessions that are worth a search: those with the rare words of a question.
-
-    The newest one is always among them, because what is only near in meaning was mostly said
-    there. Sessions are given with the one used last at the end.
-    """
-    if len(indexes) <= _SEARCHED:
-        return list(indexes)
-    counted = []
-    stems = indexes[-1][1].stems(terms)
-    for each in indexes:
-        with contextlib.suppress(RecallError):
-            counted.append((each, each[1].holding(stems)))
-    passages = sum(count for _, (count, _) in counted)
-    worth = [
-        rarity_of(sum(held[at] for _, (_, held) in counted), passages) for at in range(len(terms))
-    ]
-
-    def score(held: Sequence[int]) -> float:
-        return sum(value for value, count in zip(worth, held, strict=True) if count)
-
-    newest = [indexes[-1]]
-    best = sorted(enumerate(counted), key=lambda item: (-score(item[1][1][1]), -item[0]))
-    chosen = [each for _, (each, (_, held)) in best if each != newest[0] and score(held) > 0]
-    return [*chosen[: _SEARCHED - 1], *newest]
 
 
 def hand_over(

@@ -44,7 +44,7 @@ def look_at(look: Look) -> ContextReport:
             return report_at(history, settings, _plan(history, look.turn, look.call))
         calibration = Calibration(look.places.state / "calibration.json")
         view = View(history, settings, calibration=calibration)
-        waiting = pending_in(look.places.session(look.key).index)
+        waiting = pending_in(look.places.session(look.key))
         view.by_words = lambda: waiting
         plan = view.fold.plan
         last = plan.entry if plan is not None else None

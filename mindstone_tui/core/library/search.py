@@ -1,15 +1,15 @@
-"""Search across sessions, down to the exchange; by index where there is one, else by reading.
+"""Search across sessions, down to the exchange; by the library if it can answer, else by reading.
 
-Nothing here knows an index: each session hands in a way to ask its own, and a way to read its
-lines. A session whose index cannot answer is read instead, so that search never comes back empty
-because something is being rebuilt.
+A session that cannot be brought into the library is read instead, and all of them are where the
+library itself cannot be used, so that search never comes back empty because something is being
+rebuilt.
 """
 
 from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -21,11 +21,12 @@ from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_impo
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
+from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex
+from mindstone_tui.core.recall.catch_up import reading
+from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall.index import Asked
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
@@ -35,6 +36,8 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 _AROUND: Final = 80
 _FILTERED: Final = 8
 """How many times as many hits are looked at when some will be dropped."""
+_AN_EXCHANGE: Final = 3
+"""How many times as many hits are looked at, because several may stand in one exchange."""
 _KINDS: Final = {
     "": frozenset[str](),
     "user": frozenset({"user_message"}),
@@ -66,16 +69,6 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """The program and the file that the words come from, if they were not said here."""
 
 
-class Searchable(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, by what can be asked of it."""
-
-    session: str
-    ask: Callable[[str, int], Iterable[SessionHit]] | None
-    """Ask the session's index for the best few; None when it has none."""
-    read: Callable[[], Iterable[Line]]
-    """All lines, for when the index cannot answer."""
-
-
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and in which sessions the search was by reading."""
 
@@ -87,46 +80,34 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that were searched by words only, because they cannot compare meanings."""
 
 
-def search_all(query: str, sessions: Iterable[Searchable], count: int = 20) -> SessionAnswer:
-    """The best exchanges of all sessions, best first, one hit an exchange."""
+def _best(hits: Iterable[SessionHit], count: int) -> list[SessionHit]:
+    """The best, best first, one hit an exchange."""
     best: dict[tuple[str, int], SessionHit] = {}
-    read: list[str] = []
-    asked = 0
-    for session in sessions:
-        asked += 1
-        hits, by_reading = _ask(query, session, count)
-        if by_reading:
-            read.append(session.session)
-        for hit in hits:
-            place = (hit.session, hit.turn)
-            if place not in best or hit.score > best[place].score:
-                best[place] = hit
-    ranked = heapq.nsmallest(
+    for hit in hits:
+        place = (hit.session, hit.turn)
+        if place not in best or hit.score > best[place].score:
+            best[place] = hit
+    return heapq.nsmallest(
         count, best.values(), key=lambda hit: (-hit.score, hit.session, hit.turn)
     )
-    return SessionAnswer(query=query, hits=tuple(ranked), sessions=asked, read=tuple(read))
 
 
-def _ask(query: str, session: Searchable, count: int) -> tuple[Sequence[SessionHit], bool]:
-    if session.ask is not None:
-        # Where the index cannot answer, the transcript always can.
-        with contextlib.suppress(RecallError):
-            return list(session.ask(query, count)), False
-    return _read(query, session, count), True
-
-
-def _read(query: str, session: Searchable, count: int) -> Sequence[SessionHit]:
+def _read(
+    query: str, session: SessionPlaces, wanted: profiles.SessionFilter, count: int
+) -> list[SessionHit]:
     """The best matches of a session by reading it: the phrase first, then the words."""
     phrase = " ".join(query.casefold().split())
     words = list(dict.fromkeys(plain_words(phrase)))
     if not words:
         return []
-    scored = _scored(session, phrase, words)
+    scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
     return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
 
 
-def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[SessionHit]:
-    for line in session.read():
+def _scored(
+    session: str, lines: Iterable[Line], phrase: str, words: list[str]
+) -> Iterator[SessionHit]:
+    for line in lines:
         said = _said(line)
         if not said:
             continue
@@ -134,7 +115,7 @@ def _scored(session: Searchable, phrase: str, words: list[str]) -> Iterator[Sess
         score, word = _score(text, phrase, words)
         if score > 0:
             yield SessionHit(
-                session=session.session,
+                session=session,
                 turn=line.turn,
                 seq=line.seq,
                 score=score,
@@ -183,6 +164,7 @@ def search_everywhere(
     query: str,
     count: int,
     wanted: profiles.SessionFilter | None = None,
+    progress: Progress | None = None,
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those lines that are meant."""
     embedder = open_embedder(settings.recall.embedder)
@@ -200,14 +182,48 @@ def search_everywhere(
         for each in home.sessions()
         if str(each.key) not in excluded and (meant is None or str(each.key) in meant)
     ]
-    found = search_all(
-        query, (_searchable(each, embedder, asked, wanted) for each in chosen), count
+    hits, read = _ask(home, chosen, asked, query, wanted, count, progress)
+    hits += [hit for each in read for hit in _read(query, each, wanted, count)]
+    found = SessionAnswer(
+        query=query,
+        hits=tuple(_best(hits, count)),
+        sessions=len(chosen),
+        read=tuple(str(each.key) for each in read),
     )
     if settings.history.search == "server" and not wanted.needs_profile:
         found = _with_servers(found, home, settings, count, asked, wanted)
     origin = profiles.Origins(home)
-    hits = tuple(_told_whose(home, origin, hit) for hit in found.hits)
-    return msgspec.structs.replace(found, hits=hits)
+    hits = [_told_whose(home, origin, hit) for hit in found.hits]
+    return msgspec.structs.replace(found, hits=tuple(hits))
+
+
+def _ask(
+    home: Places,
+    chosen: Sequence[SessionPlaces],
+    asked: Asked,
+    query: str,
+    wanted: profiles.SessionFilter,
+    count: int,
+    progress: Progress | None,
+) -> tuple[list[SessionHit], list[SessionPlaces]]:
+    """What the library says, and the sessions that have to be read."""
+    more = _more(count, wanted)
+    try:
+        library = AllSessions(home, asked.embedder)
+    except RecallError:
+        return [], list(chosen)
+    with contextlib.closing(library):
+        try:
+            unread = library.bring_up_to_date(chosen, progress)
+            keys = [each.key for each in chosen if each not in unread]
+            found = library.search(query, more, keys, allowed=_allowed(wanted), asked=asked)
+        except RecallError:
+            return [], list(chosen)
+    kept = [_as_hit(hit.passage.session, hit) for hit in found.hits if _takes(wanted, hit)]
+    if len(kept) < count and len(found.hits) == more:
+        # There may be more of them below those that were looked at.
+        return kept, list(chosen)
+    return kept, unread
 
 
 def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> SessionHit:
@@ -255,52 +271,32 @@ def _with_servers(
     )
 
 
-def _searchable(
-    each: SessionPlaces, embedder: Embedder, asked: Asked, wanted: profiles.SessionFilter
-) -> Searchable:
-    session = str(each.key)
-
-    def ask(query: str, count: int) -> Iterable[SessionHit]:
-        more = _more(count, wanted)
-        opened = contextlib.closing(RecallIndex.open(each.index, embedder))
-        with opened as index, History(each) as history:
-            catch_up(index, reading(history))
-            found = index.search(query, more, allowed=_allowed(wanted), asked=asked)
-        kept = [_as_hit(session, hit) for hit in found.hits if _takes(wanted, hit)]
-        if len(kept) < count and len(found.hits) == more:
-            # There may be more of them below those that were looked at.
-            known = {hit.seq for hit in kept}
-            kept += [hit for hit in _read(query, searchable, count) if hit.seq not in known]
-        return kept[:count]
-
-    def read() -> Iterator[Line]:
-        calls: dict[str, str] = {}
-        with History(each) as history:
-            rewinds = rewinds_of(history)
-            for line in reading(history)(0):
-                if rewinds.of(line) is not None:
-                    continue
-                if isinstance(line.entry, AssistantMessage):
-                    calls |= {call.id: call.arguments for call in line.entry.calls}
-                if (said := _said(line)) is None:
-                    continue
-                result = line.entry if isinstance(line.entry, ToolReturned) else None
-                about = calls.pop(result.call, "") if result else ""
-                if wanted.takes_line(
-                    role=_role(line),
-                    tool=result.name if result else "",
-                    text=f"{about}\n{said[1]}",
-                    ts=line.ts,
-                ):
-                    yield line
-
-    searchable = Searchable(session=session, ask=ask, read=read)
-    return searchable
+def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[Line]:
+    """The lines of a session that are meant and in force."""
+    calls: dict[str, str] = {}
+    with History(session) as history:
+        rewinds = rewinds_of(history)
+        for line in reading(history)(0):
+            if rewinds.of(line) is not None:
+                continue
+            if isinstance(line.entry, AssistantMessage):
+                calls |= {call.id: call.arguments for call in line.entry.calls}
+            if (said := _said(line)) is None:
+                continue
+            result = line.entry if isinstance(line.entry, ToolReturned) else None
+            about = calls.pop(result.call, "") if result else ""
+            if wanted.takes_line(
+                role=_role(line),
+                tool=result.name if result else "",
+                text=f"{about}\n{said[1]}",
+                ts=line.ts,
+            ):
+                yield line
 
 
 def _more(count: int, wanted: profiles.SessionFilter) -> int:
     """How many hits to look at: what a filter drops leaves room for what it keeps."""
-    return count * _FILTERED if wanted.tool or wanted.file else count
+    return count * (_FILTERED if wanted.tool or wanted.file else _AN_EXCHANGE)
 
 
 def _allowed(wanted: profiles.SessionFilter) -> Filter:

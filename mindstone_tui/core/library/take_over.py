@@ -403,7 +403,7 @@ class Importer:
 
     def _follow(self, transcript: Transcript) -> Index:
         """What takes in the lines of a session as they are written."""
-        index = RecallIndex.open(transcript.places.index, self._embedder)
+        index = RecallIndex.of(transcript.places, self._embedder)
         self._uptake = _Uptake(transcript, index)
         return self._uptake.take
 

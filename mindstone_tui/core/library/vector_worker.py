@@ -78,10 +78,12 @@ class _Worker:
     def _round(self) -> int:
         """Go through all sessions and agents once; how many vectors were made."""
         before = self.made
-        for each in list(self._home.sessions()):
-            if self._there() and vectors.pending_in(each.index):
+        waiting = vectors.pending_everywhere(self._home)
+        sessions = [each for each in self._home.sessions() if str(each.key) in waiting]
+        for each in sorted(sessions, key=_last_written, reverse=True):
+            if self._there():
                 try:
-                    self._session(str(each.key), each.index)
+                    self._session(each)
                     self._publish(each)
                 except VectorsUnavailable:
                     raise
@@ -94,13 +96,13 @@ class _Worker:
                     self.made += 1
         return self.made - before
 
-    def _session(self, name: str, path: Path) -> None:
-        with contextlib.closing(RecallIndex.open(path, self._embedder)) as index:
+    def _session(self, session: SessionPlaces) -> None:
+        with contextlib.closing(RecallIndex.of(session, self._embedder)) as index:
             left = index.pending()
             while self._there() and self._some(index):
                 left, before = index.pending(), left
                 self.made += max(before - left, 0)
-                self._tell(name, left)
+                self._tell(str(session.key), left)
 
     def _publish(self, session: SessionPlaces) -> None:
         if self._settings.history.search == "server":
@@ -128,6 +130,14 @@ class _Worker:
         )
         with contextlib.suppress(OSError):
             replace_file(vectors.progress_file(self._home), msgspec.json.encode(told))
+
+
+def _last_written(session: SessionPlaces) -> float:
+    """When a session was used last: the newest are asked about first."""
+    try:
+        return session.transcript.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 import msgspec
@@ -18,13 +18,21 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.disk import ensure_folder, read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import PlaceError
+from mindstone_tui.core.library.agent_files import files_of, state_of_files
 from mindstone_tui.core.library.lease import take_lock
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
-from mindstone_tui.core.recall.store import count_waiting
+from mindstone_tui.core.recall.store import waiting_owners
+
+T = TypeVar("T")
 
 _MOST_COUNTED: Final = 50_000
+_READ_OF: Final = (
+    "select value from facts join owners on number = facts.owner"
+    " where owners.name = ? and facts.name = 'hash'"
+)
+"""The mark of what was read of an agent's files."""
 _WORKER: Final = "mindstone_tui.core.library.vector_worker"
 
 
@@ -40,43 +48,41 @@ class VectorProgress(Part, omit_defaults=False):
     session: str = ""
 
 
-def _written(path: Path) -> float:
-    """When a file was last written; 0.0 if there is none."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+def pending_in(session: SessionPlaces) -> int:
+    """Passages of a session that are found by words only so far, if they are not very many."""
+    return _pending(session.library).get(str(session.key), 0)
 
 
-def pending_in(index: Path) -> int:
-    """Passages of an index that are found by words only so far, if they are not very many.
+def pending_everywhere(home: Places) -> dict[str, int]:
+    """The same for everyone in the library who has such passages."""
+    return _pending(home.library)
 
-    Nothing is written.
-    """
-    if not index.is_file():  # SQLite would wait for ever for what a pipe has to say
-        return 0
-    try:
-        database = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
-    except apsw.Error:
-        return 0
-    try:
+
+def _pending(library: Path) -> dict[str, int]:
+    """By owner, how many passages wait."""
+
+    def count(database: apsw.Connection) -> dict[str, int]:
         found = database.execute("select value from facts where name = 'model'").fetchone()
         # Only the built-in embedder has another beside it for what it does not understand.
         is_ours = found is None or found[0] in ("", EmbeddedModel.name)
         languages = is_ours and open_multilingual() is not None
-        every = count_waiting(languages=languages).replace("count(*)", "1")
         # A session is opened after this: of a million that wait, not all are counted.
-        row = database.execute(f"select count(*) from ({every} limit {_MOST_COUNTED})").fetchone()
-        return int(row[0]) if row else 0
+        return dict(database.execute(waiting_owners(languages=languages, most=_MOST_COUNTED)))
+
+    return _look(library, count, {})
+
+
+def _look(library: Path, look: Callable[[apsw.Connection], T], otherwise: T) -> T:
+    """What a look into the library says; nothing is written, and without one nothing is said."""
+    if not library.is_file():  # SQLite would wait for ever for what a pipe has to say
+        return otherwise
+    try:
+        with contextlib.closing(
+            apsw.Connection(str(library), flags=apsw.SQLITE_OPEN_READONLY)
+        ) as database:
+            return look(database)
     except apsw.Error:
-        return 0
-    finally:
-        database.close()
-
-
-def pending_everywhere(home: Places) -> int:
-    """The same, for all sessions of a home."""
-    return sum(pending_in(each.index) for each in home.sessions())
+        return otherwise
 
 
 def progress_of(home: Places) -> VectorProgress:
@@ -119,12 +125,15 @@ def follow(
 
 
 def _lacking(home: Places, session: SessionPlaces) -> bool:
-    """Whether a session has vectors to be made, or its agent's files changed since their index."""
+    """Whether a session has vectors to be made, or its agent's files changed since then."""
     agent = home.agent(session.key.agent)
-    if pending_in(session.index) or pending_in(agent.index):
+    files = files_of(agent.agent)
+    waiting = pending_everywhere(home)
+    if str(session.key) in waiting or files in waiting:
         return True
-    files = (*agent.memory.glob("*_*.md"), agent.log, *agent.journals.glob("*.md"))
-    return max(map(_written, files)) > _written(agent.index)
+    return state_of_files(agent) != _look(
+        home.library, lambda database: str(database.execute(_READ_OF, (files,)).get or ""), ""
+    )
 
 
 def lock_file(home: Places) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
@@ -27,6 +26,7 @@ from mindstone_tui.core.recall.lexicon import (
     WordMatches,
     score_common,
 )
+from mindstone_tui.core.recall.library_file import EVERYBODY, EVERYTHING, owner_of, span_of
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate, evidence_for
@@ -41,9 +41,8 @@ T = TypeVar("T")
 DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
-_LOADED_AT_ONCE: Final = 20_000
-_FEW: Final = 300
 _NEVER: Final = 1 << 62
+_MOST_SITTINGS: Final = 1 << 32
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +50,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     exclude: frozenset[int] = frozenset()
     """Sequence numbers that are in the window already, or were dropped."""
+    excluded_of: int = EVERYBODY
+    """Whose numbers those are, where everybody is asked."""
+    owners: frozenset[int] | None = None
+    """Who may be found, where everybody is asked; None for all."""
     since: float | None = None
     until: float | None = None
     kinds: frozenset[str] = frozenset()
@@ -162,21 +165,23 @@ class _Look(msgspec.Struct, kw_only=True):
 
 
 class Gatherer:
-    """Reads candidates from one open index."""
+    """Reads candidates of one owner, or of everybody, from the library."""
 
     def __init__(
         self,
         database: apsw.Connection,
+        owner: int,
         dims: int | None = None,
         generation: str = "",
         lexicon: Lexicon | None = None,
     ) -> None:
         self.generation = generation
         """Which making of the vectors it looks at; empty for none."""
-        self.lexicon = lexicon or Lexicon(database)
+        self._span = span_of(owner) if owner != EVERYBODY else EVERYTHING
+        self.lexicon = lexicon or Lexicon(database, self._span)
         self._database = database
-        self._view = _view_of(dims) if dims else None
-        self._last_place = 0
+        self._owner = owner
+        self._view = _view_of(database, dims, owner) if dims else None
         self._background: list[bytes] = []
         self._background_of = 0
 
@@ -188,14 +193,15 @@ class Gatherer:
         across: Across | None = None,
         *,
         english_only: bool = False,
-        share: int = 1,
     ) -> Gathered:
         """Candidates with their evidence, and what the question's words are worth here.
 
         With `english_only`, what was asked is compared with English passages alone; `across` is
-        for what remains. One of several indexes gives its `share` of the candidates.
+        for what remains.
         """
-        passages = self.passages()
+        if self.lexicon.owners != allowed.owners:
+            self.lexicon = Lexicon(self._database, self._span, allowed.owners)
+        passages = self.passages(allowed.owners)
         rows = self._allowed_rows(allowed)
         hidden = self._hidden_rows(allowed)
         compared = asked is not None and self._view is not None
@@ -203,10 +209,10 @@ class Gatherer:
         matches = self.lexicon.match(question.terms, passages, most)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = ordinary = 0.0
-        count = tuned.FROM_MEANING // share + len(hidden)
+        count = tuned.FROM_MEANING + len(hidden)
         if asked is not None and self._view is not None:
-            self.refresh()
-            nearest, mean = self._view.nearest(asked.vector, count, rows, self._floats)
+            self._view.refresh()
+            nearest, mean = self._view.nearest(asked.vector, count, rows, allowed.owners)
             signals.meaning = _kept(nearest, None, hidden)
             mean = usual(mean, tuned.USUAL_COSINE, passages)
         if across is not None:
@@ -226,11 +232,11 @@ class Gatherer:
             from mindstone_tui.core.recall.closeness import asked_tokens  # numpy: 0.1 s
 
             look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
-        by_words = (tuned.FROM_WORDS if compared else tuned.FROM_WORDS_ALONE) // share
+        by_words = tuned.FROM_WORDS if compared else tuned.FROM_WORDS_ALONE
         found = self._read(look, _choose(signals, by_words), allowed)
         candidates = self._weigh(look, found)
         strongest = sorted(candidates, key=evidence_for, reverse=True)
-        leading = [item.row for item in strongest[: tuned.WITH_NEIGHBOURS // share]]
+        leading = [item.row for item in strongest[: tuned.WITH_NEIGHBOURS]]
         beside = self._read_beside(look, leading, found, allowed)
         candidates += self._weigh(look, beside)
         return Gathered(
@@ -247,7 +253,8 @@ class Gatherer:
         self._complete(look, found)
         near = self._closeness(look, found)
         uses = self._uses([passage.entry for _, _, _, passage in found])
-        rarity, last = max(look.matches.total_rarity, 1e-9), max(look.passages, 1)
+        rarity = max(look.matches.total_rarity, 1e-9)
+        counts = self._counts({owner_of(row) for row, _, _, _ in found})
         ours = {
             row
             for row, _, _, passage in found
@@ -265,37 +272,39 @@ class Gatherer:
                 other=None if row in ours else signals.other.get(row),
                 injected=injected,
                 used=used,
-                recency=row / last,
+                recency=(row - span_of(owner_of(row)).first) / counts[owner_of(row)],
             )
             for row, sitting, _, passage in found
             for injected, used in (uses.get(passage.entry, (0, 0)),)
         ]
 
-    def passages(self) -> int:
-        """How many there are; rows are numbered without gaps worth mentioning."""
-        row = self._database.execute("select max(row) from passages").fetchone()
-        return int(row[0] or 0) if row else 0
+    def passages(self, owners: Collection[int] | None = None) -> int:
+        """How many there are."""
+        meant = {self._owner} if self._owner != EVERYBODY else owners
+        found = self._database.execute(
+            "select coalesce(sum(passages), 0) from owners"
+            " where ? or number in (select value from json_each(?))",
+            (meant is None, json.dumps(sorted(meant or ()))),
+        )
+        return int(found.get)
 
-    def stems(self, terms: Sequence[str]) -> list[list[str]]:
-        """The forms in which words are looked up; the same in every index."""
-        return [self.lexicon.stems(term) for term in terms]
-
-    def learn_words(self) -> None:
-        """Look all words up at once, so that `holding` is quick from now on."""
-        self.lexicon.learn(self.passages())
-
-    def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
-        """How many there are, and how many hold each of these words."""
-        passages = self.passages()
-        return passages, self.lexicon.holding(stems, passages)
+    def _counts(self, owners: Collection[int]) -> dict[int, int]:
+        """How many passages each has."""
+        found = self._database.execute(
+            "select number, max(passages, 1) from owners"
+            " where number in (select value from json_each(?))",
+            (json.dumps(list(owners)),),
+        )
+        return dict(found)
 
     def has_meaning(self, allowed: Filter) -> bool:
         """Whether any passage that may be found has a vector."""
         found = self._database.execute(
-            "select 1 from passages where vector = ?"
+            "select 1 from passages where row between ? and ? and vector = ?"
             " and seq not in (select value from json_each(?))"
             " and (? or kind in (select value from json_each(?))) limit 1",
             (
+                *self._span,
                 STORED,
                 json.dumps(sorted(allowed.exclude)),
                 not allowed.kinds,
@@ -304,24 +313,17 @@ class Gatherer:
         )
         return found.fetchone() is not None
 
-    def refresh(self) -> None:
-        """Take vectors into memory that were stored since the last look."""
-        assert self._view is not None
-        fresh = self._database.execute(
-            "select place, row, bits from signs where place > ? order by place",
-            (self._last_place,),
-        )
-        while block := list(islice(fresh, _LOADED_AT_ONCE)):
-            places, rows, bits = zip(*block, strict=True)
-            self._view.add(rows, bits, self._floats)
-            self._last_place = places[-1]
-
     def _hidden_rows(self, allowed: Filter) -> frozenset[int]:
         """Rows that must not take the place of others in the lists."""
+        whose = "" if self._owner == EVERYBODY else f"owner = {self._owner:d} and "
         found = self._database.execute(
-            "select row from passages where seq in (select value from json_each(?))"
-            " union all select row from passages where rewound > 0 and rewound <= ?",
-            (json.dumps(sorted(allowed.exclude)), allowed.looks_until),
+            "select row from passages where owner = ? and seq in (select value from json_each(?))"
+            f" union all select row from passages where {whose}rewound > 0 and rewound <= ?",
+            (
+                self._owner or allowed.excluded_of,
+                json.dumps(sorted(allowed.exclude)),
+                allowed.looks_until,
+            ),
         )
         return frozenset(row[0] for row in found)
 
@@ -329,9 +331,10 @@ class Gatherer:
         if not allowed.narrows:
             return None
         found = self._database.execute(
-            "select row from passages where at >= ? and at <= ?"
+            "select row from passages where row between ? and ? and at >= ? and at <= ?"
             " and (? or kind in (select value from json_each(?)))",
             (
+                *self._span,
                 -1e300 if allowed.since is None else allowed.since,
                 1e300 if allowed.until is None else allowed.until,
                 not allowed.kinds,
@@ -357,10 +360,17 @@ class Gatherer:
     def _read(self, look: _Look, rows: Sequence[int], allowed: Filter) -> list[_Read]:
         statement = _WITHOUT_TOKENS if look.tokens is None else _WITH_TOKENS
         found = self._database.execute(statement, (json.dumps(rows),))
+        excluded_of = self._owner or allowed.excluded_of
         return [
-            (row, sitting, signs or b"", passage_from(columns))
+            (
+                row,
+                owner_of(row) * _MOST_SITTINGS + sitting,
+                signs or b"",
+                passage_from(columns),
+            )
             for row, sitting, at, signs, *columns in found
-            if columns[2] not in allowed.exclude
+            if not (columns[2] in allowed.exclude and owner_of(row) == excluded_of)
+            and (allowed.owners is None or owner_of(row) in allowed.owners)
             and not 0 < columns[-1] <= allowed.looks_until
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)
@@ -415,8 +425,7 @@ class Gatherer:
     def _some_tokens(self, passages: int) -> list[bytes]:
         """The tokens of some passages, evenly spread: what is usual in this history."""
         if passages > 1.25 * self._background_of or len(self._background) < tuned.BACKGROUND // 2:
-            some = min(tuned.BACKGROUND, passages)
-            spread = [1 + at * (passages - 1) // max(some - 1, 1) for at in range(some)]
+            spread = self._view.spread(tuned.BACKGROUND) if self._view is not None else []
             self._background = list(self._tokens(spread).values())
             self._background_of = passages
         return self._background
@@ -428,16 +437,6 @@ class Gatherer:
                 (json.dumps(rows),),
             )
         )
-
-    def _floats(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Numbers by row. sqlite-vec seeks a single row but scans everything for a list."""
-        if len(rows) > _FEW:
-            wanted = frozenset(rows)
-            everything = self._database.execute("select rowid, embedding from vectors")
-            return {row: numbers for row, numbers in everything if row in wanted}
-        seek = "select embedding from vectors where rowid = ?"
-        found = ((row, self._database.execute(seek, (row,)).fetchone()) for row in rows)
-        return {row: numbers[0] for row, numbers in found if numbers is not None}
 
     def _uses(self, entries: Collection[str]) -> dict[str, tuple[int, int]]:
         # Nothing was ever recalled in most histories: those of other programs, and new ones.
@@ -460,12 +459,12 @@ def by_chance(tokens: Floats) -> Floats:
     )
 
 
-def _view_of(dims: int) -> VectorView:
+def _view_of(database: apsw.Connection, dims: int, owner: int) -> VectorView:
     """An empty view; from here on numpy is loaded."""
     import_numpy_on_one_thread()
     from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
-    return VectorView(dims)
+    return VectorView(database, dims, owner or None)
 
 
 def _choose(signals: Signals, most: int) -> list[int]:

@@ -13,8 +13,8 @@ from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import with_blobs
 
-AT_ONCE: Final = 2_048
-"""Passages stored in one transaction while catching up."""
+AT_ONCE: Final = 256
+"""Passages stored in one transaction while catching up: others want to write, too."""
 
 ReadFrom = Callable[[int], Iterable[Line]]
 Progress = Callable[[int], None]
@@ -64,6 +64,7 @@ class CatchUp:
         """Store what is left."""
         if self._last is not None:
             self._store(self._last.seq)
+        self._index.take_over_earlier()
 
     def _store(self, through: int) -> None:
         self._index.add(self._waiting, self._mark, self._rewinds)

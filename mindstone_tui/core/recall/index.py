@@ -1,4 +1,6 @@
-"""The recall index of one session: what was said goes in, proof that it is there comes out.
+"""Recall's index of one session: what was said goes in, proof that it is there comes out.
+
+It is that session's part of the library, one file for all sessions of a home.
 
 Words are stored at once, one transaction an exchange, and read back by content hash; vectors follow
 in the background. Everything here can be rebuilt from the transcript, and the index remembers how
@@ -7,10 +9,9 @@ far it has come, so a crash costs at most the exchange being written and doubles
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -19,12 +20,14 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import IMPORTED, Line
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
+from mindstone_tui.core.recall.earlier_index import take_over
 from mindstone_tui.core.recall.embedding import (
     Embedder,
     Encoded,
@@ -35,27 +38,23 @@ from mindstone_tui.core.recall.embedding import (
     understands,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
-from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Hit, rank
-from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge, silence
-from mindstone_tui.core.recall.store import (
+from mindstone_tui.core.recall.library_file import (
     DAMAGED,
-    IndexMark,
-    Meaning,
-    Tables,
+    EVERYBODY,
     open_in_memory,
-    open_store,
+    open_library,
+    owner_number,
     put_aside,
     unavailable,
 )
+from mindstone_tui.core.recall.passages import CHUNKING, Passage
+from mindstone_tui.core.recall.question import read_question
+from mindstone_tui.core.recall.ranking import Hit, rank
+from mindstone_tui.core.recall.speak import Judgement, judge, silence
+from mindstone_tui.core.recall.store import IndexMark, Meaning, Tables
 
 T = TypeVar("T")
 
-CHUNKING: Final = "4"
-"""Counts up when passages are cut or worded differently: an older index then starts anew."""
-WORDING: Final = "3"
-"""Counts up when text is cut into words differently: an older index then gets its words anew."""
 EVERYTHING: Final = Filter()
 AT_FIRST: Final = 400
 """Vectors for many languages that the first question in another language waits for."""
@@ -85,26 +84,26 @@ class Asked:
     """A question's meaning, worked out when it is wanted, once for all indexes."""
 
     def __init__(self, embedder: Embedder | None, query: str) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._query = query
 
     @cached_property
     def encoded(self) -> Encoded | None:
         """By the model for English; None when there is none, or it cannot answer."""
         try:
-            return encode(self._embedder, self._query) if self._embedder is not None else None
+            return encode(self.embedder, self._query) if self.embedder is not None else None
         except VectorsUnavailable:
             return None
 
     @property
     def knows_languages(self) -> bool:
         """Whether there is a model for many languages."""
-        return companion_of(self._embedder) is not None
+        return companion_of(self.embedder) is not None
 
     @cached_property
     def across(self) -> Floats | None:
         """By the model for many languages; None when there is none, or it cannot answer."""
-        companion = companion_of(self._embedder)
+        companion = companion_of(self.embedder)
         try:
             if companion is None:
                 return None
@@ -115,11 +114,20 @@ class Asked:
 
 
 class RecallIndex:
-    """Words and vectors of one session; safe to use from several threads and processes."""
+    """Words and vectors of one owner in a file; safe to use from several threads and processes."""
 
-    def __init__(self, path: Path, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        embedder: Embedder | None,
+        owner: str | None = "",
+        earlier: Path | None = None,
+    ) -> None:
+        """Open the part of an owner, or with None everybody's, which is for questions only."""
         self._path = path
         self._embedder = embedder
+        self._owner = owner
+        self._earlier = earlier
         self._lock = threading.RLock()
         self._model_worked = False
         self._companion_works = True
@@ -129,8 +137,13 @@ class RecallIndex:
 
     @classmethod
     def open(cls, path: Path, embedder: Embedder | None) -> RecallIndex:
-        """Open or create; a damaged file is put aside without a question."""
+        """Open or create a file with one owner; a damaged one is put aside without a question."""
         return cls(path, embedder)
+
+    @classmethod
+    def of(cls, session: SessionPlaces, embedder: Embedder | None) -> RecallIndex:
+        """A session's part of its home's library."""
+        return cls(session.library, embedder, str(session.key), session.index)
 
     def close(self) -> None:
         """Give the file back."""
@@ -187,14 +200,21 @@ class RecallIndex:
         """Forget everything but the usage log; the transcript still has it."""
 
         def work() -> None:
-            self._tables.start_over(CHUNKING)
-            self._gatherer = Gatherer(self._database)
-            self._languages = LanguageVectors(self._database, self._tables)
+            self._tables.start_over()
+            self._look_anew()
 
         self._guarded(work)
 
     def __len__(self) -> int:
         return self._guarded(lambda: self._gatherer.passages())
+
+    def known(self) -> dict[str, tuple[int, str]]:
+        """By the name of each owner, its number and the note on what was read of it last."""
+        return self._guarded(lambda: self._tables.known_owners("read"))
+
+    def note(self, **facts: str) -> None:
+        """Remember something about the owner."""
+        self._guarded(lambda: self._tables.note(**facts))
 
     # Meaning, in the background
 
@@ -202,7 +222,7 @@ class RecallIndex:
         """How many passages wait for a vector; all of them when another model made the old ones."""
 
         def work() -> int:
-            model = self._tables.fact("model")
+            model = self._tables.fact("model", EVERYBODY)
             foreign = self._embedder is not None and model not in ("", self._embedder.name)
             if foreign:
                 return self._gatherer.passages()
@@ -297,11 +317,9 @@ class RecallIndex:
         pinned_turns: Collection[int] = (),
         asked: Asked | None = None,
         weights: tuned.Weights = tuned.DEFAULT,
-        share: int = 1,
     ) -> SearchResult:
         """The k best hits; `asked` saves embedding one question for several indexes.
 
-        Where time is short, each of several looks at its `share` of what one alone would.
         The question is embedded only if there is a vector that it may be compared with.
         """
         question = read_question(query)
@@ -321,9 +339,7 @@ class RecallIndex:
                     self._view_vectors()
                 other = None if across is None else Across(across, self._languages)
                 only = knows_english_only(self._embedder)
-                gathered = self._gatherer.gather(
-                    question, ours, allowed, other, english_only=only, share=share
-                )
+                gathered = self._gatherer.gather(question, ours, allowed, other, english_only=only)
             hits = rank(
                 question,
                 gathered.candidates,
@@ -339,7 +355,7 @@ class RecallIndex:
 
     def _answer_in_other_languages(self) -> None:
         """Let everything here be found by a question that is not English, the newest at once."""
-        if self._companion is None or not self._can_vectors:
+        if self._companion is None or not self._can_vectors or self._owner is None:
             return
         self._guarded(self._languages.want_everyone)
         left = AT_FIRST
@@ -352,26 +368,9 @@ class RecallIndex:
         return (
             companion is not None
             and self._can_vectors
-            and self._tables.fact("language_model") == companion.name
+            and self._tables.fact("language_model", EVERYBODY) == companion.name
             and self._languages.there_are()
         )
-
-    def stems(self, terms: Sequence[str]) -> list[list[str]]:
-        """What `holding` looks for; the same whichever index is asked."""
-        return self._guarded(lambda: self._gatherer.stems(terms))
-
-    @property
-    def knows_words(self) -> bool:
-        """Whether words were learned since the index was opened."""
-        return self._gatherer.lexicon.has_learned
-
-    def learn_words(self) -> None:
-        """Make `holding` quick for the words of any question."""
-        self._guarded(self._gatherer.learn_words)
-
-    def holding(self, stems: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
-        """How many passages there are, and how many hold each of these words; quickly."""
-        return self._guarded(lambda: self._gatherer.holding(stems))
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
@@ -404,18 +403,38 @@ class RecallIndex:
             self._start()
 
     def _start(self) -> None:
-        self._database, self._can_vectors, damaged = open_store(self._path)
+        self._database, self._can_vectors, damaged = open_library(self._path)
         self.damaged = damaged or self.damaged
         self._inode = self._path.stat().st_ino
-        self._tables = Tables(self._database)
-        self._gatherer = Gatherer(self._database)
+        self._begin()
+
+    def _begin(self) -> None:
+        owner = EVERYBODY if self._owner is None else owner_number(self._database, self._owner)
+        self._tables = Tables(self._database, owner)
+        self._look_anew()
+        if owner != EVERYBODY:
+            if self._tables.fact("chunking") not in ("", CHUNKING):
+                self._tables.start_over()
+            self._tables.try_failed_again()
+
+    def _look_anew(self) -> None:
+        self._gatherer = Gatherer(self._database, self._tables.owner)
         self._languages = LanguageVectors(self._database, self._tables)
-        if self._tables.fact("chunking") != CHUNKING:
-            self._tables.start_over(CHUNKING)
-        self._tables.reword(WORDING)
-        self._tables.mark_imported(lambda: _imported_beside(self._path))
-        self._tables.mark_rewound(lambda: _was_rewound_beside(self._path))
-        self._tables.try_failed_again()
+
+    def take_over_earlier(self) -> None:
+        """Use the vectors of the index that this session had to itself, once."""
+        earlier, embedder = self._earlier, self._embedder
+        if earlier is None or embedder is None or not self._can_vectors:
+            return
+
+        def work() -> None:
+            if not self._tables.fact("taken_over"):
+                self._tables.adopt_model(embedder.name, embedder.dims)
+                take_over(self._database, self._tables, earlier, embedder.name)
+                self._tables.note(taken_over="yes")
+
+        if earlier.is_file():
+            self._guarded(work)
 
     def _comparable(self, allowed: Filter) -> bool:
         """Whether a question's meaning could find anything."""
@@ -425,15 +444,15 @@ class RecallIndex:
         """Whether there are vectors of this very model."""
         if self._embedder is None or not self._can_vectors:
             return False
-        return self._tables.fact("model") == self._embedder.name
+        return self._tables.fact("model", EVERYBODY) == self._embedder.name
 
     def _view_vectors(self) -> None:
         """Look at the vectors as they are now; the view of them is made on first use."""
-        generation = self._tables.fact("generation")
+        generation = self._tables.fact("generation", EVERYBODY)
         if self._gatherer.generation != generation:
-            dims = int(self._tables.fact("dims"))
-            lexicon = self._gatherer.lexicon
-            self._gatherer = Gatherer(self._database, dims, generation, lexicon)
+            dims = int(self._tables.fact("dims", EVERYBODY))
+            owner, lexicon = self._tables.owner, self._gatherer.lexicon
+            self._gatherer = Gatherer(self._database, owner, dims, generation, lexicon)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         """Run one step alone; a damaged or replaced file is exchanged for a good one first."""
@@ -455,22 +474,6 @@ class RecallIndex:
     def _reconnect(self) -> None:
         self._database.close(True)
         self._connect()
-
-
-def search_many(
-    indexes: Sequence[RecallIndex],
-    query: str,
-    k: int = 10,
-    *,
-    allowed: Filter = EVERYTHING,
-    asked: Asked | None = None,
-) -> SearchResult:
-    """One answer from several indexes; scores are on fixed scales, so they compare."""
-    answers = [index.search(query, k, allowed=allowed, asked=asked) for index in indexes]
-    if not answers:
-        nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
-        return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
-    return best_of(*answers, k=k)
 
 
 def best_of(first: SearchResult, *others: SearchResult | None, k: int) -> SearchResult:
@@ -504,45 +507,11 @@ def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
     return [tuple(group) for _, group in groupby(passages, key=lambda each: each.turn)]
 
 
-def _imported_beside(index: Path) -> Iterator[int]:
-    """The lines of the transcript beside an index that came from another program."""
-    try:
-        with index.with_name("transcript.jsonl").open("rb") as lines:
-            for raw in lines:
-                with contextlib.suppress(msgspec.MsgspecError):
-                    line = _read_place(raw)
-                    if line.channel == IMPORTED:
-                        yield line.seq
-    except OSError:
-        return  # the files of an agent have no transcript, and nothing in them is imported
-
-
-def _was_rewound_beside(index: Path) -> bool:
-    """Whether the transcript beside an index has a rewind."""
-    try:
-        with index.with_name("transcript.jsonl").open("rb") as lines:
-            return any(b'"kind":"rewound"' in raw for raw in lines)
-    except OSError:
-        return False  # the files of an agent have no transcript
-
-
-class _Placed(msgspec.Struct):
-    """All that is wanted of a line; its words are not decoded."""
-
-    seq: int
-    channel: str
-
-
-_read_place: Final = msgspec.json.Decoder(_Placed).decode
-
-
 def _meaning_of(encoded: Encoded) -> Meaning:
-    import numpy as np
+    from mindstone_tui.core.recall.closeness import passage_tokens  # numpy: 0.1 s
+    from mindstone_tui.core.recall.vector_view import as_bytes  # numpy: 0.1 s
 
-    from mindstone_tui.core.recall.closeness import passage_tokens, signs  # numpy: 0.1 s
-
-    vector = np.ascontiguousarray(encoded.vector, np.float32)
-    return Meaning(vector.tobytes(), signs(vector[None, :]).tobytes(), passage_tokens(encoded))
+    return Meaning(as_bytes(encoded.vector), passage_tokens(encoded))
 
 
 _NOWHERE: Final = Path(":memory:")
@@ -556,10 +525,7 @@ class InMemoryIndex(RecallIndex):
 
     def _start(self) -> None:
         self._database, self._can_vectors = open_in_memory()
-        self._tables = Tables(self._database)
-        self._gatherer = Gatherer(self._database, None)
-        self._languages = LanguageVectors(self._database, self._tables)
-        self._tables.start_over(CHUNKING)
+        self._begin()
 
     def _guarded(self, work: Callable[[], T]) -> T:
         with self._lock:

@@ -8,7 +8,6 @@ lock.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +16,8 @@ import apsw
 from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import Floats
-from mindstone_tui.core.recall.store import (
-    FAILED,
-    NOT_READ,
-    PENDING,
-    STORED,
-    UNWANTED,
-    Tables,
-    writing,
-)
+from mindstone_tui.core.recall.library_file import EVERYBODY, writing
+from mindstone_tui.core.recall.store import FAILED, NOT_READ, PENDING, STORED, UNWANTED, Tables
 
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
@@ -49,30 +41,29 @@ class LanguageVectors:
         self._database = database
         self._tables = tables
         self._view: VectorView | None = None
-        self._last_place = 0
         self._generation = ""
 
     # What is wanted
 
     def adopt_model(self, name: str) -> None:
         """Make this the model of these vectors; those of another one are thrown away."""
-        if self._tables.fact("language_model") == name:
+        if self._tables.fact("language_model", EVERYBODY) == name:
             return
         with writing(self._database):
-            self._database.execute("delete from language_vectors")
+            self._database.execute("delete from language_numbers")
             self._database.execute("delete from language_signs")
             self._database.execute(
                 "update passages set other = ? where other <> ? or vector <> ?",
                 (NOT_READ, UNWANTED, UNWANTED),
             )
-            self._tables.remember(language_model=name)
+            self._tables.remember_everywhere(language_model=name)
 
     def read_languages(self) -> int:
         """Tell the language of some passages that nobody has looked at; how many."""
         rows: list[tuple[int, str, str]] = list(
             self._database.execute(
-                "select row, role, text from passages where other = ? limit ?",
-                (NOT_READ, READ_AT_ONCE),
+                "select row, role, text from passages where owner = ? and other = ? limit ?",
+                (self._tables.owner, NOT_READ, READ_AT_ONCE),
             )
         )
         if not rows:
@@ -97,8 +88,8 @@ class LanguageVectors:
             return
         with writing(self._database):
             self._database.execute(
-                "update passages set other = ? where other = ? and vector <> ?",
-                (PENDING, UNWANTED, UNWANTED),
+                "update passages set other = ? where owner = ? and other = ? and vector <> ?",
+                (PENDING, self._tables.owner, UNWANTED, UNWANTED),
             )
             self._tables.remember(**{_EVERYONE: "1"})
 
@@ -106,30 +97,27 @@ class LanguageVectors:
         """The next passages to embed, oldest or newest first."""
         order = "desc" if newest else "asc"
         found = self._database.execute(
-            f"select row, text from passages where other = ? order by seq {order} limit ?",
-            (PENDING, limit),
+            "select row, text from passages where owner = ? and other = ?"
+            f" order by seq {order} limit ?",
+            (self._tables.owner, PENDING, limit),
         )
         return [(row, text) for row, text in found]
 
     def store(self, rows: Sequence[int], vectors: Floats) -> None:
         """Store vectors in one transaction."""
-        import numpy as np
+        from mindstone_tui.core.recall.vector_view import as_bytes, signs_of  # numpy: 0.1 s
 
-        from mindstone_tui.core.recall.closeness import signs  # numpy: 0.1 s
-
-        packed = signs(vectors)
-        small = vectors.astype(np.float16)
         with writing(self._database):
-            for at, row in enumerate(rows):
+            for row, vector in zip(rows, vectors, strict=True):
                 if not self._still_wanted(row):
                     continue
+                numbers = as_bytes(vector)
                 self._database.execute(
-                    "insert or replace into language_vectors values (?, ?)",
-                    (row, small[at].tobytes()),
+                    "insert or replace into language_numbers values (?, ?)", (row, numbers)
                 )
                 self._database.execute(
-                    "insert into language_signs (row, bits) values (?, ?)",
-                    (row, packed[at].tobytes()),
+                    "insert into language_signs (owner, row, bits) values (?, ?, ?)",
+                    (self._tables.owner, row, signs_of(numbers)),
                 )
                 self._database.execute("update passages set other = ? where row = ?", (STORED, row))
 
@@ -148,13 +136,17 @@ class LanguageVectors:
 
     def there_are(self) -> bool:
         """Whether anything could be compared."""
-        return self._database.execute("select 1 from language_signs limit 1").fetchone() is not None
+        owner = self._tables.owner
+        found = self._database.execute(
+            "select 1 from language_signs where owner = ? or ? limit 1", (owner, owner == EVERYBODY)
+        )
+        return found.fetchone() is not None
 
     def nearest(
         self, asked: Floats, count: int, rows: Collection[int] | None
     ) -> tuple[dict[int, float], float]:
         """The nearest rows with their cosines, best first, and the mean of all cosines."""
-        return self._looked_at(len(asked)).nearest(asked, count, rows, self._numbers)
+        return self._looked_at(len(asked)).nearest(asked, count, rows)
 
     def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
         """Cosines of those rows that have such a vector."""
@@ -168,12 +160,13 @@ class LanguageVectors:
         """
         import numpy as np
 
-        background = self._looked_at(dims).spread(BACKGROUND)
-        numbers = self._numbers(list(dict.fromkeys((*rows, *background))))
-        if len(background) < 2 or not numbers:
+        view = self._looked_at(dims)
+        background = view.spread(BACKGROUND)
+        vectors = view.vectors(list(dict.fromkeys((*rows, *background))))
+        if len(background) < 2 or not vectors:
             return {}
-        matrix = np.frombuffer(b"".join(numbers.values()), np.float32).reshape(len(numbers), -1)
-        at = {row: place for place, row in enumerate(numbers)}
+        matrix = np.stack(list(vectors.values()))
+        at = {row: place for place, row in enumerate(vectors)}
         near = matrix @ matrix[[at[row] for row in background]].T
         near[near > REPEATED] = -1
         nearest = np.sort(near, axis=1)[:, -NEIGHBOURS:].clip(0).mean(axis=1)
@@ -181,34 +174,12 @@ class LanguageVectors:
 
     def _looked_at(self, dims: int) -> VectorView:
         """The view of what is stored now."""
-        generation = self._tables.fact("generation")
+        generation = self._tables.fact("generation", EVERYBODY)
         if self._view is None or self._generation != generation:
             import_numpy_on_one_thread()
             from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
 
-            self._view, self._last_place, self._generation = VectorView(dims), 0, generation
-        fresh = list(
-            self._database.execute(
-                "select place, row, bits from language_signs where place > ? order by place",
-                (self._last_place,),
-            )
-        )
-        if fresh:
-            self._view.add(
-                [row for _, row, _ in fresh], [bits for *_, bits in fresh], self._numbers
-            )
-            self._last_place = fresh[-1][0]
+            self._view = VectorView(self._database, dims, self._tables.owner or None, "language_")
+            self._generation = generation
+        self._view.refresh()
         return self._view
-
-    def _numbers(self, rows: Sequence[int]) -> dict[int, bytes]:
-        import numpy as np
-
-        found = self._database.execute(
-            "select row, numbers from language_vectors"
-            " where row in (select value from json_each(?))",
-            (json.dumps(list(rows)),),
-        )
-        return {
-            row: np.frombuffer(numbers, np.float16).astype(np.float32).tobytes()
-            for row, numbers in found
-        }

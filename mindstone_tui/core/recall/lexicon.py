@@ -1,10 +1,13 @@
-"""What the words of a question are worth in one history, and which passages hold them."""
+"""What the words of a question are worth in a part of the library, and which passages hold them.
+
+Scores are worked out here instead of by FTS5's own `bm25()`: that one, like its table of words,
+looks at every passage of the library, however small the part that is asked about.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
@@ -13,7 +16,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.language.words import MOST_TERMS, quoted
-from mindstone_tui.core.recall.store import TOKENIZER
+from mindstone_tui.core.recall.library_file import ROWS_EACH, TOKENIZER, Span, owner_of, span_of
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question,"""
@@ -21,9 +24,16 @@ BESIDE_MEANING: Final = 800
 """and so many where passages are found by their meaning as well."""
 LONG_HISTORY: Final = 500
 """Passages from which on the rarity of a word is what a history itself says."""
+_COUNTED: Final = 2_000
+"""Occurrences of a word that are counted; of more the number is estimated."""
+_MEASURED: Final = 256
+"""Passages whose length counts in a score: the best before it was looked at."""
+_HOLDING: Final = (
+    "words match ? and rowid between ? and ?"
+    f" and (? or rowid >> {ROWS_EACH} in (select value from json_each(?)))"
+)
 _K1: Final = 1.2
 _B: Final = 0.75
-_WORD: Final = (1 << 32) - 1
 
 
 class WordMatches(msgspec.Struct, frozen=True):
@@ -41,75 +51,50 @@ class WordMatches(msgspec.Struct, frozen=True):
 
 
 class Lexicon:
-    """Rarity and postings of words, with the stemmer that the index itself uses."""
+    """Rarity and postings of words in a range of rows, with the stemmer that the library uses."""
 
-    def __init__(self, database: apsw.Connection) -> None:
+    def __init__(
+        self, database: apsw.Connection, span: Span, owners: frozenset[int] | None = None
+    ) -> None:
+        """Look at a range of rows, and there at some owners only if they are named."""
+        self.owners = owners
         self._database = database
+        self._within = (*span, owners is None, json.dumps(sorted(owners or ())))
         self._stemmer = database.fts5_tokenizer(TOKENIZER[0], list(TOKENIZER[1:]))
         self._holding: dict[str, int] = {}
         self._counted_at = 0
-        self._vocabulary: tuple[array[int], array[int]] | None = None
-        self._learned_at = 0
 
     def rarity(self, term: str, passages: int) -> float:
-        """Inverse document frequency of a word; of its rarest form when it has several."""
-        stems = self.stems(term)
-        return max(
-            (rarity_of(self._count(stem, passages), passages) for stem in stems), default=0.0
-        )
+        """Inverse document frequency of a word."""
+        return rarity_of(self._count(term, passages), passages) if self.stems(term) else 0.0
 
     def match(self, terms: Sequence[str], passages: int, most: int = MOST_POSTINGS) -> WordMatches:
         """Passages that hold any of the terms, scored; the rarest terms find them."""
-        stems = {stem: term for term in terms for stem in self.stems(term)}
-        self._count_all(list(stems), passages)
-        found = {stem: (term, self._holding[stem]) for stem, term in stems.items()}
-        rarest = sorted(found.items(), key=lambda item: item[1][1])[:MOST_TERMS]
-        retrieving: list[str] = []
+        forms = {" ".join(stems): term for term in terms if (stems := self.stems(term))}
+        found = [(self._count(term, passages), term, stem) for stem, term in forms.items()]
+        rarest = sorted(found, key=lambda each: each[0])[:MOST_TERMS]
+        retrieving: dict[str, float] = {}
         common: dict[str, float] = {}
         room = most
-        for stem, (term, count) in rarest:
-            retrieves = count <= room or not (retrieving or common)
-            if retrieves:
-                retrieving.extend([term] if count else [])
+        for count, term, stem in rarest:
+            rarity = rarity_of(count, passages)
+            if count <= room or not (retrieving or common):
+                retrieving[term] = rarity
                 room -= count
-            # FTS5 gives nothing for a word that half of all passages have.
-            if not retrieves or 0 < passages <= 2 * count:
+            else:
                 start = _shared_start(term, stem)
-                common[f" {start}" if start.isascii() else start] = rarity_of(count, passages)
-        total = sum(rarity_of(count, passages) for _, (_, count) in rarest)
+                common[f" {start}" if start.isascii() else start] = rarity
         longer = max(passages, LONG_HISTORY)
-        asked = sum(rarity_of(count, longer) for _, (_, count) in rarest)
-        return WordMatches(self._retrieve(retrieving), total, common, asked)
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether `learn` was asked for."""
-        return self._vocabulary is not None
-
-    def learn(self, passages: int) -> None:
-        """Keep how many passages have each word, unless that is known of about so many passages.
-
-        SQLite needs fifty microseconds to look one word up, which is long for hundreds of
-        histories; eight bytes a word are little. Two words in four billion are taken for one.
-        """
-        if self._vocabulary is None or not _is_about(passages, self._learned_at):
-            found = self._database.execute("select term, doc from vocabulary")
-            rows = sorted((hash(term) & _WORD, min(count, _WORD)) for term, count in found)
-            words, counts = (
-                array("I", (row[0] for row in rows)),
-                array("I", (row[1] for row in rows)),
-            )
-            self._vocabulary = words, counts
-            self._learned_at = passages
-
-    def holding(self, stems: Sequence[Sequence[str]], passages: int) -> list[int]:
-        """How many passages have each word, in its most common form."""
-        self._count_all([stem for each in stems for stem in each], passages)
-        return [max((self._holding[stem] for stem in each), default=0) for each in stems]
+        return WordMatches(
+            scores=self._retrieve(retrieving),
+            total_rarity=sum(rarity_of(count, passages) for count, _, _ in rarest),
+            common=common,
+            asked=sum(rarity_of(count, longer) for count, _, _ in rarest),
+        )
 
     def knows(self, word: str) -> bool:
         """Whether any passage has the word."""
-        return any(self._count(stem, self._counted_at) for stem in self.stems(word))
+        return bool(self.stems(word)) and self._count(word, self._counted_at) > 0
 
     def stems(self, text: str) -> list[str]:
         """The stems FTS5 makes of a text that `indexed` prepared."""
@@ -122,43 +107,72 @@ class Lexicon:
         )
         return [str(stem) for stem in found]
 
-    def _retrieve(self, terms: list[str]) -> dict[int, float]:
-        if not terms:
-            return {}
-        rows = self._database.execute(
-            "select rowid, -bm25(words, 1.0, 0.0) from words where words match ?"
-            " order by rowid desc limit ?",
-            (f"body : ({quoted(terms)})", 2 * MOST_POSTINGS),
+    def _retrieve(self, terms: Mapping[str, float]) -> dict[int, float]:
+        """The newest passages with these words, by what the words are worth and how long it is."""
+        earned: dict[int, float] = {}
+        for term, rarity in terms.items():
+            for (row,) in self._database.execute(
+                f"select rowid from words where {_HOLDING} order by rowid desc limit ?",
+                (_asked_for(term), *self._within, 2 * MOST_POSTINGS),
+            ):
+                earned[row] = earned.get(row, 0.0) + rarity
+        best = sorted(earned, key=lambda row: (-earned[row], -row))[:_MEASURED]
+        lengths = self._lengths(best)
+        usual = sum(lengths.values()) / max(len(lengths), 1)
+        for row, length in lengths.items():
+            earned[row] *= (_K1 + 1) / (1 + _K1 * (1 - _B + _B * length / usual))
+        return earned
+
+    def _lengths(self, rows: Sequence[int]) -> dict[int, int]:
+        """How many words each passage has; at least one."""
+        found = self._database.execute(
+            "select id, sz from words_docsize where id in (select value from json_each(?))",
+            (json.dumps(rows),),
         )
-        return dict(rows)
+        return {row: max(_first_number(sizes), 1) for row, sizes in found}
 
-    def _count(self, stem: str, passages: int) -> int:
-        self._count_all((stem,), passages)
-        return self._holding[stem]
-
-    def _count_all(self, stems: Sequence[str], passages: int) -> None:
-        """Look words up that were not asked for since the history was about as long as now."""
-        if not _is_about(passages, self._counted_at):
+    def _count(self, term: str, passages: int) -> int:
+        """How many passages have a word; estimated from the newest where those are many."""
+        if abs(passages - self._counted_at) > self._counted_at // 100:
             self._holding.clear()
             self._counted_at = passages
-        missing = [stem for stem in dict.fromkeys(stems) if stem not in self._holding]
-        if missing and self._vocabulary is not None and _is_about(passages, self._learned_at):
-            words, counts = self._vocabulary
-            for stem in missing:
-                at = bisect_left(words, hash(stem) & _WORD)
-                known = at < len(words) and words[at] == hash(stem) & _WORD
-                self._holding[stem] = counts[at] if known else 0
-        elif missing:
-            found = self._database.execute(
-                f"select term, doc from vocabulary where term in ({', '.join('?' * len(missing))})",
-                missing,
-            )
-            self._holding |= {**dict.fromkeys(missing, 0), **dict(found)}
+        if term not in self._holding:
+            count, oldest = self._database.execute(
+                "select count(*), min(rowid) from"
+                f" (select rowid from words where {_HOLDING} order by rowid desc limit ?)",
+                (_asked_for(term), *self._within, _COUNTED),
+            ).get
+            if count == _COUNTED:
+                count = max(count, round(count * passages / max(self._from(oldest), 1)))
+            self._holding[term] = count
+        return self._holding[term]
+
+    def _from(self, row: int) -> int:
+        """How many passages there are from a row on."""
+        owner = owner_of(row)
+        _, last, everybody, owners = self._within
+        later, own = self._database.execute(
+            "select coalesce(sum(passages) filter (where number > ?1), 0),"
+            " coalesce(sum(passages) filter (where number = ?1), 0)"
+            " from owners where number between ?1 and ?2"
+            " and (?3 or number in (select value from json_each(?4)))",
+            (owner, owner_of(last), everybody, owners),
+        ).get
+        return int(later + max(own - (row - span_of(owner).first) + 1, 1))
 
 
-def _is_about(passages: int, before: int) -> bool:
-    """Whether a history is about as long as it was."""
-    return abs(passages - before) <= before // 100
+def _asked_for(term: str) -> str:
+    return f"body : ({quoted([term])})"
+
+
+def _first_number(sizes: bytes) -> int:
+    """The first of FTS5's numbers of variable length: seven bits a byte, the highest first."""
+    number = 0
+    for byte in sizes:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    return number
 
 
 def _shared_start(term: str, stem: str) -> str:

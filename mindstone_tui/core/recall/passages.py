@@ -42,6 +42,9 @@ from mindstone_tui.core.text_cache import Known
 
 Form = Literal["prose", "code"]
 
+CHUNKING: Final = "4"
+"""Counts up when passages are cut or worded differently: what is stored of a session then starts
+anew."""
 LONGEST_PIECE: Final = 500
 """Characters of one piece. The embedding model would read twice as much, but a piece that says one
 thing is found better, and more of them fit into a prompt."""

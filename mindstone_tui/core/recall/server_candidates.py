@@ -21,6 +21,7 @@ from mindstone_tui.core.recall.candidates import Filter, Gathered, by_chance, in
 from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
 from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
+from mindstone_tui.core.recall.library_file import EVERYTHING
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, rank
@@ -45,7 +46,7 @@ class Stemmer:
     """The stems of a text, as the index of a session makes them."""
 
     def __init__(self) -> None:
-        self._lexicon = Lexicon(apsw.Connection(":memory:"))
+        self._lexicon = Lexicon(apsw.Connection(":memory:"), EVERYTHING)
 
     def of(self, text: str) -> list[str]:
         """The stems of words that `words_of` cut."""

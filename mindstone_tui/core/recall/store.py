@@ -1,221 +1,29 @@
-"""What is written into the index and read back from it, statement by statement.
+"""What is written into the library for one owner and read back from it, statement by statement.
 
-Every method here is one step inside the caller's lock. A passage is there or not there as a whole:
-its row and its words are inserted in one transaction, and its receipt is read from the words.
+Every method is one step inside the caller's lock. A passage is there or not there as a whole: its
+row and its words are inserted in one transaction, and its receipt is read from the words.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
 
 import apsw
 import msgspec
 
-from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
-from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.recall.passages import Passage, epoch, indexed_words
+from mindstone_tui.core.recall.library_file import EVERYBODY, span_of, writing
+from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
 
-BUSY_MILLISECONDS: Final = 10_000
-TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
-"""Only stems: words were folded and cut before they came here."""
-_TOKENIZE: Final = " ".join(f"'{word}'" for word in TOKENIZER)
-
-MIGRATIONS: Final = (
-    f"""
-    create table facts (name text primary key, value) without rowid;
-    create table passages (
-        row integer primary key,
-        id text not null unique,
-        hash blob not null,
-        session text not null,
-        seq integer not null,
-        entry text not null,
-        turn integer not null,
-        ts text not null,
-        at real not null,
-        role text not null,
-        speaker text not null,
-        kind text not null,
-        text text not null,
-        source_id text not null,
-        piece integer not null,
-        pieces integer not null,
-        form text not null,
-        about text not null,
-        sitting integer not null,
-        vector integer not null
-    );
-    create index passages_by_seq on passages (seq, piece);
-    create index passages_by_turn on passages (turn);
-    create index passages_by_hash on passages (hash);
-    create index passages_without_vector on passages (seq) where vector = 0;
-    create index passages_that_failed on passages (seq) where vector = 2;
-    create virtual table words using fts5 (
-        body, hash, content='', contentless_delete=1, tokenize="{_TOKENIZE}"
-    );
-    create virtual table vocabulary using fts5vocab (words, row);
-    create table signs (place integer primary key, row integer not null unique, bits blob not null);
-    create table tokens (row integer primary key, signs blob not null);
-    create table uses (
-        entry text primary key, injected integer not null, used integer not null
-    ) without rowid;
-    """,
-    """
-    alter table passages add column other integer not null default 4;
-    update passages set other = 3 where vector = 3;
-    create index passages_of_other_languages on passages (seq) where other = 0;
-    create index passages_of_unread_language on passages (seq) where other = 4;
-    create table language_signs (
-        place integer primary key, row integer not null unique, bits blob not null
-    );
-    create table language_vectors (row integer primary key, numbers blob not null);
-    """,
-    """
-    alter table passages add column imported integer not null default 0;
-    """,
-    """
-    alter table passages add column rewound integer not null default 0;
-    create index passages_rewound on passages (rewound) where rewound > 0;
-    """,
-)
-"""Each step is applied once; `user_version` counts them and changes in the same transaction."""
-
-DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
-
-
-class Opened(NamedTuple):
-    """A database ready for use."""
-
-    database: apsw.Connection
-    vectors: bool
-    """Whether sqlite-vec could be loaded."""
-    damaged: Path | None
-    """Where the file that stood there before went, if it could not be trusted."""
-
-
-def open_store(path: Path) -> Opened:
-    """Open or create the file; a damaged one is put aside first.
-
-    Only what opening touches is looked at: damage further in shows when it is met.
-    """
-    try:
-        try:
-            return Opened(*_open(path), None)
-        except DAMAGED:
-            aside = put_aside(path)
-            return Opened(*_open(path), aside)
-    except (apsw.Error, OSError) as error:
-        raise unavailable(path, error) from error
-
-
-def put_aside(path: Path) -> Path:
-    """Rename a damaged index, with its journal files, so that it can be looked at later."""
-    aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}")
-    for suffix in ("-wal", "-shm", ""):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-    return aside
-
-
-@contextlib.contextmanager
-def writing(database: apsw.Connection) -> Iterator[None]:
-    """One transaction that holds the write lock from its start; all of it, or nothing."""
-    database.execute("begin immediate")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(apsw.Error):
-            database.execute("rollback")
-        raise
-    database.execute("commit")
-
-
-def unavailable(path: Path, error: Exception) -> IndexUnavailable:
-    """Say why the index cannot be used."""
-    return IndexUnavailable(
-        f"The recall index {path.name} cannot be used: {error}.",
-        "Free space or make the folder writable; `mindstone reindex` builds the index anew.",
-    )
-
-
-def _open(path: Path) -> tuple[apsw.Connection, bool]:
-    # SQLite would create the file with the umask's mode.
-    REAL.close(REAL.open(path, os.O_RDWR | os.O_CREAT))
-    database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        database.set_busy_timeout(BUSY_MILLISECONDS)
-        database.execute("pragma journal_mode = wal").fetchall()
-        database.execute("pragma synchronous = normal").fetchall()
-        # The kernel keeps what was read anyway; a larger cache here only holds it twice.
-        database.execute("pragma cache_size = -2000").fetchall()
-        _migrate(database)
-        return database, _load_vectors(database)
-    except BaseException:
-        database.close(True)
-        raise
-
-
-def open_in_memory() -> tuple[apsw.Connection, bool]:
-    """A database that touches no file and is gone when it is closed; whether it has vectors."""
-    database = apsw.Connection(":memory:")
-    database.execute("pragma temp_store = memory").fetchall()
-    _migrate(database)
-    return database, _load_vectors(database)
-
-
-def _migrate(database: apsw.Connection) -> None:
-    if _version(database) == len(MIGRATIONS):
-        return
-    with writing(database):
-        version = _version(database)
-        if version > len(MIGRATIONS):
-            raise IndexUnavailable(
-                "The recall index was made by a newer version of this program.",
-                "Update the program, or move index.db away: it is rebuilt from the transcript.",
-            )
-        for step in MIGRATIONS[version:]:
-            database.execute(step).fetchall()
-        database.execute(f"pragma user_version = {len(MIGRATIONS)}").fetchall()
-
-
-def _version(database: apsw.Connection) -> int:
-    version = database.pragma("user_version")
-    assert isinstance(version, int)
-    return version
-
-
-def _load_vectors(database: apsw.Connection) -> bool:
-    """Add sqlite-vec to this connection; without it words still work."""
-    try:
-        database.enable_load_extension(True)
-        database.load_extension(_vector_extension())
-    except (apsw.Error, ModuleNotFoundError):
-        return False
-    finally:
-        database.enable_load_extension(False)
-    return True
-
-
-@cache
-def _vector_extension() -> str:
-    """Where sqlite-vec's library lies; its Python package is not imported, for it loads numpy."""
-    found = find_spec("sqlite_vec")
-    if found is None or found.origin is None:
-        raise ModuleNotFoundError("sqlite_vec")
-    return str(Path(found.origin).with_name("vec0"))
-
-
+_AT_ONCE: Final = 256
+"""Passages that are taken out in one transaction."""
+_MERGED_EVERY: Final = 16
+"""Transactions after which a few pages of words are merged: so none of them ever waits for many."""
 SITTING_GAP: Final = 3600.0
 """Seconds of silence after which people have left and come back."""
 
@@ -231,7 +39,7 @@ PASSAGE_COLUMNS: Final = (
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
-_STORED: Final = f"row, hash, at, sitting, vector, other, {PASSAGE_COLUMNS}"
+_STORED: Final = f"row, owner, hash, at, sitting, vector, other, {PASSAGE_COLUMNS}"
 _INSERT_PASSAGE: Final = (
     f"insert into passages ({_STORED}) values ({', '.join('?' for _ in _STORED.split(', '))})"
 )
@@ -245,18 +53,31 @@ class IndexMark(msgspec.Struct, frozen=True):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """A passage's vector as it is stored: numbers, their signs, and its tokens' signs."""
+    """A passage's vector as it is stored: a byte for each number, and the signs of its tokens.
+
+    Bytes take a quarter of the room and move a cosine by two thousandths at most, which is far
+    below what tells passages apart.
+    """
 
     numbers: bytes
-    signs: bytes
     tokens: bytes
+
+    @property
+    def signs(self) -> bytes:
+        """The signs of the numbers, eight a byte."""
+        from mindstone_tui.core.recall.vector_view import signs_of  # numpy: 0.1 s
+
+        return signs_of(self.numbers)
 
 
 class Tables:
-    """The statements of one open index."""
+    """The statements of one owner."""
 
-    def __init__(self, database: apsw.Connection) -> None:
+    def __init__(self, database: apsw.Connection, owner: int) -> None:
         self._database = database
+        self.owner = owner
+        self._span = span_of(owner)
+        self._written = 0
 
     def store(
         self,
@@ -277,7 +98,10 @@ class Tables:
             for line in rewinds:
                 self._rewind(line)
             if mark is not None:
-                self.remember(seq=str(mark.seq), hash=mark.hash)
+                self.remember(seq=str(mark.seq), hash=mark.hash, chunking=CHUNKING)
+            self._written += 1
+            if self._written % _MERGED_EVERY == 0:
+                self._database.execute("insert into words (words, rank) values ('merge', 100)")
 
     def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> Receipt:
         """What the index itself says about the passages of one exchange.
@@ -315,7 +139,9 @@ class Tables:
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""
         found = self._database.execute(
-            f"select {PASSAGE_COLUMNS} from passages where turn = ? order by seq, piece", (turn,)
+            f"select {PASSAGE_COLUMNS} from passages where owner = ? and turn = ?"
+            " order by seq, piece",
+            (self.owner, turn),
         )
         return tuple(passage_from(columns) for columns in found)
 
@@ -325,143 +151,154 @@ class Tables:
         The last line that is given is given with all its passages.
         """
         found = self._database.execute(
-            f"select sitting, vector, {PASSAGE_COLUMNS} from passages where seq > ?1 and seq <="
-            " coalesce((select seq from passages where seq > ?1 order by seq, piece limit 1"
-            " offset ?2), ?3) order by seq, piece",
-            (seq, most, 2**62),
+            f"select sitting, vector, {PASSAGE_COLUMNS} from passages"
+            " where owner = ?4 and seq > ?1 and seq <= coalesce((select seq from passages"
+            " where owner = ?4 and seq > ?1 order by seq, piece limit 1 offset ?2), ?3)"
+            " order by seq, piece",
+            (seq, most, 2**62, self.owner),
         )
         return [
             (sitting, msgspec.structs.replace(passage_from(columns), meaning=vector != UNWANTED))
             for sitting, vector, *columns in found
         ]
 
-    def fact(self, name: str) -> str:
-        """Something remembered about the index itself; empty when it is not."""
-        row = self._database.execute("select value from facts where name = ?", (name,)).fetchone()
+    def fact(self, name: str, owner: int | None = None) -> str:
+        """Something remembered about the owner, or about the whole file; empty when it is not."""
+        row = self._database.execute(
+            "select value from facts where owner = ? and name = ?",
+            (self.owner if owner is None else owner, name),
+        ).fetchone()
         return str(row[0]) if row else ""
 
     def remember(self, **facts: str) -> None:
-        """Store facts, inside the transaction that makes them true."""
-        self._database.executemany("insert or replace into facts values (?, ?)", facts.items())
+        """Store facts about the owner, inside the transaction that makes them true."""
+        self._remember(self.owner, facts)
 
-    def start_over(self, chunking: str) -> None:
-        """Empty everything but the usage log, in one transaction."""
+    def known_owners(self, fact: str) -> dict[str, tuple[int, str]]:
+        """By the name of each owner, its number and one fact about it."""
+        found = self._database.execute(
+            "select owners.name, number, coalesce(value, '') from owners"
+            " left join facts on facts.owner = number and facts.name = ?",
+            (fact,),
+        )
+        return {name: (number, value) for name, number, value in found}
+
+    def note(self, **facts: str) -> None:
+        """Store facts about the owner in a transaction of their own."""
         with writing(self._database):
-            self._drop_vectors()
-            self._database.execute("delete from facts")
-            facts = {"chunking": chunking, "imported": "known", "rewound": "known"}
-            self.remember(generation=secrets.token_hex(8), **facts)
-            for table in ("language_signs", "language_vectors", "passages"):
-                self._database.execute(f"delete from {table}")
-            self._database.execute("insert into words(words) values ('delete-all')")
+            self.remember(**facts)
 
-    def reword(self, wording: str) -> None:
-        """Cut into words anew what an older program cut differently; vectors stay.
+    def remember_everywhere(self, **facts: str) -> None:
+        """The same for the whole file."""
+        self._remember(EVERYBODY, facts)
 
-        That is text with other letters than English has, and words with an apostrophe inside.
-        """
-        if self.fact("wording") == wording:
-            return
+    def _remember(self, owner: int, facts: dict[str, str]) -> None:
+        self._database.executemany(
+            "insert or replace into facts values (?, ?, ?)",
+            [(owner, name, value) for name, value in facts.items()],
+        )
+
+    def start_over(self) -> None:
+        """Take out what the owner has, but for the usage log, a part at a time."""
         with writing(self._database):
-            stored = self._all()
-            for row, passage in stored:
-                text = passage.indexed_text
-                if not text.isascii() or "'" in text:
-                    self._database.execute("delete from words where rowid = ?", (row,))
-                    self._store_words([(row, passage, passage.content_hash)])
-            self.remember(wording=wording)
-
-    def mark_imported(self, lines: Callable[[], Iterable[int]]) -> None:
-        """Learn which lines were imported, once, in an index that was made before it was kept."""
-        if self.fact("imported"):
-            return
-        with writing(self._database):
-            self._database.executemany(
-                "update passages set imported = 1 where seq = ?", ((seq,) for seq in lines())
-            )
-            self.remember(imported="known")
-
-    def mark_rewound(self, ever: Callable[[], bool]) -> None:
-        """Have lines read once more if any was ever rewound, before this was kept here."""
-        if not self.fact("rewound"):
+            for table in ("signs", "language_signs"):
+                self._database.execute(f"delete from {table} where owner = ?", (self.owner,))
+        while rows := self._some_rows():
             with writing(self._database):
-                self.remember(rewound="known", **({"seq": "-1", "hash": ""} if ever() else {}))
+                for row in rows:
+                    self._remove(row)
+        with writing(self._database):
+            self._database.execute("delete from facts where owner = ?", (self.owner,))
+            self.remember_everywhere(generation=secrets.token_hex(8))
+
+    def _some_rows(self) -> list[int]:
+        found = self._database.execute(
+            "select row from passages where row between ? and ? limit ?", (*self._span, _AT_ONCE)
+        )
+        return [row for (row,) in found]
 
     def _rewind(self, line: Line) -> None:
         """What a rewind or a restore does to the passages before it; once more changes nothing."""
         match line.entry:
             case Rewound(to_turn=turn, state=state):
                 self._database.execute(
-                    "update passages set rewound = ?1 where turn > ?2 and seq <= ?3"
+                    "update passages set rewound = ?1 where owner = ?4 and turn > ?2 and seq <= ?3"
                     " and (rewound = 0 or rewound > ?1)",
-                    (line.seq, turn, min(state.through, line.seq)),
+                    (line.seq, turn, min(state.through, line.seq), self.owner),
                 )
             case Restored(turns=turns):
                 self._database.execute(
-                    "update passages set rewound = 0 where seq < ?1 and rewound < ?1"
+                    "update passages set rewound = 0 where owner = ?3 and seq < ?1 and rewound < ?1"
                     " and turn in (select value from json_each(?2))",
-                    (line.seq, json.dumps(turns)),
+                    (line.seq, json.dumps(turns), self.owner),
                 )
 
     # Vectors
 
     def adopt_model(self, name: str, dims: int) -> None:
-        """Make this the index's model; vectors of another one are thrown away, not compared."""
-        if self.fact("model") == name and self.fact("dims") == str(dims):
+        """Make this the library's model; vectors of another are thrown away, not compared."""
+        known = self.fact("model", EVERYBODY), self.fact("dims", EVERYBODY)
+        if known == (name, str(dims)):
             return
         with writing(self._database):
-            self._drop_vectors()
-            # A vector is found by reading its chunk from the beginning: small ones are quick.
-            self._database.execute(
-                f"create virtual table vectors using vec0"
-                f"(embedding float[{dims}] distance_metric=cosine, chunk_size=16)"
-            )
+            for table in ("signs", "numbers", "tokens"):
+                self._database.execute(f"delete from {table}")
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
             )
-            self.remember(model=name, dims=str(dims), generation=secrets.token_hex(8))
+            self.remember_everywhere(model=name, dims=str(dims), generation=secrets.token_hex(8))
 
     def try_failed_again(self) -> None:
         """Let texts whose vector could not be made wait for it once more."""
-        failed = self._database.execute("select 1 from passages where vector = 2 limit 1")
-        if failed.fetchone() is not None:
+        failed = "from passages where owner = ? and vector = 2"
+        if self._database.execute(f"select 1 {failed} limit 1", (self.owner,)).fetchone():
             with writing(self._database):
-                self._database.execute("update passages set vector = 0 where vector = 2")
+                self._database.execute(
+                    "update passages set vector = 0 where owner = ? and vector = 2", (self.owner,)
+                )
 
     def pending(self, *, languages: bool = False) -> int:
         """How many passages wait for a vector."""
-        row = self._database.execute(count_waiting(languages=languages)).fetchone()
+        statement = count_waiting(languages=languages)
+        row = self._database.execute(statement, {"owner": self.owner}).fetchone()
         return int(row[0]) if row else 0
 
     def waits(self, first: int, last: int, *, languages: bool = False) -> bool:
         """Whether a passage of these lines has no vector yet."""
         found = self._database.execute(
-            f"select 1 from passages where {_lacks(languages=languages)}"
+            f"select 1 from passages where owner = ? and {_lacks(languages=languages)}"
             " and seq between ? and ? limit 1",
-            (first, last),
+            (self.owner, first, last),
         )
         return found.fetchone() is not None
 
     def waiting(self, limit: int, window_from: int) -> list[tuple[int, Passage]]:
         """The next passages to embed: those in the window first, each group oldest first."""
         found = self._database.execute(
-            f"select row, {PASSAGE_COLUMNS} from passages where vector = 0"
+            f"select row, {PASSAGE_COLUMNS} from passages where owner = ? and vector = 0"
             " order by seq < ?, seq, piece limit ?",
-            (window_from, limit),
+            (self.owner, window_from, limit),
         )
         return [(row, passage_from(columns)) for row, *columns in found]
 
+    def waiting_texts(self) -> list[tuple[int, bytes]]:
+        """All passages that wait for a vector, each with the hash of its text."""
+        found = self._database.execute(
+            "select row, hash from passages where owner = ? and vector = 0 order by seq, piece",
+            (self.owner,),
+        )
+        return list(found)
+
     def known_meaning(self, content: bytes) -> Meaning | None:
-        """The vector of an identical text, so that none is embedded twice."""
+        """The vector of an identical text, whosever it is, so that none is embedded twice."""
         row = self._database.execute(
             "select row from passages where hash = ? and vector = ? limit 1", (content, STORED)
         ).fetchone()
         if row is None:
             return None
-        (numbers,) = self._one("select embedding from vectors where rowid = ?", row[0])
-        (bits,) = self._one("select bits from signs where row = ?", row[0])
+        (numbers,) = self._one("select numbers from numbers where row = ?", row[0])
         (tokens,) = self._one("select signs from tokens where row = ?", row[0])
-        return Meaning(numbers, bits, tokens)
+        return Meaning(numbers, tokens)
 
     def store_meaning(self, made: Sequence[tuple[int, Meaning | None]]) -> None:
         """Store vectors in one transaction; None marks a text that has none."""
@@ -503,18 +340,20 @@ class Tables:
                 del known[passage.id]
             fresh[passage.id] = (passage, content)
         row, sitting, latest = self._newest()
+        first = self._span.first
         rows: list[tuple[Any, ...]] = []
         texts: list[tuple[int, Passage, bytes]] = []
         for passage, content in fresh.values():
             at = epoch(passage.ts)
-            if row:
+            if row > first:
                 sitting += abs(at - latest) > SITTING_GAP
             row, latest = row + 1, at
             vector, other = (PENDING, NOT_READ) if passage.meaning else (UNWANTED, UNWANTED)
             columns = msgspec.structs.astuple(passage)[: len(_FIELDS)]
-            rows.append((row, content, at, sitting, vector, other, *columns))
+            rows.append((row, self.owner, content, at, sitting, vector, other, *columns))
             texts.append((row, passage, content))
         self._database.executemany(_INSERT_PASSAGE, rows)
+        self._count(len(rows))
         self._store_words(texts)
 
     def _store_words(self, rows: Iterable[tuple[int, Passage, bytes]]) -> None:
@@ -529,49 +368,56 @@ class Tables:
         """
         lines = [passage.seq for passage in passages]
         found = self._database.execute(
-            "select id, row, hash, vector, other from passages where seq between ? and ?",
-            (min(lines), max(lines)),
+            "select id, row, hash, vector, other from passages"
+            " where owner = ? and seq between ? and ?",
+            (self.owner, min(lines), max(lines)),
         )
         return {name: (row, content, vector, other) for name, row, content, vector, other in found}
 
     def _newest(self) -> tuple[int, int, float]:
-        """Row, sitting and moment of the newest passage; row 0 where there is none.
+        """Row, sitting and moment of the newest passage; where there is none, the row before all.
 
         A new sitting begins after an hour of silence.
         """
         found = self._database.execute(
-            "select row, sitting, at from passages order by row desc limit 1"
+            "select row, sitting, at from passages where row between ? and ?"
+            " order by row desc limit 1",
+            self._span,
         ).fetchone()
-        return (0, 0, 0.0) if found is None else found
+        return (self._span.first, 0, 0.0) if found is None else found
 
-    def _all(self) -> list[tuple[int, Passage]]:
-        found = self._database.execute(f"select row, {PASSAGE_COLUMNS} from passages")
-        return [(row, passage_from(columns)) for row, *columns in found]
+    def _count(self, more: int) -> None:
+        self._database.execute(
+            "update owners set passages = passages + ? where number = ?", (more, self.owner)
+        )
 
     def _keep(self, ids: Collection[str]) -> None:
-        known: list[tuple[int, str]] = list(self._database.execute("select row, id from passages"))
+        known: list[tuple[int, str]] = list(
+            self._database.execute(
+                "select row, id from passages where row between ? and ?", self._span
+            )
+        )
         for row in [row for row, name in known if name not in ids]:
             self._remove(row)
 
     def _remove(self, row: int) -> None:
         """Take one passage out; only files that changed or went come to this, never history."""
         self._database.execute("delete from words where rowid = ?", (row,))
-        if self.fact("model"):
-            self._database.execute("delete from vectors where rowid = ?", (row,))
-        for table in ("signs", "tokens", "language_signs", "language_vectors", "passages"):
+        for table in ("signs", "language_signs"):
+            self._database.execute(
+                f"delete from {table} where owner = ? and row = ?", (self.owner, row)
+            )
+        for table in ("numbers", "tokens", "language_numbers", "passages"):
             self._database.execute(f"delete from {table} where row = ?", (row,))
+        self._count(-1)
 
     def _store_vector(self, row: int, meaning: Meaning) -> None:
+        self._database.execute("insert into numbers values (?, ?)", (row, meaning.numbers))
         self._database.execute(
-            "insert into vectors (rowid, embedding) values (?, ?)", (row, meaning.numbers)
+            "insert into signs (owner, row, bits) values (?, ?, ?)",
+            (self.owner, row, meaning.signs),
         )
-        self._database.execute("insert into signs (row, bits) values (?, ?)", (row, meaning.signs))
         self._database.execute("insert into tokens values (?, ?)", (row, meaning.tokens))
-
-    def _drop_vectors(self) -> None:
-        self._database.execute("drop table if exists vectors")
-        self._database.execute("delete from signs")
-        self._database.execute("delete from tokens")
 
     def _one(self, statement: str, row: int) -> tuple[bytes, ...]:
         found = self._database.execute(statement, (row,)).fetchone()
@@ -581,7 +427,14 @@ class Tables:
 
 def count_waiting(*, languages: bool) -> str:
     """The statement that counts passages which wait for a vector, those for many languages too."""
-    return f"select count(*) from passages where {_lacks(languages=languages)}"
+    lacking = _lacks(languages=languages)
+    return f"select count(*) from passages where owner = :owner and {lacking}"
+
+
+def waiting_owners(*, languages: bool, most: int) -> str:
+    """The statement that counts them by the names of their owners, in the first `most` of all."""
+    lacking = f"select owner from passages where {_lacks(languages=languages)} limit {most:d}"
+    return f"select name, count(*) from ({lacking}) join owners on number = owner group by number"
 
 
 def _lacks(*, languages: bool) -> str:

@@ -1,18 +1,23 @@
-"""The vectors of one index in memory: which passages are nearest to a question.
+"""Vectors of a part of the library: which passages are nearest to a question.
 
-Imported only when there are vectors to compare, because it loads numpy; see
-`import_numpy_on_one_thread`.
+Signs are compared in memory, where a million take some thirty milliseconds; the cosines of those
+that come near are sqlite-vec's, from the stored numbers. Imported only when there are vectors to
+compare, because it loads numpy; see `import_numpy_on_one_thread`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import json
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import apsw
 import numpy as np
 
 from mindstone_tui.core.recall.closeness import signs
 from mindstone_tui.core.recall.embedding import Floats
+from mindstone_tui.core.recall.library_file import owner_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,41 +25,50 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Places = NDArray[np.intp]
 
-COMPARED_UP_TO: Final = 20_000
-"""Vectors whose numbers are all kept and compared, a byte each: eight megabytes at most."""
 SHORTLIST: Final = 400
-"""How many of the nearest by sign are looked at again."""
-RESCORED: Final = 24
-"""How many of those have their numbers read from the store."""
+"""How many of the nearest by sign have their cosine worked out."""
 _SURELY: Final = 8
 """How many times as many are looked at when only most of the signs were compared."""
 _COUNTED: Final = 16_384
 _BACKGROUND: Final = 256
 _BLOCK: Final = 1 << 17
-_AT_ONCE: Final = 1_024
-"""Rows whose numbers are made whole at a time: what stays in the processor's cache."""
+_LOADED_AT_ONCE: Final = 20_000
 _LARGEST: Final = 127
 
-ReadFloats = Callable[[Sequence[int]], dict[int, bytes]]
+
+def as_bytes(vector: Floats) -> bytes:
+    """A vector with a byte for each number; its length does not count."""
+    largest = max(float(np.abs(vector).max(initial=0.0)), 1e-12)
+    return bytes(np.rint(vector * (_LARGEST / largest)).astype(np.int8).tobytes())
+
+
+def as_floats(numbers: bytes) -> Floats:
+    """A stored vector, of length one."""
+    vector = np.frombuffer(numbers, np.int8).astype(np.float32)
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+
+def signs_of(numbers: bytes) -> bytes:
+    """The signs of a stored vector, eight a byte."""
+    return signs(np.frombuffer(numbers, np.int8).astype(np.float32)[None, :]).tobytes()
 
 
 class VectorView:
-    """Vectors by passage row; grows as they are stored.
+    """Vectors of one kind by passage row, of one owner or all; grows as they are stored."""
 
-    A vector's numbers are kept as bytes with one scale a vector: that takes a quarter of the memory
-    and moves a cosine by two thousandths at most, which is far below what tells passages apart.
-    """
-
-    def __init__(self, dims: int, *, compared_up_to: int = COMPARED_UP_TO) -> None:
+    def __init__(
+        self, database: apsw.Connection, dims: int, owner: int | None = None, kind: str = ""
+    ) -> None:
+        self._database = database
         self._dims = dims
-        self._compared_up_to = compared_up_to
+        self._owner = owner
+        self._signs_in, self._numbers_in = f"{kind}signs", f"{kind}numbers"
+        self._last_place = 0
         self._width = -(-dims // 64)
         self._count = 0
         self._rows: Rows = np.empty(0, np.int64)
         # One line of memory for each 64 numbers: scanning those is four times faster.
         self._signs: NDArray[np.uint64] = np.empty((self._width, 0), np.uint64)
-        self._numbers: NDArray[np.int8] | None = np.empty((0, dims), np.int8)
-        self._scales: Floats = np.empty(0, np.float32)
         self._order: Places | None = None
         self._ordinary: Floats | None = None
         """The mean of some vectors' signs: what any question is compared with to know what is
@@ -63,13 +77,77 @@ class VectorView:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, rows: Sequence[int], packed: Sequence[bytes], read: ReadFloats) -> None:
-        """Take in vectors that were stored since; `read` gives numbers while they are kept."""
-        if not rows:
-            return
+    def refresh(self) -> None:
+        """Take in the signs that were stored since the last look."""
+        whose = "" if self._owner is None else f"owner = {self._owner:d} and "
+        fresh = self._database.execute(
+            f"select place, row, bits from {self._signs_in} where {whose}place > ? order by place",
+            (self._last_place,),
+        )
+        while block := list(islice(fresh, _LOADED_AT_ONCE)):
+            places, rows, bits = zip(*block, strict=True)
+            self._add(rows, bits)
+            self._last_place = places[-1]
+
+    def nearest(
+        self,
+        asked: Floats,
+        count: int,
+        rows: Collection[int] | None = None,
+        owners: Collection[int] | None = None,
+    ) -> tuple[dict[int, float], float]:
+        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
+        places = None if rows is None else self._places(sorted(rows))
+        if owners is not None:
+            among = np.arange(self._count) if places is None else places
+            whose = owner_of_each(self._rows[among])
+            places = among[np.isin(whose, np.fromiter(owners, np.int64))]
+        if not self._count or (places is not None and not len(places)):
+            return {}, 0.0
+        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
+        cosines = self.cosines(asked, self._rows[near].tolist())
+        best = sorted(cosines, key=cosines.__getitem__, reverse=True)[:count]
+        if self._count <= len(near):
+            mean = sum(cosines.values()) / max(len(cosines), 1)
+        else:
+            mean = self._usual(asked)
+        return {row: cosines[row] for row in best}, mean
+
+    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
+        """Cosines of the rows that have a vector."""
+        found = self._database.execute(
+            "select row, 1 - vec_distance_cosine(vec_int8(numbers), vec_int8(?))"
+            f" from {self._numbers_in} where row in (select value from json_each(?))",
+            (as_bytes(asked), json.dumps(list(rows))),
+        )
+        return dict(found)
+
+    def vectors(self, rows: Sequence[int]) -> dict[int, Floats]:
+        """The vectors themselves."""
+        found = self._database.execute(
+            f"select row, numbers from {self._numbers_in}"
+            " where row in (select value from json_each(?))",
+            (json.dumps(list(rows)),),
+        )
+        return {row: as_floats(numbers) for row, numbers in found}
+
+    def spread(self, count: int) -> list[int]:
+        """So many rows, evenly spread over all that have a vector."""
+        places = np.linspace(0, self._count - 1, min(count, self._count)).astype(np.intp)
+        return [int(row) for row in self._rows[places]]
+
+    def _usual(self, asked: Floats) -> float:
+        """The mean cosine, as far as the signs of some tell it."""
+        if self._ordinary is None:
+            spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count))
+            bits = self._bits(spread.astype(np.intp))
+            self._ordinary = bits.mean(axis=0)
+        # A product with ±1 is twice the product with 0 and 1, less the plain sum.
+        product = 2 * float(self._ordinary @ asked) - float(asked.sum())
+        return product / float(np.sqrt(self._dims * 2 / np.pi))
+
+    def _add(self, rows: Sequence[int], packed: Sequence[bytes]) -> None:
         first, self._count = self._count, self._count + len(rows)
-        if self._count > self._compared_up_to:
-            self._numbers, self._scales = None, np.empty(0, np.float32)
         self._reserve()
         joined = b"".join(bits.ljust(8 * self._width, b"\0") for bits in packed)
         self._signs[:, first : self._count] = (
@@ -77,61 +155,6 @@ class VectorView:
         )
         self._rows[first : self._count] = rows
         self._order = self._ordinary = None
-        if self._numbers is not None:
-            numbers = read(rows)
-            fresh = np.frombuffer(b"".join(numbers[row] for row in rows), np.float32)
-            fresh = fresh.reshape(len(rows), -1)
-            scales = np.maximum(np.abs(fresh).max(axis=1), np.float32(1e-12)) / _LARGEST
-            self._numbers[first : self._count] = np.rint(fresh / scales[:, None])
-            self._scales[first : self._count] = scales
-
-    def nearest(
-        self, asked: Floats, count: int, allowed: Collection[int] | None, read: ReadFloats
-    ) -> tuple[dict[int, float], float]:
-        """The nearest rows with their cosines, best first, and the collection's mean cosine."""
-        places = None if allowed is None else self._places(sorted(allowed))
-        if not self._count or (places is not None and not len(places)):
-            return {}, 0.0
-        if self._numbers is not None:
-            cosines = self._compared(asked)
-            among = np.arange(self._count) if places is None else places
-            best = among[_highest(cosines[among], count)]
-            return self._named(best, cosines[best]), float(cosines.mean())
-        if self._ordinary is None:
-            spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count))
-            self._ordinary = self._bits(spread.astype(np.intp)).mean(axis=0, keepdims=True)
-        mean = float(self._cosines_of(self._ordinary, asked)[0])
-        near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)
-        estimates = self._estimates(asked, near)
-        order = _highest(estimates, count)
-        found = self._named(near[order], estimates[order])
-        for row, numbers in read(list(found)[:RESCORED]).items():
-            found[row] = float(np.frombuffer(numbers, np.float32) @ asked)
-        return dict(sorted(found.items(), key=lambda item: -item[1])), mean
-
-    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
-        """Cosines of the rows that have a vector; estimates where only signs are kept."""
-        places = self._places(rows)
-        if not len(places):
-            return {}
-        if self._numbers is not None:
-            whole = self._numbers[places].astype(np.float32)
-            return self._named(places, (whole @ asked) * self._scales[places])
-        return self._named(places, self._estimates(asked, places))
-
-    def spread(self, count: int) -> list[int]:
-        """So many rows, evenly spread over all that have a vector."""
-        places = np.linspace(0, self._count - 1, min(count, self._count)).astype(np.intp)
-        return [int(row) for row in self._rows[places]]
-
-    def _compared(self, asked: Floats) -> Floats:
-        """The cosine of every vector."""
-        assert self._numbers is not None
-        cosines = np.empty(self._count, np.float32)
-        for start in range(0, self._count, _AT_ONCE):
-            end = min(start + _AT_ONCE, self._count)
-            cosines[start:end] = self._numbers[start:end].astype(np.float32) @ asked
-        return np.asarray(cosines * self._scales[: self._count], np.float32)
 
     def _reserve(self) -> None:
         """Room for what is counted; doubling keeps growth cheap."""
@@ -142,13 +165,6 @@ class VectorView:
             self._rows[: len(rows)] = rows
             self._signs = np.zeros((self._width, room), np.uint64)
             self._signs[:, : packed.shape[1]] = packed
-            if self._numbers is not None:
-                numbers, scales = self._numbers, self._scales
-                room = min(room, self._compared_up_to)
-                self._numbers = np.zeros((room, self._dims), np.int8)
-                self._numbers[: len(numbers)] = numbers
-                self._scales = np.zeros(room, np.float32)
-                self._scales[: len(scales)] = scales
 
     def _places(self, wanted: Sequence[int]) -> Places:
         """Where rows stand in memory; those without a vector are left out."""
@@ -161,9 +177,6 @@ class VectorView:
         at = np.searchsorted(kept, rows, sorter=self._order)
         places = self._order[np.minimum(at, self._count - 1)]
         return np.asarray(places[kept[places] == rows], np.intp)
-
-    def _named(self, places: Places, values: Floats) -> dict[int, float]:
-        return dict(zip(self._rows[places].tolist(), values.tolist(), strict=True))
 
     def _nearest_by_sign(self, asked: Floats, count: int, places: Places | None) -> Places:
         """Places whose signs differ least: by most of the signs first, and the best of them by all.
@@ -185,21 +198,17 @@ class VectorView:
         whole = differing[near]
         for line, word in zip(self._signs[most:], wanted[most:], strict=True):
             whole += np.bitwise_count(line[near] ^ word)
-        return near[lowest(whole, count)]
-
-    def _estimates(self, asked: Floats, places: Places) -> Floats:
-        """Cosines as far as signs tell them: right on average, off by a few hundredths."""
-        return self._cosines_of(self._bits(places), asked)
+        return near[np.argsort(whole, kind="stable")[:count]]
 
     def _bits(self, places: Places) -> Floats:
         """Signs as 0 and 1."""
         packed = np.ascontiguousarray(self._signs[:, places].T).view(np.uint8)
         return np.unpackbits(packed, axis=1, bitorder="little")[:, : self._dims].astype(np.float32)
 
-    def _cosines_of(self, bits: Floats, asked: Floats) -> Floats:
-        # A product with ±1 is twice the product with 0 and 1, less the plain sum.
-        products = 2 * (bits @ asked) - asked.sum()
-        return np.asarray(products / np.sqrt(self._dims * 2 / np.pi), np.float32)
+
+def owner_of_each(rows: Rows) -> Rows:
+    """Whose rows these are."""
+    return np.asarray(owner_of(rows), np.int64)  # type: ignore[arg-type]
 
 
 def lowest(values: NDArray[np.int16], count: int) -> Places:
@@ -215,12 +224,3 @@ def lowest(values: NDArray[np.int16], count: int) -> Places:
         bound += 1
         near = np.flatnonzero(values <= bound)
     return near
-
-
-def _highest(values: Floats, count: int) -> Places:
-    """Places of the highest values, best first."""
-    if len(values) > count:
-        chosen = np.argpartition(-values, count - 1)[:count]
-    else:
-        chosen = np.arange(len(values))
-    return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")], np.intp)

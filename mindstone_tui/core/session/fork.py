@@ -110,7 +110,7 @@ def _aside(child: SessionPlaces) -> SessionPlaces:
     """Where a session is made before it has its name; what was cut off there earlier goes."""
     folder = child.folder.with_name(f".forking-{child.folder.name}")
     shutil.rmtree(folder, ignore_errors=True)
-    return SessionPlaces(child.key, folder)
+    return SessionPlaces(child.key, folder, child.library)
 
 
 def offline_name(main: str, parent: str) -> str:

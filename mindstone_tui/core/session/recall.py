@@ -26,14 +26,15 @@ from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, 
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
+from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lineage import Ancestor, ancestors, ask_ancestors
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.library.vectors import pending_in
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, search_many
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.recall.inject import (
     CONSIDERED,
     Choice,
@@ -70,7 +71,7 @@ class SessionRecall:
         dropped: Collection[str] = (),
         require_vectors: bool = False,
     ) -> None:
-        self.by_words = pending_in(places.index)
+        self.by_words = pending_in(places)
         """Passages that were found by words only when this was last announced."""
         self._require_vectors = require_vectors
         self.on = settings.auto
@@ -94,7 +95,7 @@ class SessionRecall:
         """This session's own index, opened on first use."""
         with self._opening:
             if self._index is None:
-                self._index = RecallIndex.open(self._places.index, self._embedder)
+                self._index = RecallIndex.of(self._places, self._embedder)
             return self._index
 
     async def likeness(self, query: str) -> Mapping[str, float]:
@@ -212,14 +213,12 @@ class SessionRecall:
         answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
         past = ask_ancestors(self._lineage, query, k, allowed, asked=asked, embedder=self._embedder)
         answers += [past] if past is not None else []
-        others = [RecallIndex.open(each.index, self._embedder) for each in self._others(scope)]
-        try:
-            if others:
+        if others := list(self._others(scope)):
+            library = contextlib.closing(AllSessions(self._home, self._embedder))
+            with library as everybody:
                 elsewhere = Filter(without=allowed.without)
-                answers.append(search_many(others, query, k, allowed=elsewhere, asked=asked))
-        finally:
-            for index in others:
-                index.close()
+                found = everybody.search(query, k, others, allowed=elsewhere, asked=asked)
+                answers.append(found)
         kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
         return [*answers, kept] if kept is not None else answers
 
@@ -331,15 +330,15 @@ class SessionRecall:
         with History(self._places) as history:
             catch_up(self.index, reading(history))
 
-    def _others(self, scope: Scope) -> Iterator[SessionPlaces]:
+    def _others(self, scope: Scope) -> Iterator[SessionKey]:
         """Other sessions that may be searched: the agent's, or everyone's."""
         excluded = {*self._settings.exclude, *(str(each.places.key) for each in self._lineage)}
         for each in () if scope == "session" else self._home.sessions():
             same_agent = each.key.agent == self._places.key.agent
             if each.key == self._places.key or str(each.key) in excluded:
                 continue
-            if each.index.exists() and (scope == "all" or same_agent):
-                yield each
+            if scope == "all" or same_agent:
+                yield each.key
 
 
 def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:

@@ -11,7 +11,7 @@ from mindstone_tui.core.language.words import (
     query_terms,
     words_of,
 )
-from mindstone_tui.core.recall.store import TOKENIZER
+from mindstone_tui.core.recall.library_file import TOKENIZER
 
 
 @pytest.mark.parametrize(

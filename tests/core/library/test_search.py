@@ -1,21 +1,21 @@
-"""Search looks everywhere, names the exchange, and never depends on an index."""
+"""Search looks everywhere, names the exchange, and never depends on the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.errors import IndexUnavailable
-from mindstone_tui.core.library.search import Searchable, SessionHit, excerpt, search_all
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.library.search import SessionAnswer, excerpt, search_everywhere
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import say, transcript_in, use_tool
+
+ONE, TWO = "agent:default:one", "agent:default:two"
 
 
 @pytest.fixture
-def sessions(home: Path) -> list[Searchable]:
-    found = []
+def sessions(home: Path) -> Places:
     for name, lines in {
         "one": [("Use tabs, never spaces.", "Noted."), ("And the port?", "It is 8080.")],
         "two": [("The PORT is 9090 now, not 8080.", "Understood, port 9090.")],
@@ -23,56 +23,64 @@ def sessions(home: Path) -> list[Searchable]:
         transcript = transcript_in(home, name)
         for question, answer in lines:
             say(transcript, question, answer)
-        found.append(Searchable(session=name, ask=None, read=_reading(home, name)))
         transcript.close()
-    return found
+    return Places.resolve({"MINDSTONE_HOME": str(home)})
 
 
-def _reading(home: Path, name: str) -> Callable[[], Iterator[Line]]:
-    def read() -> Iterator[Line]:
-        transcript = transcript_in(home, name)
-        with transcript.history() as history:
-            yield from (line for line in history.read() if isinstance(line, Line))
-        transcript.close()
-
-    return read
+@pytest.fixture
+def without_library(sessions: Places) -> Places:
+    """A home whose library cannot be opened."""
+    sessions.library.mkdir()
+    return sessions
 
 
-def test_a_phrase_is_found_in_every_session_with_its_place(sessions: list[Searchable]) -> None:
-    answer = search_all("port is 9090", sessions)
+def search(places: Places, query: str, count: int = 20) -> SessionAnswer:
+    return search_everywhere(places, Settings(), query, count)
+
+
+def test_a_phrase_is_found_in_every_session_with_its_place(without_library: Places) -> None:
+    answer = search(without_library, "port is 9090")
     assert answer.sessions == 2
-    assert answer.read == ("one", "two")
+    assert sorted(answer.read) == [ONE, TWO]
     best = answer.hits[0]
-    assert (best.session, best.turn, best.seq, best.score) == ("two", 1, 2, 1.0)
+    assert (best.session, best.turn, best.seq, best.score) == (TWO, 1, 2, 1.0)
     assert "9090 now" in best.excerpt
 
 
-def test_an_exchange_is_one_hit(sessions: list[Searchable]) -> None:
-    places = [(hit.session, hit.turn) for hit in search_all("port 9090", sessions).hits]
+def test_an_exchange_is_one_hit(sessions: Places) -> None:
+    answer = search(sessions, "port 9090")
+    places = [(hit.session, hit.turn) for hit in answer.hits]
     assert len(places) == len(set(places))
-    assert places[0] == ("two", 1)
+    assert places[0] == (TWO, 1)
+    assert answer.read == ()
 
 
-def test_nothing_is_found_where_nothing_was_said(sessions: list[Searchable]) -> None:
-    assert search_all("kubernetes", sessions).hits == ()
-    assert search_all("  ?! ", sessions).hits == ()
+def test_nothing_is_found_where_nothing_was_said(without_library: Places) -> None:
+    assert search(without_library, "kubernetes").hits == ()
+    assert search(without_library, "  ?! ").hits == ()
 
 
-def test_the_index_is_asked_first_and_reading_helps_out(sessions: list[Searchable]) -> None:
-    def answers(query: str, count: int) -> Iterable[SessionHit]:
-        return [SessionHit(session="one", turn=2, seq=6, score=0.7, excerpt=f"{query} {count}")]
+def test_a_session_that_cannot_be_taken_in_is_read(sessions: Places) -> None:
+    search(sessions, "port")
+    broken = sessions.session(SessionKey.parse("two")).transcript
+    lines = broken.read_bytes().splitlines(keepends=True)
+    broken.write_bytes(b"{}\n" + b"".join(lines[1:]))
+    answer = search(sessions, "port")
+    assert (answer.sessions, answer.read) == (2, (TWO,))
+    assert ONE in {hit.session for hit in answer.hits if hit.by == "index"}
 
-    def broken(query: str, count: int) -> Iterable[SessionHit]:
-        raise IndexUnavailable("being rebuilt")
 
-    asked = [
-        Searchable(session="one", ask=answers, read=sessions[0].read),
-        Searchable(session="two", ask=broken, read=sessions[1].read),
-    ]
-    answer = search_all("port", asked, count=5)
-    assert answer.read == ("two",)
-    assert {(hit.session, hit.by) for hit in answer.hits} == {("one", "index"), ("two", "reading")}
-    assert "port 5" in {hit.excerpt for hit in answer.hits}
+def test_what_is_written_later_is_found_and_nothing_else_is_read_again(sessions: Places) -> None:
+    search(sessions, "port")
+    transcript = transcript_in(sessions.data, "one")
+    say(transcript, "The harbour master is called Bartholomew.", "Noted.")
+    transcript.close()
+    read: list[tuple[int, int]] = []
+    answer = search_everywhere(
+        sessions, Settings(), "Bartholomew", 5, progress=lambda *far: read.append(far)
+    )
+    assert [(hit.session, hit.turn) for hit in answer.hits][:1] == [(ONE, 3)]
+    assert read == [(1, 1)]
 
 
 def test_tool_results_are_searched_and_the_best_are_kept(home: Path) -> None:
@@ -80,8 +88,7 @@ def test_tool_results_are_searched_and_the_best_are_kept(home: Path) -> None:
     for number in range(30):
         use_tool(transcript, "look", f"EADDRINUSE at try {number}", "seen")
     transcript.close()
-    session = Searchable(session="tools", ask=None, read=_reading(home, "tools"))
-    answer = search_all("eaddrinuse", [session], count=7)
+    answer = search(Places.resolve({"MINDSTONE_HOME": str(home)}), "eaddrinuse", 7)
     assert len(answer.hits) == 7
 
 

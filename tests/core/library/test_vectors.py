@@ -51,11 +51,11 @@ def with_words_alone(home: Path, turns: int = 12) -> SessionPlaces:
 
 def test_a_worker_makes_every_vector_and_ends(home: Path, places: Places) -> None:
     session = with_words_alone(home)
-    waiting = pending_in(session.index)
+    waiting = pending_in(session)
     assert waiting == 24
     model = WordModel()
     assert vector_worker.work(places, SETTINGS, model) == waiting
-    assert pending_in(session.index) == 0
+    assert pending_in(session) == 0
     assert not progress_of(places).running
     assert not (places.state / "vectors.json").exists()
 
@@ -66,7 +66,7 @@ def test_a_home_has_one_worker(home: Path, places: Places) -> None:
         assert ours
         assert progress_of(places).running
         assert vector_worker.work(places, SETTINGS, WordModel()) == 0
-    assert pending_in(session.index) == 24
+    assert pending_in(session) == 24
 
 
 class Vandal(WordModel):
@@ -100,7 +100,7 @@ def test_a_worker_ends_when_another_home_takes_the_place_of_its_own(
             return super().encode(text)
 
     vector_worker.work(places, SETTINGS, Replaces())
-    assert pending_in(session.index) > 0
+    assert pending_in(session) > 0
 
 
 def test_a_worker_that_comes_too_late_makes_no_home_anew(home: Path, places: Places) -> None:
@@ -123,7 +123,7 @@ def test_what_is_left_to_a_process_is_done_by_it_and_it_ends_by_itself(
     assert os.read(inherited, 1) == b""
     os.close(inherited)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert pending_in(session.index) == 0
+    assert pending_in(session) == 0
     assert not (hostile_folder / "ran").exists()
 
 
@@ -170,4 +170,4 @@ async def test_an_open_session_makes_what_is_missing_before_anybody_writes(home:
     async with on_stage(home, follow=True, embedder=lambda _: WordModel()) as stage:
         told = await stage.until(events.ContextReported, lambda each: each.report.outside.indexed)
         assert told.report.outside.by_words == 0
-    assert pending_in(session.index) == 0
+    assert pending_in(session) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from mindstone_tui.core.errors import IndexUnavailable, VectorsUnavailable
 from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.index import RecallIndex, search_many
+from mindstone_tui.core.recall.index import RecallIndex, best_of
 from mindstone_tui.core.recall.store import IndexMark
 from tests.core.recall.talk import BrokenModel, PickyModel, WordModel, said
 
@@ -225,16 +225,38 @@ def test_a_search_can_be_narrowed_to_a_time_and_to_kinds(tmp_path: Path) -> None
     assert {hit.passage.seq for hit in index.search("plan", allowed=notes).hits} == {5}
 
 
-def test_several_indexes_answer_as_one(tmp_path: Path) -> None:
-    model = WordModel()
-    first, second = (RecallIndex.open(tmp_path / name, model) for name in ("a.db", "b.db"))
+def test_all_owners_of_a_file_answer_as_one_and_each_for_itself(tmp_path: Path) -> None:
+    model, path = WordModel(), tmp_path / "library.db"
+    first, second = (RecallIndex(path, model, owner=name) for name in ("first", "second"))
     first.ensure([said("the kettle is copper", 1)])
     second.ensure([said("the teapot is porcelain", 1, session="agent:default:other")])
     for index in (first, second):
         while index.embed_pending():
             pass
-    found = search_many([first, second], "porcelain teapot", 1)
-    assert [hit.passage.session for hit in found.hits] == ["agent:default:other"]
+    everybody = RecallIndex(path, model, owner=None)
+    found = everybody.search("porcelain teapot or copper kettle", 5).hits
+    assert {hit.passage.text for hit in found} == {
+        "the kettle is copper",
+        "the teapot is porcelain",
+    }
+    assert [hit.passage.text for hit in first.search("porcelain teapot or copper kettle").hits] == [
+        "the kettle is copper"
+    ]
+    first.clear()
+    assert (len(first), len(second), len(everybody)) == (0, 1, 1)
+    assert len(first.search("kettle").hits) == 0
+    assert [hit.passage.seq for hit in second.search("porcelain").hits] == [1]
+
+
+def test_a_text_that_somebody_else_has_is_not_embedded_again(tmp_path: Path) -> None:
+    model, path = WordModel(), tmp_path / "library.db"
+    for name in ("first", "second"):
+        index = RecallIndex(path, model, owner=name)
+        index.ensure([said("the kettle is copper", 1)])
+        while index.embed_pending():
+            pass
+        assert index.search("kettle").vectors
+    assert len([text for text in model.seen if "kettle is copper" in text]) == 1
 
 
 def test_answers_are_joined_without_undoing_their_order(tmp_path: Path) -> None:
@@ -252,7 +274,7 @@ def test_answers_are_joined_without_undoing_their_order(tmp_path: Path) -> None:
     ordered = own.search(question, 5).hits
     assert [hit.passage.seq for hit in ordered[:2]] == [7, 1]
     assert ordered[0].score < ordered[1].score
-    joined = search_many([own, other], question, 5).hits
+    joined = best_of(own.search(question, 5), other.search(question, 5), k=5).hits
     assert [hit.passage.seq for hit in joined if hit.passage.session.endswith("main")][:2] == [7, 1]
 
 
@@ -303,21 +325,3 @@ def test_words_alone_find_what_was_said_a_moment_ago(tmp_path: Path) -> None:
     assert best.passage.seq == 1
     assert best.parts["words"] > 0.2
     index.close()
-
-
-def test_words_that_were_learned_are_counted_as_those_that_are_looked_up(tmp_path: Path) -> None:
-    index = filled(tmp_path / "index.db", WordModel())
-    asked = ["frankfurt", "staging", "ships", "biscuit", "nowhere", "frankfurt staging"]
-    stems = index.stems(asked)
-    looked_up = RecallIndex.open(tmp_path / "index.db", None).holding(stems)
-    assert not index.knows_words
-    index.learn_words()
-    assert index.knows_words
-    assert index.holding(stems) == looked_up == (4, [2, 1, 1, 1, 0, 2])
-    index.search("Where is the staging database?")  # looks at vectors from now on
-    assert index.knows_words
-
-    index.ensure([said("Biscuit moved to Frankfurt.", 7), said("So did I.", 8)])
-    assert index.holding(stems) == (6, [3, 1, 1, 2, 0, 3])
-    index.learn_words()
-    assert index.holding(stems) == (6, [3, 1, 1, 2, 0, 3])

@@ -12,7 +12,6 @@ import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.library.find import _make_vectors
-from mindstone_tui.core.recall import store
 from mindstone_tui.core.recall.embedding import Embedder, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
@@ -179,45 +178,11 @@ def test_english_scores_do_not_change_when_somebody_also_writes_german(tmp_path:
     assert before == after
 
 
-def test_an_index_of_the_version_before_keeps_its_vectors_and_learns_the_rest(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "index.db"
-    model = EnglishModel(None)
-    _index(tmp_path, model, *_said(ENGLISH, "Ο ΔΡΟΜΟΣ είναι μακρύς.")).close()
-    _as_the_version_before(path)
-    seen = len(model.seen)
-    model.companion = other = Translating()
-    index = RecallIndex.open(path, model)
-    while index.embed_pending():
-        pass
-    assert len(model.seen) == seen, "no vector was made again"
-    assert index.search("where is the key?").hits[0].text == ENGLISH
-    assert other.seen, "the Greek message has a vector of the new kind"
-    assert index.search("δρόμος").hits[0].passage.seq == 2
-
-
-def _as_the_version_before(path: Path) -> None:
-    database = apsw.Connection(str(path))
-    indexes = ("passages_of_other_languages", "passages_of_unread_language", "passages_rewound")
-    for index in indexes:
-        database.execute(f"drop index {index}")
-    for column in ("other", "imported", "rewound"):
-        database.execute(f"alter table passages drop column {column}")
-    for table in ("language_signs", "language_vectors"):
-        database.execute(f"drop table {table}")
-    database.execute("delete from facts where name in ('wording', 'imported', 'rewound')")
-    database.execute("delete from words where rowid = 2")
-    assert len(store.MIGRATIONS) == 4
-    database.execute("pragma user_version = 1").fetchall()
-    database.close()
-
-
 def test_what_is_taken_out_takes_its_vectors_with_it(tmp_path: Path) -> None:
     index = _index(tmp_path, EnglishModel(Translating()), *_said(GERMAN, "Der Hund bellt nachts."))
     index.keep_only([said("Der Hund bellt nachts.", 2)], IndexMark(2, "x"))
     database = apsw.Connection(str(tmp_path / "index.db"))
-    rows = database.execute("select row from language_vectors").fetchall()
+    rows = database.execute("select row from language_numbers").fetchall()
     assert len(rows) == 1
     assert np.isfinite(index.search("Was bellt nachts?").hits[0].score)
 

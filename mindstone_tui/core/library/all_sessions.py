@@ -1,0 +1,90 @@
+"""All sessions of a home, asked as one: the library is brought up to date, then searched once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
+from mindstone_tui.core.transcript import History
+
+Progress = Callable[[int, int], None]
+"""Told how many sessions are done, and of how many."""
+
+
+class AllSessions:
+    """A home's library, open for questions about any of its sessions; raises `RecallError`."""
+
+    def __init__(self, home: Places, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._index = RecallIndex(home.library, embedder, owner=None)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._index.close()
+
+    def bring_up_to_date(
+        self, sessions: Iterable[SessionPlaces], progress: Progress | None = None
+    ) -> list[SessionPlaces]:
+        """Add the words of transcripts that were written since; those that could not be read.
+
+        Whatever was not written since costs one look at its file.
+        """
+        known = self._index.known()
+        behind = [
+            (each, stamp)
+            for each in sessions
+            if (stamp := _stamp(each)) and known.get(str(each.key), (0, ""))[1] != stamp
+        ]
+        unread: list[SessionPlaces] = []
+        for at, (each, stamp) in enumerate(behind, start=1):
+            try:
+                self._add(each, stamp)
+            except (MindstoneError, OSError):
+                unread.append(each)
+            if progress is not None:
+                progress(at, len(behind))
+        return unread
+
+    def _add(self, session: SessionPlaces, stamp: str) -> None:
+        opened = contextlib.closing(RecallIndex.of(session, self._embedder))
+        with opened as index, History(session) as history:
+            catch_up(index, reading(history))
+            index.note(read=stamp)
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        sessions: Collection[SessionKey],
+        *,
+        allowed: Filter,
+        asked: Asked | None = None,
+        apart: tuple[SessionKey, Sequence[int]] | None = None,
+    ) -> SearchResult:
+        """The k best of these sessions together; `apart` are lines of one that are left out."""
+        known = self._index.known()
+        numbers = {key: known[str(key)][0] for key in sessions if str(key) in known}
+        allowed = msgspec.structs.replace(allowed, owners=frozenset(numbers.values()))
+        if apart is not None and apart[0] in numbers:
+            allowed = msgspec.structs.replace(
+                allowed, exclude=frozenset(apart[1]), excluded_of=numbers[apart[0]]
+            )
+        return self._index.search(query, k, allowed=allowed, asked=asked)
+
+
+def _stamp(session: SessionPlaces) -> str:
+    """What changes when a transcript is written; empty if there is none."""
+    try:
+        found = os.stat(session.transcript)  # noqa: PTH116 - hundreds of times for one question
+    except OSError:
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}"
