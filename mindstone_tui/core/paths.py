@@ -28,6 +28,8 @@ from mindstone_tui.core.patterns import pattern_of
 ALIASES: Final = {"mindstone": "agent:default:main"}
 CHILD: Final = "~"
 """Stands between a session's name and the call that its sub-agent serves."""
+EARLIER_INDEX: Final = "index.db"
+"""What recall kept of a session alone, before there was a library."""
 LONGEST_NAME: Final = 1_500
 """In bytes of UTF-8, both parts together: what still fits into a path after encoding."""
 
@@ -151,9 +153,9 @@ class SessionPlaces(msgspec.Struct, frozen=True):
         return self.folder / "torn"
 
     @property
-    def index(self) -> Path:
-        """What recall kept of this session alone, before there was a library."""
-        return self.folder / "index.db"
+    def indexed(self) -> Path:
+        """There once something of it went into the library: without a transcript, it was lost."""
+        return self.folder / "index.mark"
 
     @property
     def lease(self) -> Path:
@@ -224,7 +226,8 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     def derived(self) -> tuple[Path, ...]:
         """Files that are there and can only have come from a transcript."""
         made = (
-            self.index,
+            self.folder / EARLIER_INDEX,
+            self.indexed,
             self.checkpoint,
             self.progress,
             self.notes,

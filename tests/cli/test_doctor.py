@@ -36,7 +36,7 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     say(transcript_in(home), "question", "answer")
     places = places_in(home)
     places.transcript.chmod(0o644)
-    places.index.write_bytes(b"this is no database" * 100)
+    places.library.write_bytes(b"this is no database" * 100)
     lines = places.transcript.read_bytes().splitlines(keepends=True)
     places.transcript.write_bytes(b"".join([lines[0], *lines[2:]]))
     (home / "config.toml").write_text("[context]\nceiling = 300\n")

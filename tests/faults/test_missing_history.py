@@ -18,7 +18,7 @@ def with_traces(home: Path) -> dict[str, bytes]:
     say(transcript, "question", "answer")
     transcript.close()
     places = transcript.places
-    places.index.write_bytes(b"words")
+    places.indexed.write_bytes(b"words")
     places.checkpoint.write_bytes(b"{}")
     places.handoffs.mkdir()
     (places.handoffs / "1.md").write_bytes(b"go on")
@@ -43,7 +43,7 @@ def test_a_missing_or_emptied_transcript_is_not_begun_anew(home: Path, rest: byt
     if rest is not None:
         places.transcript.write_bytes(rest)
     for _ in range(2):
-        with pytest.raises(HistoryMissing, match=r"index\.db, its checkpoint\.json, its handoffs"):
+        with pytest.raises(HistoryMissing, match=r"index\.mark, its checkpoint\.json, its handoffs"):
             Transcript(places)
     assert traces(home) == before
     assert (places.transcript.read_bytes() if rest is not None else None) == rest

@@ -14,6 +14,7 @@ from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
+from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement
 from mindstone_tui.core.transcript import History
 
 Progress = Callable[[int, int], None]
@@ -24,12 +25,20 @@ class AllSessions:
     """A home's library, open for questions about any of its sessions; raises `RecallError`."""
 
     def __init__(self, home: Places, embedder: Embedder | None) -> None:
+        self._library = home.library
         self._embedder = embedder
-        self._index = RecallIndex(home.library, embedder, owner=None)
+        self._opened: RecallIndex | None = None
+
+    @property
+    def _index(self) -> RecallIndex:
+        if self._opened is None:
+            self._opened = RecallIndex(self._library, self._embedder, owner=None)
+        return self._opened
 
     def close(self) -> None:
         """Give the file back."""
-        self._index.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def bring_up_to_date(
         self, sessions: Iterable[SessionPlaces], progress: Progress | None = None
@@ -38,11 +47,10 @@ class AllSessions:
 
         Whatever was not written since costs one look at its file.
         """
-        known = self._index.known()
+        stamps = [(each, stamp) for each in sessions if (stamp := _stamp(each))]
+        known = self._index.known() if stamps else {}
         behind = [
-            (each, stamp)
-            for each in sessions
-            if (stamp := _stamp(each)) and known.get(str(each.key), (0, ""))[1] != stamp
+            (each, stamp) for each, stamp in stamps if known.get(str(each.key), (0, ""))[1] != stamp
         ]
         unread: list[SessionPlaces] = []
         for at, (each, stamp) in enumerate(behind, start=1):
@@ -71,6 +79,9 @@ class AllSessions:
         apart: tuple[SessionKey, Sequence[int]] | None = None,
     ) -> SearchResult:
         """The k best of these sessions together; `apart` are lines of one that are left out."""
+        if not sessions:
+            nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
+            return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
         known = self._index.known()
         numbers = {key: known[str(key)][0] for key in sessions if str(key) in known}
         allowed = msgspec.structs.replace(allowed, owners=frozenset(numbers.values()))

@@ -18,7 +18,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
-from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
@@ -101,7 +101,10 @@ def _read(
     if not words:
         return []
     scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
-    return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
+    try:
+        return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
+    except (MindstoneError, OSError):  # `doctor` says what is wrong with it
+        return []
 
 
 def _scored(
@@ -209,16 +212,12 @@ def _ask(
     """What the library says, and the sessions that have to be read."""
     more = _more(count, wanted)
     try:
-        library = AllSessions(home, asked.embedder)
-    except RecallError:
-        return [], list(chosen)
-    with contextlib.closing(library):
-        try:
+        with contextlib.closing(AllSessions(home, asked.embedder)) as library:
             unread = library.bring_up_to_date(chosen, progress)
             keys = [each.key for each in chosen if each not in unread]
             found = library.search(query, more, keys, allowed=_allowed(wanted), asked=asked)
-        except RecallError:
-            return [], list(chosen)
+    except RecallError:
+        return [], list(chosen)
     kept = [_as_hit(hit.passage.session, hit) for hit in found.hits if _takes(wanted, hit)]
     if len(kept) < count and len(found.hits) == more:
         # There may be more of them below those that were looked at.

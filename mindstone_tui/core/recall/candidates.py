@@ -25,6 +25,7 @@ from mindstone_tui.core.recall.lexicon import (
     Lexicon,
     WordMatches,
     score_common,
+    score_repeated,
 )
 from mindstone_tui.core.recall.library_file import EVERYBODY, EVERYTHING, owner_of, span_of
 from mindstone_tui.core.recall.passages import Passage
@@ -202,29 +203,17 @@ class Gatherer:
         if self.lexicon.owners != allowed.owners:
             self.lexicon = Lexicon(self._database, self._span, allowed.owners)
         passages = self.passages(allowed.owners)
-        rows = self._allowed_rows(allowed)
-        hidden = self._hidden_rows(allowed)
         compared = asked is not None and self._view is not None
         most = BESIDE_MEANING if compared else MOST_POSTINGS
         matches = self.lexicon.match(question.terms, passages, most)
-        signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
-        mean = ordinary = 0.0
-        count = tuned.FROM_MEANING + len(hidden)
-        if asked is not None and self._view is not None:
-            self._view.refresh()
-            nearest, mean = self._view.nearest(asked.vector, count, rows, allowed.owners)
-            signals.meaning = _kept(nearest, None, hidden)
-            mean = usual(mean, tuned.USUAL_COSINE, passages)
-        if across is not None:
-            nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
-            signals.other = _kept(nearest, None, hidden)
+        signals, mean, ordinary = self._first_look(matches, asked, allowed, across)
         look = _Look(
             signals=signals,
             matches=matches,
             asked=asked,
             across=across,
             passages=passages,
-            mean=mean,
+            mean=usual(mean, tuned.USUAL_COSINE, passages) if compared else 0.0,
             ordinary=usual(ordinary, tuned.USUAL_OTHER, passages),
             english_only=english_only,
         )
@@ -246,6 +235,24 @@ class Gatherer:
             unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
             matched=look.matched(),
         )
+
+    def _first_look(
+        self, matches: WordMatches, asked: Encoded | None, allowed: Filter, across: Across | None
+    ) -> tuple[Signals, float, float]:
+        """What words and meaning find, and the mean cosine here by either model."""
+        rows = self._allowed_rows(allowed)
+        hidden = self._hidden_rows(allowed)
+        signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
+        mean = ordinary = 0.0
+        count = tuned.FROM_MEANING + len(hidden)
+        if asked is not None and self._view is not None:
+            self._view.refresh()
+            nearest, mean = self._view.nearest(asked.vector, count, rows, allowed.owners)
+            signals.meaning = _kept(nearest, None, hidden)
+        if across is not None:
+            nearest, ordinary = across.vectors.nearest(across.asked, count, rows)
+            signals.other = _kept(nearest, None, hidden)
+        return signals, mean, ordinary
 
     def _weigh(self, look: _Look, found: Sequence[_Read]) -> list[Candidate]:
         """Passages with all the evidence for them."""
@@ -385,9 +392,13 @@ class Gatherer:
         if look.asked is not None and self._view is not None:
             missing = [row for row, _, _, _ in found if row not in signals.meaning]
             signals.meaning |= self._view.cosines(look.asked.vector, missing)
-        if matches.common and found:
+        if found:
             texts = [passage.text for _, _, _, passage in found]
             look.length = look.length or sum(map(len, texts)) / len(texts)
+            for row, _, _, passage in found:
+                if row in signals.words:
+                    more = score_repeated(matches, row, passage.text, look.length)
+                    signals.words[row] += more
             gained = score_common(matches.common, texts, look.length)
             for (row, _, _, _), extra in zip(found, gained, strict=True):
                 signals.words[row] = signals.words.get(row, 0.0) + extra

@@ -9,7 +9,9 @@ far it has come, so a crash costs at most the exchange being written and doubles
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
@@ -20,11 +22,12 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
+from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.paths import EARLIER_INDEX, SessionPlaces
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.earlier_index import take_over
@@ -121,13 +124,13 @@ class RecallIndex:
         path: Path,
         embedder: Embedder | None,
         owner: str | None = "",
-        earlier: Path | None = None,
+        session: SessionPlaces | None = None,
     ) -> None:
         """Open the part of an owner, or with None everybody's, which is for questions only."""
         self._path = path
         self._embedder = embedder
         self._owner = owner
-        self._earlier = earlier
+        self._session = session
         self._lock = threading.RLock()
         self._model_worked = False
         self._companion_works = True
@@ -143,7 +146,7 @@ class RecallIndex:
     @classmethod
     def of(cls, session: SessionPlaces, embedder: Embedder | None) -> RecallIndex:
         """A session's part of its home's library."""
-        return cls(session.library, embedder, str(session.key), session.index)
+        return cls(session.library, embedder, str(session.key), session)
 
     def close(self) -> None:
         """Give the file back."""
@@ -160,6 +163,7 @@ class RecallIndex:
         With a mark, the last transaction also records how far into history that is.
         """
         turns = _by_turn(passages)
+        self._leave_mark()
 
         def work() -> tuple[Receipt, ...]:
             for at, turn in enumerate(turns, start=1):
@@ -174,7 +178,14 @@ class RecallIndex:
         self, passages: Sequence[Passage], mark: IndexMark, rewinds: Sequence[Line] = ()
     ) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
+        self._leave_mark()
         self._guarded(lambda: self._tables.store(passages, mark, rewinds))
+
+    def _leave_mark(self) -> None:
+        """Let a session whose transcript is lost be told from one that never was."""
+        if self._session is not None and not os.path.lexists(self._session.indexed):
+            with contextlib.suppress(OSError):
+                REAL.close(REAL.open(self._session.indexed, os.O_RDWR | os.O_CREAT))
 
     def keep_only(self, passages: Sequence[Passage], mark: IndexMark) -> None:
         """Make these all that can be found; texts that stay keep their vectors."""
@@ -423,9 +434,10 @@ class RecallIndex:
 
     def take_over_earlier(self) -> None:
         """Use the vectors of the index that this session had to itself, once."""
-        earlier, embedder = self._earlier, self._embedder
-        if earlier is None or embedder is None or not self._can_vectors:
+        session, embedder = self._session, self._embedder
+        if session is None or embedder is None or not self._can_vectors:
             return
+        earlier = session.folder / EARLIER_INDEX
 
         def work() -> None:
             if not self._tables.fact("taken_over"):

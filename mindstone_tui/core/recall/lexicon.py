@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.language.words import MOST_TERMS, quoted
-from mindstone_tui.core.recall.library_file import ROWS_EACH, TOKENIZER, Span, owner_of, span_of
+from mindstone_tui.core.recall.library_file import ROWS_EACH, TOKENIZER, RowRange, owner_of, span_of
 
 MOST_POSTINGS: Final = 2_000
 """Occurrences that are fetched and scored for one question,"""
@@ -45,6 +45,10 @@ class WordMatches(msgspec.Struct, frozen=True):
     """What a passage could earn at most before saturation: the rarity of every word asked for."""
     common: dict[str, float]
     """How a word begins in a text → rarity, of the words that only rescore."""
+    held: dict[int, list[str]]
+    """How those words begin that each row was found by,"""
+    rarities: dict[str, float]
+    """and what they are worth."""
     asked: float
     """The rarity of every word asked for, as a long history knows it: in a short one no word is
     rare, yet a question means the same there."""
@@ -54,7 +58,7 @@ class Lexicon:
     """Rarity and postings of words in a range of rows, with the stemmer that the library uses."""
 
     def __init__(
-        self, database: apsw.Connection, span: Span, owners: frozenset[int] | None = None
+        self, database: apsw.Connection, span: RowRange, owners: frozenset[int] | None = None
     ) -> None:
         """Look at a range of rows, and there at some owners only if they are named."""
         self.owners = owners
@@ -73,22 +77,27 @@ class Lexicon:
         forms = {" ".join(stems): term for term in terms if (stems := self.stems(term))}
         found = [(self._count(term, passages), term, stem) for stem, term in forms.items()]
         rarest = sorted(found, key=lambda each: each[0])[:MOST_TERMS]
-        retrieving: dict[str, float] = {}
+        retrieving: dict[str, str] = {}
+        rarities: dict[str, float] = {}
         common: dict[str, float] = {}
         room = most
         for count, term, stem in rarest:
-            rarity = rarity_of(count, passages)
+            start = _shared_start(term, stem)
+            start = f" {start}" if start.isascii() else start
             if count <= room or not (retrieving or common):
-                retrieving[term] = rarity
+                retrieving[term] = start
+                rarities[start] = rarity_of(count, passages)
                 room -= count
             else:
-                start = _shared_start(term, stem)
-                common[f" {start}" if start.isascii() else start] = rarity
+                common[start] = rarity_of(count, passages)
         longer = max(passages, LONG_HISTORY)
+        held = self._holding_any(retrieving)
         return WordMatches(
-            scores=self._retrieve(retrieving),
+            scores=self._scored(held, rarities),
             total_rarity=sum(rarity_of(count, passages) for count, _, _ in rarest),
             common=common,
+            held=held,
+            rarities=rarities,
             asked=sum(rarity_of(count, longer) for count, _, _ in rarest),
         )
 
@@ -107,15 +116,22 @@ class Lexicon:
         )
         return [str(stem) for stem in found]
 
-    def _retrieve(self, terms: Mapping[str, float]) -> dict[int, float]:
-        """The newest passages with these words, by what the words are worth and how long it is."""
-        earned: dict[int, float] = {}
-        for term, rarity in terms.items():
+    def _holding_any(self, terms: Mapping[str, str]) -> dict[int, list[str]]:
+        """The newest passages with any of these words, and how the words begin that each has."""
+        held: dict[int, list[str]] = {}
+        for term, start in terms.items():
             for (row,) in self._database.execute(
                 f"select rowid from words where {_HOLDING} order by rowid desc limit ?",
                 (_asked_for(term), *self._within, 2 * MOST_POSTINGS),
             ):
-                earned[row] = earned.get(row, 0.0) + rarity
+                held.setdefault(row, []).append(start)
+        return held
+
+    def _scored(
+        self, held: Mapping[int, list[str]], rarities: Mapping[str, float]
+    ) -> dict[int, float]:
+        """What the words that passages have are worth, once each, and how long the best are."""
+        earned = {row: sum(rarities[start] for start in starts) for row, starts in held.items()}
         best = sorted(earned, key=lambda row: (-earned[row], -row))[:_MEASURED]
         lengths = self._lengths(best)
         usual = sum(lengths.values()) / max(len(lengths), 1)
@@ -198,6 +214,17 @@ def score_common(
                 pull = _K1 * (1 - _B + shares[at])
                 scores[at] += rarity * found * (_K1 + 1) / (found + pull)
     return scores
+
+
+def score_repeated(matches: WordMatches, row: int, text: str, usual_length: float) -> float:
+    """BM25 that a passage earns for having the words it was found by more than once."""
+    lowered = f" {text.lower()}"
+    pull = _K1 * (1 - _B + _B * (len(lowered) - 1) / max(usual_length, 1.0))
+    return sum(
+        matches.rarities[start] * (found / (found + pull) - 1 / (1 + pull)) * (_K1 + 1)
+        for start in matches.held.get(row, ())
+        if (found := lowered.count(start)) > 1
+    )
 
 
 def rarity_of(count: int, passages: int) -> float:

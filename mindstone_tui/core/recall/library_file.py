@@ -224,19 +224,19 @@ ROWS_EACH: Final = 24
 """Bits of a row's number that count inside one owner's range."""
 
 
-class Span(NamedTuple):
+class RowRange(NamedTuple):
     """Row numbers, the last one included."""
 
     first: int
     last: int
 
 
-EVERYTHING: Final = Span(0, (1 << 62) - 1)
+EVERYTHING: Final = RowRange(0, (1 << 62) - 1)
 
 
-def span_of(owner: int) -> Span:
+def span_of(owner: int) -> RowRange:
     """The rows of one owner."""
-    return Span(owner << ROWS_EACH, (owner + 1 << ROWS_EACH) - 1)
+    return RowRange(owner << ROWS_EACH, (owner + 1 << ROWS_EACH) - 1)
 
 
 def owner_of(row: int) -> int:

@@ -18,7 +18,7 @@ import msgspec
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.disk import REAL, ensure_folder, place_error
 from mindstone_tui.core.errors import HistoryAway, MindstoneError, UsageError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import SessionSummary
@@ -287,7 +287,8 @@ def set_aside(places: SessionPlaces) -> Path | None:
     aside = places.lost / timestamp(datetime.now(UTC)).replace(":", "")
     ensure_folder(aside)
     try:
-        for path in (places.transcript, places.offsets, places.index):
+        earlier = places.folder / EARLIER_INDEX
+        for path in (places.transcript, places.offsets, earlier, places.indexed):
             if path.exists():
                 path.rename(aside / path.name)
     except OSError as error:

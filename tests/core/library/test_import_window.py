@@ -35,7 +35,7 @@ def _long_file(path: Path, count: int, first: int = 0) -> Path:
 
 def _settle(home: Path) -> None:
     transcript = transcript_in(home)
-    index = RecallIndex.open(transcript.places.index, None)
+    index = RecallIndex.of(transcript.places, None)
     plan_imported_window(transcript, Settings(), index)
     index.close()
     transcript.close()

@@ -60,14 +60,15 @@ def test_nothing_is_found_where_nothing_was_said(without_library: Places) -> Non
     assert search(without_library, "  ?! ").hits == ()
 
 
-def test_a_session_that_cannot_be_taken_in_is_read(sessions: Places) -> None:
-    search(sessions, "port")
+def test_a_session_that_cannot_be_read_does_not_keep_the_others_from_being_found(
+    sessions: Places,
+) -> None:
     broken = sessions.session(SessionKey.parse("two")).transcript
-    lines = broken.read_bytes().splitlines(keepends=True)
-    broken.write_bytes(b"{}\n" + b"".join(lines[1:]))
+    broken.unlink()
+    broken.mkdir()
     answer = search(sessions, "port")
     assert (answer.sessions, answer.read) == (2, (TWO,))
-    assert ONE in {hit.session for hit in answer.hits if hit.by == "index"}
+    assert {hit.session for hit in answer.hits} == {ONE}
 
 
 def test_what_is_written_later_is_found_and_nothing_else_is_read_again(sessions: Places) -> None:

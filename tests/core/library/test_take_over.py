@@ -59,7 +59,7 @@ def _words_of(index: RecallIndex) -> tuple[IndexMark, list[tuple[int, Passage]]]
 
 
 def _is_as_read_anew(own: SessionPlaces, elsewhere: Path) -> None:
-    taken = _words_of(RecallIndex.open(own.index, None))
+    taken = _words_of(RecallIndex.of(own, None))
     index = RecallIndex.open(elsewhere, None)
     with History(own) as history:
         catch_up(index, reading(history))
@@ -85,7 +85,7 @@ def test_the_first_exchange_is_read_back_whole_before_it_leaves_the_window(
     own = _take(home, _conversation(tmp_path / "a.jsonl", 40, 3_000), lambda: None)
     with History(own) as history:
         (pruned,) = history.newest({"context_window_pruned"}, 1)
-    _, found = _words_of(RecallIndex.open(own.index, None))
+    _, found = _words_of(RecallIndex.of(own, None))
     assert isinstance(pruned.entry, ContextWindowPruned)
     receipt = pruned.entry.left[0].receipt
     assert receipt is not None

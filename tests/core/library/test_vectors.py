@@ -42,7 +42,7 @@ def with_words_alone(home: Path, turns: int = 12) -> SessionPlaces:
         say(transcript, f"The lamp {number} is lit.", f"Lamp {number} it is.")
     transcript.close()
     session = places_in(home)
-    index = RecallIndex.open(session.index, None)
+    index = RecallIndex.of(session, None)
     with History(session) as history:
         catch_up(index, reading(history))
     index.close()

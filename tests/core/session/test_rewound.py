@@ -6,7 +6,6 @@ import asyncio
 import json
 from pathlib import Path
 
-import apsw
 import pytest
 
 from mindstone_tui.cli.main import run
@@ -138,25 +137,6 @@ async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
     for asked in (["search", "zanzibar"], ["search", "zanzibar", "--tool", "none"]):
         await asyncio.to_thread(run, asked)
         assert "ninety" not in capsys.readouterr().out
-
-
-async def test_an_index_from_before_learns_what_was_rewound(home: Path, tmp_path: Path) -> None:
-    model = script(tmp_path, {"text": "Noted."}, loop=True)
-    async with on_stage(home, model=model) as stage:
-        await stage.say("we talk about boats")
-        await stage.say(SECRET)
-        await stage.run("/rewind turn 1")
-        await stage.say("and about the weather")
-        await stage.say("and about the tide")
-    database = apsw.Connection(str(stage.places.index))
-    database.execute("drop index passages_rewound")
-    database.execute("alter table passages drop column rewound")
-    database.execute("delete from facts where name = 'rewound'")
-    database.execute("pragma user_version = 3").fetchall()
-    database.close()
-    async with on_stage(home, model=model) as stage:
-        found = await stage.session.services.recall.search(ASKED, 5, "session")
-        assert not [hit for hit in found.hits if "ninety" in hit.text]
 
 
 async def test_the_screen_marks_rewound_turns_of_a_session_that_is_opened_again(

@@ -71,7 +71,7 @@ def published(
 ) -> Published:
     """What the server can find in a session after its machine told it."""
     own = home.session(key)
-    with contextlib.closing(RecallIndex.open(own.index, model)) as index, History(own) as history:
+    with contextlib.closing(RecallIndex.of(own, model)) as index, History(own) as history:
         catch_up(index, reading(history))
         while vectors and index.embed_pending():
             pass
