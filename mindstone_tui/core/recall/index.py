@@ -63,6 +63,9 @@ AT_FIRST: Final = 400
 """Vectors for many languages that the first question in another language waits for."""
 _AS_CHEAP: Final = 8
 """So many vectors for many languages take about as long as one of the other kind."""
+_FOREIGN: Final = 50
+"""Of so many passages one must be in another language for a question in English to load the model
+that knows them: it takes longer than everything else in a search."""
 JUDGED: Final = 24
 """Hits that are looked at to judge the best of them, however few are wanted."""
 
@@ -340,7 +343,9 @@ class RecallIndex:
         meaning = asked.encoded if comparable else None
         if not english and asked.knows_languages:
             self._answer_in_other_languages()
-        compares = self._companion is not None and self._guarded(self._compares_languages)
+        compares = self._companion is not None and self._guarded(
+            lambda: self._compares_languages(english=english)
+        )
         across = asked.across if compares else None
 
         def work() -> SearchResult:
@@ -373,15 +378,19 @@ class RecallIndex:
         while left > 0 and (made := self._embed_languages(left, newest=True)):
             left -= made
 
-    def _compares_languages(self) -> bool:
-        """Whether a question's meaning in many languages could find anything."""
+    def _compares_languages(self, *, english: bool) -> bool:
+        """Whether a question's meaning in many languages could find anything.
+
+        A question in English that finds nearly everything in English does not load that model.
+        """
         companion = self._companion
-        return (
-            companion is not None
-            and self._can_vectors
-            and self._tables.fact("language_model", EVERYBODY) == companion.name
-            and self._languages.there_are()
-        )
+        if companion is None or not self._can_vectors:
+            return False
+        if self._tables.fact("language_model", EVERYBODY) != companion.name:
+            return False
+        few = english and not getattr(companion, "is_loaded", True)
+        least = len(self) // _FOREIGN if few else 0
+        return self._languages.there_are(max(least, 1))
 
     def exchange(self, turn: int) -> tuple[Passage, ...]:
         """All passages of one exchange, in order."""

@@ -134,13 +134,13 @@ class LanguageVectors:
 
     # What is near
 
-    def there_are(self) -> bool:
-        """Whether anything could be compared."""
-        owner = self._tables.owner
+    def there_are(self, at_least: int = 1) -> bool:
+        """Whether so many could be compared."""
+        whose = "" if self._tables.owner == EVERYBODY else f"where owner = {self._tables.owner:d}"
         found = self._database.execute(
-            "select 1 from language_signs where owner = ? or ? limit 1", (owner, owner == EVERYBODY)
+            f"select count(*) from (select 1 from language_signs {whose} limit ?)", (at_least,)
         )
-        return found.fetchone() is not None
+        return bool(found.get == at_least)
 
     def nearest(
         self, asked: Floats, count: int, rows: Collection[int] | None

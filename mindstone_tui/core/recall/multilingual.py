@@ -78,6 +78,11 @@ class MultilingualModel:
         self._loading = threading.Lock()
         self._loaded: tuple[Any, _Network] | None = None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its files were read already."""
+        return self._loaded is not None
+
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
         tokenizer, network = self._loaded or self._load()
