@@ -212,7 +212,9 @@ def search(
     chosen = options.session_filter(context)
     # Which program or project a session is of is known of those that are here.
     options.fetch_news(elsewhere=True, whole=chosen is not None and chosen.needs_profile)
-    found = search_everywhere(home, load(home, os.environ).settings, phrase, k, chosen)
+    settings = load(home, os.environ).settings
+    with Progress("sessions", quiet=json) as bars:
+        found = search_everywhere(home, settings, phrase, k, chosen, bars.at)
     if json:
         say_json(found)
         return

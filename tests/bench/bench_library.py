@@ -95,7 +95,9 @@ def _beside(base: Path, folder: Path, deja: str) -> dict[str, dict[str, float]]:
         index = _run([deja, "index"], environ)
         each = [_run([deja, "search", "--json", *one.split()], environ) for one in QUESTIONS]
         figures["deja-vu"] = {"import_s": index, "search_s": statistics.median(each)}
-        print(f"{'deja-vu':16} index {index:6.2f} s  search {figures['deja-vu']['search_s']:5.2f} s")
+        print(
+            f"{'deja-vu':16} index {index:6.2f} s  search {figures['deja-vu']['search_s']:5.2f} s"
+        )
     return figures
 
 

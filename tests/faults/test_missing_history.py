@@ -43,7 +43,9 @@ def test_a_missing_or_emptied_transcript_is_not_begun_anew(home: Path, rest: byt
     if rest is not None:
         places.transcript.write_bytes(rest)
     for _ in range(2):
-        with pytest.raises(HistoryMissing, match=r"index\.mark, its checkpoint\.json, its handoffs"):
+        with pytest.raises(
+            HistoryMissing, match=r"index\.mark, its checkpoint\.json, its handoffs"
+        ):
             Transcript(places)
     assert traces(home) == before
     assert (places.transcript.read_bytes() if rest is not None else None) == rest

@@ -20,7 +20,7 @@ from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_fil
 from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lineage import ancestors, ask_ancestors
 from mindstone_tui.core.library.profile import Origins
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import index as recall_index
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -252,6 +252,7 @@ def index_session(
     ) as index:
         if anew:
             index.clear()
+            (places.folder / EARLIER_INDEX).unlink(missing_ok=True)
         return bring_up_to_date(places, index, progress, wait=wait)
 
 

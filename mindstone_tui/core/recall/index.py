@@ -42,6 +42,8 @@ from mindstone_tui.core.recall.embedding import (
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.library_file import (
+    AGAIN_MILLISECONDS,
+    BUSY_MILLISECONDS,
     DAMAGED,
     EVERYBODY,
     open_in_memory,
@@ -137,6 +139,7 @@ class RecallIndex:
         self._lock = threading.RLock()
         self._model_worked = False
         self._companion_works = True
+        self._kept_waiting = False
         self.damaged: Path | None = None
         """Where a damaged file went, if one was met; the index then has to catch up anew."""
         self._connect()
@@ -481,16 +484,28 @@ class RecallIndex:
             try:
                 if self._path.stat().st_ino != self._inode:
                     self._reconnect()
-                return work()
+                return self._waited(work())
             except FileNotFoundError:
                 self._reconnect()
             except DAMAGED:
                 self._database.close(True)
                 self.damaged = put_aside(self._path)
                 self._connect()
+            except apsw.BusyError as error:
+                # The steps that follow in the same turn do not wait as long again.
+                self._database.set_busy_timeout(AGAIN_MILLISECONDS)
+                self._kept_waiting = True
+                raise unavailable(self._path, error) from error
             except apsw.Error as error:
                 raise unavailable(self._path, error) from error
             return work()
+
+    def _waited(self, result: T) -> T:
+        """Be patient again once the file could be used."""
+        if self._kept_waiting:
+            self._database.set_busy_timeout(BUSY_MILLISECONDS)
+            self._kept_waiting = False
+        return result
 
     def _reconnect(self) -> None:
         self._database.close(True)

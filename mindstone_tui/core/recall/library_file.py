@@ -24,6 +24,8 @@ from mindstone_tui.core.errors import IndexUnavailable
 
 BUSY_MILLISECONDS: Final = 1_000
 """How long a step waits for another process: a turn must not stand still for the library."""
+AGAIN_MILLISECONDS: Final = 20
+"""And how long after one that waited in vain."""
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
 """Only stems: words were folded and cut before they came here."""
 _TOKENIZE: Final = " ".join(f"'{word}'" for word in TOKENIZER)

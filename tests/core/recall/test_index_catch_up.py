@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from mindstone_tui.core.entries import ToolCall
+import apsw
+
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolCalled,
     ToolReturned,
     UserMessage,
 )
+from mindstone_tui.core.paths import EARLIER_INDEX
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.library_file import load_vectors
+from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.recall.talk import WordModel
@@ -129,3 +134,46 @@ def _call(transcript: Transcript, shown: str, result: str, *, turn: int) -> None
     transcript.append(
         ToolReturned(call="call_1", name="shell", text=result, status="error"), turn=turn
     )
+
+
+def test_vectors_of_the_index_a_session_had_to_itself_are_not_made_again(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "The kettle is copper.", "Noted.")
+    say(transcript, "The teapot is porcelain.", "Noted as well.")
+    model = WordModel()
+    with History(transcript.places) as lines:
+        passages = passages_of([line for line in lines.read() if isinstance(line, Line)])
+    kept = [each for each in passages if "kettle" in each.text]
+    _index_as_before(transcript.places.folder / EARLIER_INDEX, kept, model)
+    model.seen.clear()
+    index = RecallIndex.of(transcript.places, model)
+    catch_up(index, reading(history(home)))
+    while index.embed_pending():
+        pass
+    assert index.pending() == 0
+    assert [text for text in model.seen if "kettle" in text] == []
+    assert [text for text in model.seen if "teapot" in text] != []
+    assert index.search("kettle").vectors
+    assert (transcript.places.folder / EARLIER_INDEX).exists(), "the old file is left alone"
+
+
+def _index_as_before(path: Path, passages: Sequence[Passage], model: WordModel) -> None:
+    """The tables of an index that held one session, as far as they are read."""
+    database = apsw.Connection(str(path))
+    assert load_vectors(database)
+    database.execute(
+        f"""
+        create table facts (name text primary key, value);
+        insert into facts values ('model', '{model.name}');
+        create table passages (row integer primary key, hash blob, vector integer);
+        create table tokens (row integer primary key, signs blob);
+        create table uses (entry text primary key, injected integer, used integer);
+        create virtual table vectors using vec0(embedding float[{model.dims}]);
+        """
+    )
+    for row, passage in enumerate(passages, start=1):
+        database.execute("insert into passages values (?, ?, 1)", (row, passage.content_hash))
+        database.execute("insert into tokens values (?, ?)", (row, b""))
+        vector = model.embed([passage.indexed_text])[0]
+        database.execute("insert into vectors values (?, ?)", (row, vector.tobytes()))
+    database.close()
