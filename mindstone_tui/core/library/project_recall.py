@@ -109,7 +109,7 @@ class ProjectRecall:
         with self._lock, contextlib.suppress(RecallError):
             library, sessions = self._up_to_date(project_of(folder))
             keys = [each.key for each in sessions if each.key != own or compacted]
-            apart = self._in_window(own, compacted)
+            apart = self._in_window(own, compacted) if own and own in keys else None
             meaning.result()
             for query, one in zip(asked_with, asked, strict=True):
                 found = library.search(
@@ -164,12 +164,8 @@ class ProjectRecall:
         unread = self._library.bring_up_to_date(sessions)
         return self._library, [each for each in sessions if each not in unread]
 
-    def _in_window(
-        self, own: SessionKey | None, compacted: int
-    ) -> tuple[SessionKey, Sequence[int]] | None:
+    def _in_window(self, own: SessionKey, compacted: int) -> tuple[SessionKey, Sequence[int]]:
         """The lines of a program's own session that stand in its window."""
-        if own is None:
-            return None
         with History(self._home.session(own)) as history:
             return own, range(compacted, history.head.seq + 1)
 
