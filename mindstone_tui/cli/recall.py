@@ -171,8 +171,7 @@ def _show_auto(found: find.AutoRecallAnswer, *, json: bool, explain: bool) -> No
 def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
     for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
-        mark = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
-        mark += f"  {hit.imported.words}" if hit.imported is not None else ""
+        mark = _marks(hit)
         say(
             f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
@@ -224,19 +223,25 @@ def search(
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:
         say(
-            f"{hit.score:5.2f}  {hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  "
-            f"{hit.speaker}" + (f"  {hit.imported.words}" if hit.imported is not None else ""),
+            f"{hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  {hit.speaker}"
+            f"{_marks(hit)}",
             "bold",
         )
         if whose := _whose(hit):
-            say(f"       {whose}", "dim")
-        say(f"       {hit.excerpt}")
+            say(f"    {whose}", "dim")
+        say(f"    {hit.excerpt}")
     for server in found.words_only:
         hint(f"Searched by words only on {server}: it has no pgvector.")
     if found.hits:
         best = found.hits[0]
         hint(f"To open it: mindstone chat -s {best.session} --at {best.seq}")
         hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
+
+
+def _marks(hit: SessionHit | find.RecalledHit) -> str:
+    """What is to be known of a hit before it is believed."""
+    newer = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
+    return newer + (f"  {hit.imported.words}" if hit.imported is not None else "")
 
 
 def _whose(hit: SessionHit) -> str:

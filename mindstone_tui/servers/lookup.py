@@ -132,6 +132,7 @@ class Lookup:
                     "date": hit.ts,
                     "speaker": hit.speaker,
                     "score": hit.score,
+                    "superseded_by": hit.superseded_by,
                     "text": hit.excerpt,
                     "whose": whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),

@@ -161,8 +161,10 @@ def test_search_says_where_to_go_on_and_when_nobody_said_it(
     assert "No exact match" not in said.out
     assert "mindstone chat -s agent:default:old --at " in said.err
     assert "'/fork turn 1'" in said.err
+    assert run(["search", "TCP socket number"]) == 0
+    assert "No exact match for “TCP socket number”" in capsys.readouterr().out
     assert run(["search", "EADDRINUSE"]) == 0
-    assert "No exact match for “EADDRINUSE”" in capsys.readouterr().out
+    assert capsys.readouterr().out == "No session matches.\n"
 
 
 def test_what_was_imported_can_be_looked_back_on_and_resumed(

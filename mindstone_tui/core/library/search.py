@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -29,6 +30,8 @@ from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import Asked
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.speak import evidence
+from mindstone_tui.core.recall.thresholds import FLOOR
 from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -45,6 +48,10 @@ _KINDS: Final = {
     "tool": frozenset({"tool_returned"}),
 }
 """The lines in which each role speaks."""
+_LEAST: Final = 0.4
+"""The share of what recall asks for before it speaks that somebody who searches is shown."""
+_QUOTED: Final = 24
+"""Characters of a statement from which on it is known when it is repeated."""
 EXCERPT: Final = 240
 """Characters of a hit that are shown."""
 
@@ -67,6 +74,8 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     imported: ImportSource | None = None
     """The program and the file that the words come from, if they were not said here."""
+    superseded_by: int | None = None
+    """The newer statement, also found, that replaces this one."""
 
 
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,9 +96,7 @@ def _best(hits: Iterable[SessionHit], count: int) -> list[SessionHit]:
         place = (hit.session, hit.turn)
         if place not in best or hit.score > best[place].score:
             best[place] = hit
-    return heapq.nsmallest(
-        count, best.values(), key=lambda hit: (-hit.score, hit.session, hit.turn)
-    )
+    return heapq.nlargest(count, best.values(), key=lambda hit: hit.score)
 
 
 def _read(
@@ -218,11 +225,56 @@ def _ask(
             found = library.search(query, more, keys, allowed=_allowed(wanted), asked=asked)
     except RecallError:
         return [], list(chosen)
-    kept = [_as_hit(hit.passage.session, hit) for hit in found.hits if _takes(wanted, hit)]
-    if len(kept) < count and len(found.hits) == more:
+    taken = [hit for hit in found.hits if _takes(wanted, hit)]
+    kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
+    lines = {(hit.session, hit.seq) for hit in kept}
+    # What replaces it is named by its line, which is one of the same session.
+    kept = [
+        hit
+        if (hit.session, hit.superseded_by) in lines
+        else msgspec.structs.replace(hit, superseded_by=None)
+        for hit in kept
+    ]
+    if len(taken) < count and len(found.hits) == more and (wanted.tool or wanted.file):
         # There may be more of them below those that were looked at.
-        return kept, list(chosen)
-    return kept, unread
+        return in_order(kept), list(chosen)
+    return in_order(kept), unread
+
+
+def is_found(hit: Hit) -> bool:
+    """Whether a hit has a word of the question or means something like it.
+
+    Those that only stand beside one that has are left out.
+    """
+    return hit.parts.get("words", 0.0) > 0 or evidence(hit) >= _LEAST * FLOOR
+
+
+def unquoted(hits: Sequence[Hit]) -> list[Hit]:
+    """Without answers that repeat a statement whole: they say nothing that it does not."""
+    texts = [(each.passage.ts, _folded(each.passage.text)) for each in hits]
+    return [
+        hit
+        for hit, (ts, text) in zip(hits, texts, strict=True)
+        if hit.passage.role != "assistant"
+        or not any(
+            said < ts and _QUOTED <= len(other) < len(text) and other in text
+            for said, other in texts
+        )
+    ]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:
+    """The same, none with a lower score than one below it: a correction stands above its past."""
+    ordered: list[SessionHit] = []
+    height = -math.inf
+    for hit in reversed(hits):
+        height = max(height, hit.score)
+        ordered.append(msgspec.structs.replace(hit, score=height))
+    return ordered[::-1]
 
 
 def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> SessionHit:
@@ -254,13 +306,11 @@ def _with_servers(
     )
     best: dict[tuple[str, int], SessionHit] = {}
     for hit in there.found.hits if there.found is not None else ():
-        if _takes(wanted, hit):
+        if _takes(wanted, hit) and is_found(hit):
             best.setdefault(
                 (hit.passage.session, hit.passage.turn), _as_hit(hit.passage.session, hit)
             )
-    every = sorted(
-        (*here.hits, *best.values()), key=lambda hit: (-hit.score, hit.session, hit.turn)
-    )
+    every = sorted((*here.hits, *best.values()), key=lambda hit: -hit.score)
     return SessionAnswer(
         query=here.query,
         hits=tuple(every[:count]),
@@ -335,4 +385,5 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,
         imported=UNKNOWN if hit.passage.imported else None,
+        superseded_by=hit.superseded_by,
     )

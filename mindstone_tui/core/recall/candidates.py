@@ -223,6 +223,8 @@ class Gatherer:
             look.tokens = asked_tokens(asked, lambda word: self.lexicon.rarity(word, passages))
         by_words = tuned.FROM_WORDS if compared else tuned.FROM_WORDS_ALONE
         found = self._read(look, _choose(signals, by_words), allowed)
+        if self._owner == EVERYBODY:
+            found = _originals(found)
         candidates = self._weigh(look, found)
         strongest = sorted(candidates, key=evidence_for, reverse=True)
         leading = [item.row for item in strongest[: tuned.WITH_NEIGHBOURS]]
@@ -468,6 +470,20 @@ def by_chance(tokens: Floats) -> Floats:
     return np.asarray(
         tuned.BY_CHANCE * np.log(np.maximum(tokens / tuned.FEW_TOKENS, 1)), np.float32
     )
+
+
+def _originals(found: Sequence[_Read]) -> list[_Read]:
+    """Each thing that was said once: where it was said, and not in the forks it was copied to.
+
+    A copy's line has a younger name than the one that it is a copy of.
+    """
+    first: dict[tuple[str, str, str], str] = {}
+    for _, _, _, passage in found:
+        said = (passage.ts, passage.speaker, passage.text)
+        first[said] = min(first.get(said, passage.entry), passage.entry)
+    return [
+        read for read in found if first[read[3].ts, read[3].speaker, read[3].text] == read[3].entry
+    ]
 
 
 def _view_of(database: apsw.Connection, dims: int, owner: int) -> VectorView:

@@ -10,6 +10,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.library.search import SessionAnswer, excerpt, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import say, transcript_in, use_tool
+from tests.core.session.stage import on_stage, script
 
 ONE, TWO = "agent:default:one", "agent:default:two"
 
@@ -99,3 +100,33 @@ def test_an_excerpt_is_a_line_around_the_word() -> None:
     assert shown.startswith("…")
     assert "needle in hay" in shown
     assert len(shown) <= 241
+
+
+def test_a_correction_stands_first_and_marks_what_it_replaces_and_bystanders_are_left_out(
+    home: Path,
+) -> None:
+    transcript = transcript_in(home, "main")
+    for asked, answered in [
+        ("hi", "Hello!"),
+        ("The staging port is 8080.", "Noted: the staging port is 8080."),
+        ("Sorry, the staging port is 9090, not 8080.", "Corrected."),
+        ("thanks", "You are welcome."),
+    ]:
+        say(transcript, asked, answered)
+    transcript.close()
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    hits = search(places, "staging port").hits
+    assert [(hit.seq, hit.superseded_by) for hit in hits] == [(10, None), (6, 10)]
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+async def test_a_statement_is_shown_where_it_was_made_and_not_in_the_forks_that_copied_it(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("The harbour master is called Bartholomew.")
+        await stage.run("/fork")
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    answer = search(places, "Bartholomew")
+    assert answer.sessions == 2
+    assert [hit.session for hit in answer.hits] == ["agent:default:main"]
