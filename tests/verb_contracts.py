@@ -64,6 +64,11 @@ recall --auto --json "which parser did we measure?"
 reindex --json
 search --json parser
 search --json zebra
+fix --json
+fix --json "no such file"
+how --json ls
+about --json made.txt
+about --json " "
 sessions --json
 stats --json
 log --json

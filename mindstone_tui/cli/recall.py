@@ -18,10 +18,10 @@ from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library import find
 from mindstone_tui.core.library.profile import OWN, whose_and_where
-from mindstone_tui.core.library.search import SessionHit, search_everywhere
+from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
 from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 
 
 def recall(
@@ -217,8 +217,12 @@ def search(
     if json:
         say_json(found)
         return
+    _print_found(found, phrase, filtered=chosen is not None)
+
+
+def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
     if not found.hits:
-        say("No session matches." if found.sessions or chosen else "No sessions yet.")
+        say("No session matches." if found.sessions or filtered else "No sessions yet.")
     elif not any(hit.says for hit in found.hits):
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:
@@ -230,6 +234,8 @@ def search(
         if whose := _whose(hit):
             say(f"    {whose}", "dim")
         say(f"    {hit.excerpt}")
+        if hit.changed_since:
+            say(f"    {plural(hit.changed_since, 'file')} this touched changed since.", "dim")
     for server in found.words_only:
         hint(f"Searched by words only on {server}: it has no pgvector.")
     if found.hits:

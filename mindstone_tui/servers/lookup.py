@@ -28,6 +28,7 @@ from mindstone_tui.core.library.profile import (
 )
 from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
@@ -51,6 +52,27 @@ class Lookup:
     def settings(self) -> Settings:
         """The settings as they are now."""
         return load(self._home.places, self._home.environ).settings
+
+    def fix(self, error: str = "", limit: int = 0) -> dict[str, Any]:
+        """What ended an error before; without one, the errors that come again."""
+        if not error.strip():
+            return {"recurring": msgspec.to_builtins(self._work.met_often(self._count(limit)))}
+        found = self._work.fixes(error, self._count(limit))
+        return {"error": error, "remedies": msgspec.to_builtins(found)}
+
+    def how(self, program: str, limit: int = 0) -> dict[str, Any]:
+        """The invocations of a program that worked."""
+        found = self._work.how(program.strip().rpartition("/")[2], self._count(limit))
+        return {"program": program, "invocations": msgspec.to_builtins(found)}
+
+    def about(self, subject: str, limit: int = 0) -> dict[str, Any]:
+        """Which exchanges had to do with a file or a topic."""
+        found = self._work.about(subject.strip(), self._count(limit))
+        return {"subject": subject, "exchanges": msgspec.to_builtins(found)}
+
+    @property
+    def _work(self) -> WorkDone:
+        return WorkDone(self._home.places, self.settings)
 
     def sessions(self, *, contains: str = "", limit: int = 0, offset: int = 0) -> dict[str, Any]:
         """Sessions, the default one first, then the one written to last."""

@@ -107,6 +107,27 @@ class RecallArguments(Arguments):
     limit: Count = 0
 
 
+class ErrorArguments(Arguments):
+    """What an error says; left out, those that come again are listed."""
+
+    error: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
+    limit: Count = 0
+
+
+class ProgramArguments(Arguments):
+    """A program by its name, such as `make`."""
+
+    program: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    limit: Count = 0
+
+
+class SubjectArguments(Arguments):
+    """A path, or some words."""
+
+    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    limit: Count = 0
+
+
 class VerifyArguments(Arguments):
     """Which transcript."""
 
@@ -156,6 +177,21 @@ TOOLS: Final[dict[str, ServedTool]] = {
         "Find what bears on a question in history and memories; `abstained` means that nothing "
         "found is good enough to rely on.",
         Lookup.recall,
+    ),
+    "fix": ServedTool(
+        ErrorArguments,
+        "What was run or changed after an error like this one before, where it did not come back.",
+        Lookup.fix,
+    ),
+    "how": ServedTool(
+        ProgramArguments,
+        "How a program was run here when it worked, the newest invocations first.",
+        Lookup.how,
+    ),
+    "about": ServedTool(
+        SubjectArguments,
+        "Which sessions worked on a file or spoke of a topic, and which files they changed.",
+        Lookup.about,
     ),
     "verify": ServedTool(
         VerifyArguments,

@@ -43,6 +43,9 @@ files
 context
 recall pelican
 search pelican
+fix pelican
+how ls
+about pelican
 waiting
 reindex
 task start "write a test"

@@ -28,6 +28,9 @@ TOOLS = {
     "context_around",
     "sessions",
     "recall",
+    "fix",
+    "how",
+    "about",
     "verify",
     "propose_memory",
 }

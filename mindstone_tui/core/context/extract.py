@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from mindstone_tui.core.context.actions import Action, actions_of, told
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, spans_of
+from mindstone_tui.core.entries.actions import Action, actions_of, told
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,

@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context.actions import actions_of, plan_in
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.actions import actions_of, plan_in
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,

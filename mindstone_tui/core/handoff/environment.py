@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.context.actions import actions_of
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.actions import actions_of
 from mindstone_tui.core.patterns import pattern_of
 
 MOST_FILES: Final = 40

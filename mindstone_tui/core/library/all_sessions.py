@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement
 from mindstone_tui.core.transcript import History
+
+T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 """Told how many sessions are done, and of how many."""
@@ -90,6 +94,12 @@ class AllSessions:
                 allowed, exclude=frozenset(apart[1]), excluded_of=numbers[apart[0]]
             )
         return self._index.search(query, k, allowed=allowed, asked=asked)
+
+    def done(self, sessions: Collection[SessionKey], ask: Callable[[Done], T]) -> T:
+        """What tools did in these sessions."""
+        known = self._index.known() if sessions else {}
+        numbers = [known[str(key)][0] for key in sessions if str(key) in known]
+        return self._index.ask_done(numbers, ask)
 
 
 def _stamp(session: SessionPlaces) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -24,6 +26,7 @@ from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import reading
 from mindstone_tui.core.recall.embedding import open_embedder
@@ -76,6 +79,8 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """The program and the file that the words come from, if they were not said here."""
     superseded_by: int | None = None
     """The newer statement, also found, that replaces this one."""
+    changed_since: int = 0
+    """How many of the files that the exchange touched were changed since, as far as it is known."""
 
 
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +209,7 @@ def search_everywhere(
         found = _with_servers(found, home, settings, count, asked, wanted)
     origin = profiles.Origins(home)
     hits = [_told_whose(home, origin, hit) for hit in found.hits]
-    return msgspec.structs.replace(found, hits=tuple(hits))
+    return msgspec.structs.replace(found, hits=tuple(_with_changes(home, hits)))
 
 
 def _ask(
@@ -287,6 +292,36 @@ def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> Sess
     return msgspec.structs.replace(
         hit, program=profile.program, folder=profile.folder, imported=source
     )
+
+
+def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
+    """The same, with how many files of each exchange changed since."""
+
+    def touched(done: Done) -> list[set[str]]:
+        acts = (done.of_turn(hit.session, hit.turn) for hit in hits)
+        return [{act.about for act in each if act.kind != "command"} for each in acts]
+
+    keys = {SessionKey.parse(hit.session) for hit in hits}
+    try:
+        with contextlib.closing(AllSessions(home, None)) as library:
+            files = library.done(keys, touched) if keys else []
+    except RecallError:
+        return list(hits)
+    return [
+        msgspec.structs.replace(hit, changed_since=_changed(paths, Path(hit.folder), hit.ts))
+        for hit, paths in zip(hits, files, strict=True)
+    ]
+
+
+def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
+    """How many of these files were written after a moment."""
+    with contextlib.suppress(ValueError, OSError):
+        moment = datetime.fromisoformat(ts).timestamp()
+        files = [
+            folder / path for path in paths if folder.is_absolute() or Path(path).is_absolute()
+        ]
+        return sum(1 for path in files if path.is_file() and path.stat().st_mtime > moment)
+    return 0
 
 
 def _with_servers(

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.window import Restored, Rewound
+from mindstone_tui.core.recall.acts import Doings
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.recall.store import IndexMark
@@ -39,6 +41,8 @@ class CatchUp:
         self._chunker = Chunker()
         self._waiting: list[Passage] = []
         self._rewinds: list[Line] = []
+        self._doings = Doings()
+        self._done: list[tuple[Action, str]] = []
         self._last: Line | None = None
         self.seen = 0
         """Passages that were looked at."""
@@ -54,6 +58,7 @@ class CatchUp:
                 self._store(self._mark.seq)
         if isinstance(line.entry, Rewound | Restored):
             self._rewinds.append(line)
+        self._done += self._doings.take(line)
         found = self._chunker.passages(line)
         self._waiting += found
         self.seen += len(found)
@@ -67,8 +72,8 @@ class CatchUp:
         self._index.take_over_earlier()
 
     def _store(self, through: int) -> None:
-        self._index.add(self._waiting, self._mark, self._rewinds)
-        self._waiting, self._rewinds = [], []
+        self._index.add(self._waiting, self._mark, self._rewinds, self._done)
+        self._waiting, self._rewinds, self._done = [], [], []
         if self._progress is not None:
             self._progress(through)
 

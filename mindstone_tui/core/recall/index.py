@@ -24,11 +24,13 @@ import msgspec
 
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.paths import EARLIER_INDEX, SessionPlaces
 from mindstone_tui.core.recall import thresholds as tuned
+from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.earlier_index import take_over
 from mindstone_tui.core.recall.embedding import (
@@ -181,11 +183,15 @@ class RecallIndex:
         return self._guarded(work)
 
     def add(
-        self, passages: Sequence[Passage], mark: IndexMark, rewinds: Sequence[Line] = ()
+        self,
+        passages: Sequence[Passage],
+        mark: IndexMark,
+        rewinds: Sequence[Line] = (),
+        done: Sequence[tuple[Action, str]] = (),
     ) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
         self._leave_mark()
-        self._guarded(lambda: self._tables.store(passages, mark, rewinds))
+        self._guarded(lambda: self._tables.store(passages, mark, rewinds, done))
 
     def _leave_mark(self) -> None:
         """Let a session whose transcript is lost be told from one that never was."""
@@ -228,6 +234,11 @@ class RecallIndex:
     def known(self) -> dict[str, tuple[int, str]]:
         """By the name of each owner, its number and the note on what was read of it last."""
         return self._guarded(lambda: self._tables.known_owners("read"))
+
+    def ask_done(self, owners: Iterable[int], ask: Callable[[Done], T]) -> T:
+        """What tools did for some owners, where everybody is asked."""
+        numbers = list(owners)
+        return self._guarded(lambda: ask(Done(self._database, numbers)))
 
     def note(self, **facts: str) -> None:
         """Remember something about the owner."""
@@ -394,10 +405,6 @@ class RecallIndex:
         few = english and not getattr(companion, "is_loaded", True)
         least = len(self) // _FOREIGN if few else 0
         return self._languages.there_are(max(least, 1))
-
-    def exchange(self, turn: int) -> tuple[Passage, ...]:
-        """All passages of one exchange, in order."""
-        return self._guarded(lambda: self._tables.exchange(turn))
 
     def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
         """Passages of whole lines after a number, in order; each with its sitting."""

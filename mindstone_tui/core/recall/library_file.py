@@ -88,6 +88,27 @@ MIGRATIONS: Final = (
     );
     create index language_signs_by_owner on language_signs (owner);
     create table language_numbers (row integer primary key, numbers blob not null);
+    create table acts (
+        row integer primary key,
+        owner integer not null,
+        seq integer not null,
+        turn integer not null,
+        ts text not null,
+        kind text not null,
+        about text not null,
+        ok integer not null,
+        code integer,
+        error text not null,
+        signature text not null,
+        rewound integer not null default 0,
+        unique (owner, seq, about)
+    );
+    create index acts_by_turn on acts (owner, turn);
+    create index acts_by_signature on acts (signature) where signature <> '';
+    create index acts_by_file on acts (about) where kind <> 'command';
+    create table act_programs (
+        program text not null, act integer not null, primary key (program, act)
+    ) without rowid;
     create table uses (
         entry text primary key, injected integer not null, used integer not null
     ) without rowid;

@@ -16,7 +16,9 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
+from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
 
@@ -84,6 +86,7 @@ class Tables:
         passages: Sequence[Passage],
         mark: IndexMark | None,
         rewinds: Sequence[Line] = (),
+        done: Sequence[tuple[Action, str]] = (),
         *,
         alone: bool = False,
     ) -> None:
@@ -95,6 +98,7 @@ class Tables:
             if alone:
                 self._keep({passage.id for passage in passages})
             self._store_new(passages)
+            acts.store(self._database, self.owner, done)
             for line in rewinds:
                 self._rewind(line)
             if mark is not None:
@@ -135,15 +139,6 @@ class Tables:
             (f'hash : "{_hash_word(content)}"', row),
         )
         return found.fetchone() is not None
-
-    def exchange(self, turn: int) -> tuple[Passage, ...]:
-        """All passages of one exchange, in order."""
-        found = self._database.execute(
-            f"select {PASSAGE_COLUMNS} from passages where owner = ? and turn = ?"
-            " order by seq, piece",
-            (self.owner, turn),
-        )
-        return tuple(passage_from(columns) for columns in found)
 
     def after(self, seq: int, most: int) -> list[tuple[int, Passage]]:
         """Passages of whole lines after a number, in order, about as many; each with its sitting.
@@ -201,7 +196,11 @@ class Tables:
     def start_over(self) -> None:
         """Take out what the owner has, but for the usage log, a part at a time."""
         with writing(self._database):
-            for table in ("signs", "language_signs"):
+            self._database.execute(
+                "delete from act_programs where act in (select row from acts where owner = ?)",
+                (self.owner,),
+            )
+            for table in ("signs", "language_signs", "acts"):
                 self._database.execute(f"delete from {table} where owner = ?", (self.owner,))
         while rows := self._some_rows():
             with writing(self._database):
@@ -219,19 +218,20 @@ class Tables:
 
     def _rewind(self, line: Line) -> None:
         """What a rewind or a restore does to the passages before it; once more changes nothing."""
-        match line.entry:
-            case Rewound(to_turn=turn, state=state):
-                self._database.execute(
-                    "update passages set rewound = ?1 where owner = ?4 and turn > ?2 and seq <= ?3"
-                    " and (rewound = 0 or rewound > ?1)",
-                    (line.seq, turn, min(state.through, line.seq), self.owner),
-                )
-            case Restored(turns=turns):
-                self._database.execute(
-                    "update passages set rewound = 0 where owner = ?3 and seq < ?1 and rewound < ?1"
-                    " and turn in (select value from json_each(?2))",
-                    (line.seq, json.dumps(turns), self.owner),
-                )
+        for table in ("passages", "acts"):
+            match line.entry:
+                case Rewound(to_turn=turn, state=state):
+                    self._database.execute(
+                        f"update {table} set rewound = ?1 where owner = ?4 and turn > ?2"
+                        " and seq <= ?3 and (rewound = 0 or rewound > ?1)",
+                        (line.seq, turn, min(state.through, line.seq), self.owner),
+                    )
+                case Restored(turns=turns):
+                    self._database.execute(
+                        f"update {table} set rewound = 0 where owner = ?3 and seq < ?1"
+                        " and rewound < ?1 and turn in (select value from json_each(?2))",
+                        (line.seq, json.dumps(turns), self.owner),
+                    )
 
     # Vectors
 

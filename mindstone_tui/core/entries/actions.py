@@ -169,11 +169,12 @@ def actions_of(lines: Iterable[Line]) -> tuple[Action, ...]:
         if isinstance(entry, AssistantMessage):
             asked |= {call.id: call for call in entry.calls}
         elif isinstance(entry, ToolReturned) and entry.call in asked:
-            found += _done(asked.pop(entry.call), entry, line)
+            found += done(asked.pop(entry.call), entry, line)
     return tuple(found)
 
 
-def _done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
+def done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
+    """What a call did, as its result tells it: something for each file that it names."""
     kind = kind_of(call.name)
     code = exit_code(result) if kind == "command" else None
     silent = kind == "command" and code is None and result.status == "ok"

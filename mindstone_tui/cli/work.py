@@ -1,0 +1,135 @@
+"""`mindstone fix`, `how` and `about`: work that was done before, found again as work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli import options
+from mindstone_tui.cli.output import Progress, hint, say, say_json
+from mindstone_tui.core.config import load
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
+from mindstone_tui.core.text import one_line, plural
+
+Count = Annotated[int, typer.Option("-k", metavar="N", min=1, max=100, help="Number to show.")]
+_WIDE = 160
+
+
+def fix(
+    error: Annotated[str, typer.Argument(help="What the error says.")] = "",
+    json: options.JsonOption = False,
+    k: Count = 5,
+) -> None:
+    """Show what ended an error before.
+
+    Only where it did not come back. Without an error: those met in three sessions or more.
+    """
+    with Progress("sessions", quiet=json) as bars:
+        work = _work(bars)
+        if not error.strip():
+            often = work.met_often(k)
+            if json:
+                say_json({"recurring": often})
+                return
+            if not often:
+                say(f"No error was met in {OFTEN} sessions or more.")
+            for each in often:
+                say(f"{each.sessions} sessions  {_place(each.last)}", "bold")
+                say(f"    {one_line(each.last.reason, _WIDE)}")
+            if often:
+                hint('What ended one of them: mindstone fix "…"')
+            return
+        found = work.fixes(error, k)
+    if json:
+        say_json({"error": error, "remedies": found})
+        return
+    if not found:
+        say("No session met this error and got past it.")
+    for remedy in found:
+        _print_remedy(remedy)
+
+
+def how(
+    program: Annotated[str, typer.Argument(help="A program, such as make or pytest.")],
+    json: options.JsonOption = False,
+    k: Count = 10,
+) -> None:
+    """Show how a program was run here, when it worked. The newest come first."""
+    name = _wanted(program, "mindstone how make").rpartition("/")[2]
+    with Progress("sessions", quiet=json) as bars:
+        found = _work(bars).how(name, k)
+    if json:
+        say_json({"program": name, "invocations": found})
+        return
+    if not found:
+        say(f"No session ran {name} with success.")
+    for each in found:
+        times = f"  {each.times} times" if each.times > 1 else ""
+        say(one_line(each.last.about, _WIDE), "bold")
+        say(f"    {_place(each.last)}{times}{_in(each.folder)}", "dim")
+
+
+def about(
+    subject: Annotated[str, typer.Argument(help="A path, or some words.")],
+    json: options.JsonOption = False,
+    k: Count = 10,
+) -> None:
+    """Show which sessions worked on a file or a topic. What they changed is told, too."""
+    wanted = _wanted(subject, "mindstone about src/app.py")
+    with Progress("sessions", quiet=json) as bars:
+        found = _work(bars).about(wanted, k)
+    if json:
+        say_json({"subject": wanted, "exchanges": found})
+        return
+    if not found:
+        say("No session worked on it or spoke of it.")
+    for each in found:
+        _print_subject(each)
+
+
+def _work(bars: Progress) -> WorkDone:
+    home = options.places()
+    return WorkDone(home, load(home, os.environ).settings, bars.at)
+
+
+def _wanted(text: str, example: str) -> str:
+    if not text.strip():
+        raise UsageError("Nothing was asked for.", f"For example: {example}")
+    return text.strip()
+
+
+def _print_remedy(remedy: Remedy) -> None:
+    say(f"{_place(remedy.error)}{_in(remedy.folder)}", "bold")
+    say(f"    {one_line(remedy.error.about, _WIDE)}")
+    say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
+    for step in remedy.steps:
+        verb = "ran" if step.kind == "command" else "changed"
+        say(f"    then {verb} {one_line(step.about, _WIDE)}")
+    if remedy.worked is not None:
+        say(f"    and it worked, #{remedy.worked.seq}", "green")
+
+
+def _print_subject(each: Subject) -> None:
+    what = "worked on it" if each.touched else "spoke of it"
+    say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{_in(each.folder)}", "bold")
+    if each.said is not None:
+        say(f"    {each.said.excerpt}")
+    if each.files:
+        say(f"    changed {_listed(each.files)}", "dim")
+
+
+def _listed(files: Sequence[str]) -> str:
+    shown = ", ".join(one_line(path, 60) for path in files[:5])
+    return shown if len(files) <= 5 else f"{shown} and {plural(len(files) - 5, 'other')}"
+
+
+def _place(act: Act) -> str:
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}"
+
+
+def _in(folder: str) -> str:
+    return f"  {folder}" if folder else ""

@@ -1,0 +1,184 @@
+"""Work that was done before: what ended an error, how a tool is run here, who touched a file.
+
+Answered from what tools did in every session, each with the line that proves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.language.words import plain_words
+from mindstone_tui.core.library import profile as profiles
+from mindstone_tui.core.library.all_sessions import AllSessions, Progress
+from mindstone_tui.core.library.search import SessionHit, search_everywhere
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.recall.acts import Act as Act
+from mindstone_tui.core.recall.acts import Done, signature_of
+from mindstone_tui.core.recall.embedding import open_embedder
+
+T = TypeVar("T")
+
+_FOLLOWED: Final = 40
+"""Steps after an error in which its end is looked for."""
+_LOOKED_AT: Final = 5_000
+"""Failures that are compared with an error word by word."""
+_MOST_WORDS: Final = 0.7
+"""The share of an error's words that another one must have to be taken for the same."""
+_SHOWN: Final = 4
+"""Steps of a remedy that are told."""
+OFTEN: Final = 3
+"""Sessions in which an error must have been met to be listed without being asked for."""
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that was met, and what was done until it was gone."""
+
+    error: Act
+    steps: tuple[Act, ...]
+    """Commands and changed files after it, as many as are told."""
+    worked: Act | None
+    """The same command, when it worked again."""
+    folder: str = ""
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that worked."""
+
+    last: Act
+    times: int
+    folder: str = ""
+
+
+class Recurring(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that comes again."""
+
+    last: Act
+    sessions: int
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What one exchange had to do with a file or a topic."""
+
+    session: str
+    turn: int
+    ts: str
+    said: SessionHit | None
+    """Where it was spoken of; None where a file was only worked on."""
+    files: tuple[str, ...]
+    """Files that were changed in that exchange."""
+    touched: bool = False
+    """Whether the file that was asked about was read or changed there."""
+    folder: str = ""
+
+
+class WorkDone:
+    """Questions about the work in all sessions of a home."""
+
+    def __init__(self, home: Places, settings: Settings, progress: Progress | None = None) -> None:
+        self._home = home
+        self._settings = settings
+        self._progress = progress
+
+    def fixes(self, error: str, count: int) -> list[Remedy]:
+        """What was done after an error like this one, where it did not come back."""
+
+        def ask(done: Done) -> list[Remedy]:
+            met = done.like(signature_of(error), _FOLLOWED)
+            return list(_remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
+
+        return [self._placed(each) for each in self._ask(ask)[:count]]
+
+    def met_often(self, count: int) -> list[Recurring]:
+        """Errors that were met in several sessions."""
+        found = self._ask(lambda done: done.met_often(OFTEN, count))
+        return [Recurring(last=act, sessions=sessions) for act, sessions in found]
+
+    def how(self, program: str, count: int) -> list[Invocation]:
+        """The invocations of a program that worked here, the newest first."""
+        found = self._ask(lambda done: done.worked(program, count))
+        return [
+            Invocation(last=act, times=times, folder=self._folder(act.session))
+            for act, times in found
+        ]
+
+    def about(self, subject: str, count: int) -> list[Subject]:
+        """Which exchanges worked on a file or spoke of a topic, and what they changed."""
+        touching = self._ask(lambda done: done.touching(subject, _FOLLOWED))
+        wanted = profiles.SessionFilter(role="user")
+        spoken = search_everywhere(self._home, self._settings, subject, count, wanted).hits
+        said = {(hit.session, hit.turn): hit for hit in spoken}
+        touched = {(act.session, act.turn) for act in touching}
+        when = {(act.session, act.turn): act.ts for act in touching}
+        when |= {place: hit.ts for place, hit in said.items()}
+        newest = sorted(when, key=lambda place: when[place], reverse=True)[:count]
+        files = self._ask(
+            lambda done: {
+                place: tuple(
+                    dict.fromkeys(act.about for act in done.of_turn(*place) if act.kind == "change")
+                )
+                for place in newest
+            }
+        )
+        return [
+            Subject(
+                session=place[0],
+                turn=place[1],
+                ts=when[place],
+                said=said.get(place),
+                files=files[place],
+                touched=place in touched,
+                folder=self._folder(place[0]),
+            )
+            for place in newest
+        ]
+
+    def _ask(self, ask: Callable[[Done], T]) -> T:
+        excluded = set(self._settings.recall.exclude)
+        sessions = [each for each in self._home.sessions() if str(each.key) not in excluded]
+        library = AllSessions(self._home, open_embedder(self._settings.recall.embedder))
+        with contextlib.closing(library):
+            library.bring_up_to_date(sessions, self._progress)
+            return library.done([each.key for each in sessions], ask)
+
+    def _placed(self, remedy: Remedy) -> Remedy:
+        return msgspec.structs.replace(remedy, folder=self._folder(remedy.error.session))
+
+    def _folder(self, session: str) -> str:
+        places = self._home.session(SessionKey.parse(session))
+        profile = profiles.stored_profile(places)
+        return profile.folder if profile is not None else ""
+
+
+def _alike(error: str, failures: Sequence[Act]) -> list[Act]:
+    """Failures that say most of what an error says."""
+    asked = set(plain_words(error.casefold()))
+    alike = [
+        act
+        for act in failures
+        if len(asked & set(plain_words(act.error.casefold()))) >= _MOST_WORDS * len(asked)
+    ]
+    return alike if asked else []
+
+
+def _remedies(done: Done, met: Sequence[Act]) -> Iterator[Remedy]:
+    """The newest first, one a session: where an error came back, only its last time counts."""
+    seen: set[str] = set()
+    for error in sorted(met, key=lambda act: act.ts, reverse=True):
+        if error.session in seen or done.comes_back(error):
+            continue
+        later = done.after(error, _FOLLOWED)
+        again = [at for at, act in enumerate(later) if act.about == error.about and act.ok]
+        until = again[0] if again else len(later)
+        steps = [act for act in later[:until] if act.kind != "read" and act.ok]
+        if steps or again:
+            seen.add(error.session)
+            yield Remedy(
+                error=error,
+                steps=tuple(steps[:_SHOWN]),
+                worked=later[again[0]] if again else None,
+            )

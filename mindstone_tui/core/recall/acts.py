@@ -1,0 +1,216 @@
+"""What tools did, as the library keeps it: commands with how they ended, files read and changed.
+
+Passages say what was said; this says what was done, so that it can be asked for as what it is: the
+command that failed, the one that worked, who touched a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries.actions import Action, done
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.patterns import pattern_of
+
+_ALWAYS_BEFORE: Final = frozenset(
+    ["sudo", "time", "env", "nice", "nohup", "timeout", "exec", "command", "stdbuf", "xargs"]
+)
+"""Words that stand before the program that is meant."""
+_PARTS: Final = pattern_of(r"&&|\|\||[;|\n&]")
+_ASSIGNMENT: Final = pattern_of(r"[A-Za-z_]\w*=\S*")
+_WORD: Final = pattern_of(r"[\w./+-]{1,100}")
+_RAISED: Final = pattern_of(
+    r"\b\w{0,60}(?:Error|Exception)\b|\b(?:error|fatal|panic|FAILED|denied|refused|npm ERR!"
+    r"|not found|cannot|No such)\b|\bE[A-Z]{4,}\b",
+    re.IGNORECASE,
+)
+_VARIES: Final = pattern_of(
+    r"0x[0-9a-f]+|\b[0-9a-f]{7,40}\b|(?<![\w.])/[\w./+-]*/(?=[\w.+-])|\b\d+", re.IGNORECASE
+)
+"""What differs between two runs that met the same error: addresses, hashes, folders, numbers."""
+_ENDED: Final = pattern_of(r"(?:command )?exit(?:ed)?\b.{0,20}\bcode\b.*", re.IGNORECASE)
+"""That something failed, and nothing of why."""
+_SIGNATURE: Final = 160
+_PROGRAMS: Final = 8
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a tool did, and where that stands."""
+
+    session: str
+    seq: int
+    """The line of its result."""
+    turn: int
+    ts: str
+    kind: str
+    """`command`, `read` or `change`."""
+    about: str
+    """The command, or the path of the file."""
+    ok: bool
+    exit: int | None
+    error: str
+
+    @property
+    def reason(self) -> str:
+        """The line that says why it failed."""
+        return named_in(self.error)
+
+
+_COLUMNS: Final = "owners.name, seq, turn, ts, kind, about, ok, code, error"
+_FROM: Final = "from acts join owners on number = acts.owner"
+
+
+def programs_of(command: str) -> list[str]:
+    """The programs that a command runs, by name: `make` and `tail` of `cd x && make | tail`."""
+    found: dict[str, None] = {}
+    for part in _PARTS.split(command):
+        words = [word for word in part.split() if not _ASSIGNMENT.fullmatch(word)]
+        while words and (words[0] in _ALWAYS_BEFORE or words[0].startswith("-")):
+            words.pop(0)
+        if words and _WORD.fullmatch(words[0]) and (name := words[0].rpartition("/")[2]):
+            found[name] = None
+    return list(found)[:_PROGRAMS]
+
+
+def signature_of(error: str) -> str:
+    """The line that names an error, without what differs between two runs; empty for none."""
+    return " ".join(_VARIES.sub("#", named_in(error)).casefold().split())[:_SIGNATURE]
+
+
+def named_in(error: str) -> str:
+    """The last line of an output that names an error; empty for none."""
+    lines = (line.strip() for line in reversed(error.splitlines()))
+    return next((one for one in lines if _RAISED.search(one) and not _ENDED.fullmatch(one)), "")
+
+
+class Doings:
+    """Collects what tools did from lines that come in order."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, ToolCall] = {}
+
+    def take(self, line: Line) -> list[tuple[Action, str]]:
+        """What is known with this line to have been done, each with the time."""
+        entry = line.entry
+        if isinstance(entry, AssistantMessage):
+            self._asked |= {call.id: call for call in entry.calls}
+        elif isinstance(entry, ToolReturned) and entry.call in self._asked:
+            found = done(self._asked.pop(entry.call), entry, line)
+            return [(each, line.ts) for each in found if each.kind != "other"]
+        return []
+
+
+def store(database: apsw.Connection, owner: int, acts: Iterable[tuple[Action, str]]) -> None:
+    """Keep what is not there yet, inside the caller's transaction."""
+    for act, ts in acts:
+        failed = signature_of(act.error) if act.error else ""
+        row = database.execute(
+            "insert or ignore into acts (owner, seq, turn, ts, kind, about, ok, code, error,"
+            " signature) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning row",
+            (
+                *(owner, act.seq, act.turn, ts, act.kind, act.about),
+                *(act.ok, act.exit, act.error, failed),
+            ),
+        ).fetchone()
+        if row is not None and act.kind == "command":
+            database.executemany(
+                "insert into act_programs values (?, ?)",
+                [(name, row[0]) for name in programs_of(act.about)],
+            )
+
+
+class Done:
+    """What can be asked about it; rewound turns are left out."""
+
+    def __init__(self, database: apsw.Connection, owners: Iterable[int]) -> None:
+        self._database = database
+        self._owners = json.dumps(sorted(owners))
+
+    def failures(self, most: int) -> list[Act]:
+        """What failed and said why, the newest first."""
+        return self._select(f"signature <> '' order by ts desc limit {most:d}", ())
+
+    def like(self, signature: str, most: int) -> list[Act]:
+        """Failures with that signature, the newest first."""
+        return self._select(
+            f"signature = ? and signature <> '' order by ts desc limit {most:d}", (signature,)
+        )
+
+    def after(self, act: Act, most: int) -> list[Act]:
+        """What was done after something in the same session, in order."""
+        return self._select(
+            f"owners.name = ? and seq > ? order by seq limit {most:d}", (act.session, act.seq)
+        )
+
+    def comes_back(self, act: Act) -> bool:
+        """Whether the same error was met again later in its session."""
+        found = self._select(
+            "owners.name = ? and seq > ? and signature = ? limit 1",
+            (act.session, act.seq, signature_of(act.error)),
+        )
+        return bool(found)
+
+    def worked(self, program: str, most: int) -> list[tuple[Act, int]]:
+        """Commands with a program that worked, the newest first, each with how often."""
+        found = self._database.execute(
+            f"select {_COLUMNS}, count(*), max(ts) {_FROM}"
+            " where acts.row in (select act from act_programs where program = ?)"
+            f" and ok and {self._whose} group by about order by max(ts) desc limit {most:d}",
+            (program, self._owners),
+        )
+        return [(_act(row[:9]), int(row[9])) for row in found]
+
+    def met_often(self, least: int, most: int) -> list[tuple[Act, int]]:
+        """The newest example of each error that was met in so many sessions, most met first."""
+        found = self._database.execute(
+            f"select {_COLUMNS}, count(distinct acts.owner), max(ts) {_FROM}"
+            f" where signature <> '' and {self._whose} group by signature"
+            " having count(distinct acts.owner) >= ?"
+            f" order by count(distinct acts.owner) desc, max(ts) desc limit {most:d}",
+            (self._owners, least),
+        )
+        return [(_act(row[:9]), int(row[9])) for row in found]
+
+    def touching(self, path: str, most: int) -> list[Act]:
+        """What read or changed files whose path ends so, the newest first."""
+        return self._select(
+            "kind <> 'command' and (about = ? or about like '%/' || ? escape '\\')"
+            f" order by ts desc limit {most:d}",
+            (path, path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
+        )
+
+    def of_turn(self, session: str, turn: int) -> list[Act]:
+        """What was done in one exchange, in order."""
+        return self._select("owners.name = ? and turn = ? order by seq", (session, turn))
+
+    @property
+    def _whose(self) -> str:
+        return "acts.rewound = 0 and acts.owner in (select value from json_each(?))"
+
+    def _select(self, where: str, values: Sequence[Any]) -> list[Act]:
+        found = self._database.execute(
+            f"select {_COLUMNS} {_FROM} where {self._whose} and {where}", (self._owners, *values)
+        )
+        return [_act(row) for row in found]
+
+
+def _act(row: Sequence[Any]) -> Act:
+    session, seq, turn, ts, kind, about, ok, code, error = row
+    return Act(
+        session=session,
+        seq=seq,
+        turn=turn,
+        ts=ts,
+        kind=kind,
+        about=about,
+        ok=bool(ok),
+        exit=code,
+        error=error,
+    )

@@ -1,0 +1,176 @@
+"""Work is found again as work: what ended an error, how a program is run, who touched a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.library.work import WorkDone
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.acts import programs_of, signature_of
+from tests.builders import transcript_in
+from tests.core.session.stage import calls, on_stage, script
+
+Step = tuple[str, dict[str, str], str]
+PORT_TAKEN = "Error: listen EADDRINUSE: address already in use :::3000\nCommand exited with code 1"
+
+
+def worked(home: Path, session: str, asked: str, *steps: Step) -> None:
+    """A turn in which tools were used: name, arguments, result."""
+    transcript = transcript_in(home, session)
+    turn = transcript.head.seq + 1
+    transcript.append(TurnStarted(), turn=turn)
+    transcript.append(UserMessage(text=asked), turn=turn)
+    for at, (name, fields, result) in enumerate(steps):
+        call = ToolCall(
+            id=f"{session}-{turn}-{at}", name=name, arguments=msgspec.json.encode(fields).decode()
+        )
+        transcript.append(AssistantMessage(text="", calls=(call,), model="m"), turn=turn)
+        transcript.append(ToolReturned(call=call.id, name=name, text=result), turn=turn)
+    transcript.append(TurnEnded(ending="done"), turn=turn)
+    transcript.close()
+
+
+def shell(command: str, result: str = "ok") -> Step:
+    return "shell", {"command": command}, result
+
+
+def edit(path: str) -> Step:
+    return "edit_file", {"path": path}, "changed"
+
+
+@pytest.fixture
+def work(home: Path) -> WorkDone:
+    return WorkDone(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
+
+
+def test_what_ended_an_error_is_told_with_the_command_that_worked_again(
+    home: Path, work: WorkDone
+) -> None:
+    worked(
+        home,
+        "web",
+        "start the server",
+        shell("npm start", PORT_TAKEN),
+        ("read_file", {"path": "server.js"}, "const port = 3000"),
+        shell("lsof -ti :3000 | xargs kill"),
+        shell("npm start", "listening"),
+    )
+    (remedy,) = work.fixes("Error: listen EADDRINUSE: address already in use :::8080", 5)
+    assert remedy.error.about == "npm start"
+    assert [step.about for step in remedy.steps] == ["lsof -ti :3000 | xargs kill"]
+    assert remedy.worked is not None
+    assert remedy.worked.seq > remedy.error.seq
+
+
+def test_where_an_error_came_back_what_was_tried_in_between_is_no_remedy(
+    home: Path, work: WorkDone
+) -> None:
+    worked(
+        home,
+        "web",
+        "start the server",
+        shell("npm start", PORT_TAKEN),
+        shell("touch wishes"),
+        shell("npm start", PORT_TAKEN),
+    )
+    assert work.fixes("EADDRINUSE: address already in use", 5) == []
+
+
+def test_an_error_that_several_sessions_met_is_listed_without_being_asked_for(
+    home: Path, work: WorkDone
+) -> None:
+    for session, port in (("a", "3000"), ("b", "4000")):
+        worked(home, session, "go", shell("npm start", PORT_TAKEN.replace("3000", port)))
+    assert work.met_often(5) == []
+    worked(home, "c", "go", shell("npm start", PORT_TAKEN))
+    (often,) = work.met_often(5)
+    assert (often.sessions, often.last.about) == (3, "npm start")
+
+
+def test_the_invocations_that_worked_are_told_once_each(home: Path, work: WorkDone) -> None:
+    worked(home, "old", "test", shell("make test"), shell("make deploy", "fatal: no such target"))
+    worked(home, "new", "test", shell("make test"), shell("cd api && make lint | tail -3"))
+    found = {each.last.about: each.times for each in work.how("make", 5)}
+    assert found == {"cd api && make lint | tail -3": 1, "make test": 2}
+    assert [each.last.about for each in work.how("tail", 5)] == ["cd api && make lint | tail -3"]
+    assert work.how("cargo", 5) == []
+
+
+def test_who_touched_a_file_is_told_with_what_changed_beside_it(home: Path, work: WorkDone) -> None:
+    worked(home, "api", "Use port 9090 for billing.", edit("src/billing.py"), edit("README.md"))
+    worked(home, "web", "What is in there?", ("read_file", {"path": "src/billing.py"}, "port"))
+    worked(home, "else", "Paint it blue.", edit("src/paint.py"))
+    found = {each.session: each for each in work.about("billing.py", 5) if each.touched}
+    assert set(found) == {"agent:default:api", "agent:default:web"}
+    assert found["agent:default:api"].files == ("src/billing.py", "README.md")
+    assert found["agent:default:web"].files == ()
+    spoken = work.about("which port has billing", 5)
+    assert spoken[0].said is not None
+    assert spoken[0].session == "agent:default:api"
+
+
+def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_cannot_be_told(
+    home: Path, tmp_path: Path
+) -> None:
+    here, older = tmp_path / "here.py", tmp_path / "older.py"
+    for path, moment in ((here, 4e9), (older, 1e9)):
+        path.write_text("x")
+        os.utime(path, (moment, moment))
+    worked(home, "known", "Bartholomew wants it", edit(str(here)), edit(str(older)))
+    worked(home, "known", "Bartholomew wants that, too", edit("relative.py"))
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    hits = search_everywhere(places, Settings(), "Bartholomew", 5).hits
+    assert len(hits) == 2
+    assert sorted(hit.changed_since for hit in hits) == [0, 1]
+
+
+async def test_what_was_rewound_is_nobodys_work(home: Path, tmp_path: Path, work: WorkDone) -> None:
+    (tmp_path / "kayak.py").write_text("paddle")
+    read = calls(("read_file", {"path": "kayak.py"}))
+    model = script(tmp_path, {"text": "Hello."}, read, {"text": "Done."})
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.say("hello")
+        await stage.say("look at it")
+        assert [each.turn for each in work.about("kayak.py", 5) if each.touched] == [2]
+        await stage.run("/rewind turn 1")
+        assert [each.turn for each in work.about("kayak.py", 5) if each.touched] == []
+
+
+@given(st.text(max_size=200))
+def test_any_command_has_programs_and_any_error_a_signature_that_fits(text: str) -> None:
+    assert all(name and "/" not in name for name in programs_of(text))
+    assert len(signature_of(text)) <= 160
+    assert signature_of(signature_of(text)) in ("", signature_of(text))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("src/a.ts(12,5): error TS2345: bad", "src/a.ts(99,1): error TS2345: bad", True),
+        ("error TS2345: bad", "error TS2322: bad", False),
+        ("E: Error at 0xdeadbeef", "E: Error at 0xcafe0001", True),
+        ("FileNotFoundError: /home/ann/x.py", "FileNotFoundError: /home/bob/x.py", True),
+        ("FileNotFoundError: x.py", "FileNotFoundError: y.py", False),
+        ("all is well", "exit code 1", True),
+    ],
+)
+def test_errors_are_the_same_where_only_places_and_numbers_differ(
+    one: str, other: str, same: bool
+) -> None:
+    assert (signature_of(one) == signature_of(other)) is same
