@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,12 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile, find_programs
+from mindstone_tui.core.interchange.discover import (
+    ProgramFiles,
+    SessionFile,
+    days_kept,
+    find_programs,
+)
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_session import ImportReport, sources
@@ -47,6 +53,9 @@ from mindstone_tui.core.transcript.encode import timestamp
 _SHOWN: Final = 20
 _NAMED: Final = 5
 _RECORDS: Final = "records"
+_BYTES_A_SECOND: Final = 4_000_000
+"""About what an import takes in, for a guess that is told."""
+_SOON: Final = 7
 
 
 def import_(
@@ -187,6 +196,35 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     if not yes and not (chosen := _asked(chosen)):
         return
     _take_found(chosen, done, json=json, wait=wait)
+
+
+def offer_history(program: str, title: str) -> None:
+    """Offer to take in what a program that was just attached keeps already."""
+    done = ImportedFiles(options.places())
+    found = [each for each in find_programs(os.environ, Path.cwd()) if each.program == program]
+    offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
+    files = [file for offer in offers for file in offer.new]
+    if not files:
+        return
+    size = sum(file.size for file in files)
+    lie = "lies" if len(files) == 1 else "lie"
+    hint(
+        f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
+        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND)} by words, vectors follow behind."
+    )
+    if days := days_kept(os.environ, program):
+        soon = time.time() - (days - _SOON) * 86_400
+        close = sum(1 for file in files if file.changed < soon)
+        going = f"; within {_SOON} days that meets {close:,} of these" if close else ""
+        hint(f"{title} deletes its own sessions after {days} days{going}.")
+    if not sys.stdin.isatty():
+        hint("`mindstone import` takes them in.")
+        return
+    prompt("Take them in now? [y/N] ")
+    if sys.stdin.readline().strip().casefold() in ("y", "yes"):
+        _take_found(offers, done, json=False, wait=False)
+    else:
+        hint("`mindstone import` takes them in later.")
 
 
 class _Offer(NamedTuple):

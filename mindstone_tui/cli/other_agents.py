@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 import mindstone_tui
+from mindstone_tui.cli.interchange import offer_history
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
@@ -72,6 +73,8 @@ def attach(
         say(_nothing_to_do(target, undo=undo))
     elif written:
         _say_written(target, wanted, undo=undo, project=project)
+        if not undo:
+            offer_history(target.name, target.title)
 
 
 def _command(home: Places) -> attachment.AttachCommand:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from mindstone_tui.cli.main import run
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
-from tests.cli.program import ROOT
+from tests.cli.program import ROOT, mindstone_here
 
 IMPORTS = ROOT / "tests" / "fixtures" / "imports"
 
@@ -241,3 +243,24 @@ def test_whoever_leaves_the_bar_for_vectors_keeps_what_was_imported(
     assert run(["import", path, "--session", "old", "--no-wait", "--json"]) == 0
     _make_vectors([places_in(home, "agent:default:old")], Settings(), Impatient())
     assert "Ctrl+C leaves the rest" in capsys.readouterr().err
+
+
+def test_attach_offers_what_lies_there_already_and_says_when_it_would_be_deleted(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    person = tmp_path / "person"
+    kept = person / ".claude" / "projects" / "x"
+    kept.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(person))
+    for number, days in enumerate((1, 50, 58)):
+        file = kept / f"0000000{number}-0000-0000-0000-000000000000.jsonl"
+        file.write_bytes((IMPORTS / "claude-code.jsonl").read_bytes())
+        moment = time.time() - days * 86_400
+        os.utime(file, (moment, moment))
+    (person / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 60}')
+    told = mindstone_here("attach", "claude-code", "--yes").stderr
+    assert "3 sessions of Claude Code lie here already" in told
+    assert "after 60 days; within 7 days that meets 1 of these." in told
+    assert mindstone_here("import", "--yes", "--no-wait").returncode == 0
+    assert mindstone_here("attach", "claude-code", "--undo", "--yes").returncode == 0
+    assert "already, " not in mindstone_here("attach", "claude-code", "--yes").stderr

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.language.lists import lists_in
 
 _FOREIGN: Final = frozenset({".git", "node_modules"})
@@ -134,6 +136,26 @@ def find_programs(environ: Mapping[str, str], project: Path | None = None) -> li
         if (files := list_files(each))
     ]
     return sorted(found, key=lambda each: -each.newest)
+
+
+CLEANED_AFTER: Final = 30
+"""Days after which Claude Code removes a transcript unless its settings say otherwise."""
+
+
+def days_kept(environ: Mapping[str, str], program: str) -> int:
+    """How many days a program keeps its own sessions before it deletes them; 0 for always."""
+    if program != "claude-code":
+        return 0
+    claude = environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME") or "~") / ".claude"
+    try:
+        told = read_as(read_regular(Path(claude) / "settings.json"), _ClaudeSettings)
+    except (OSError, msgspec.MsgspecError):
+        return CLEANED_AFTER
+    return told.cleanup
+
+
+class _ClaudeSettings(msgspec.Struct, rename={"cleanup": "cleanupPeriodDays"}):
+    cleanup: int = CLEANED_AFTER
 
 
 def list_files(place: SessionFolder) -> list[SessionFile]:
