@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.library.search import SessionAnswer, excerpt, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import say, transcript_in, use_tool
+from tests.cli.program import ROOT
 from tests.core.session.stage import on_stage, script
 
 ONE, TWO = "agent:default:one", "agent:default:two"
@@ -130,3 +136,25 @@ async def test_a_statement_is_shown_where_it_was_made_and_not_in_the_forks_that_
     answer = search(places, "Bartholomew")
     assert answer.sessions == 2
     assert [hit.session for hit in answer.hits] == ["agent:default:main"]
+
+
+def test_several_programs_may_fill_the_library_at_once_and_nothing_is_in_it_twice(
+    home: Path,
+) -> None:
+    for number in range(6):
+        transcript = transcript_in(home, f"talk-{number}")
+        for turn in range(20):
+            say(
+                transcript, f"Crate {turn} of ship {number} holds pelican{number}x{turn}.", "Noted."
+            )
+        transcript.close()
+    command = [sys.executable, "-m", "mindstone_tui", "search", "--json", "pelican3x7"]
+    environ = {**os.environ, "MINDSTONE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    programs = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) for _ in range(4)]
+    answers = [json.loads(program.communicate()[0]) for program in programs]
+    assert {answer["hits"][0]["turn"] for answer in answers} == {8}
+    assert {tuple(answer["read"]) for answer in answers} == {()}
+    database = apsw.Connection(str(home / "library.db"))
+    assert database.execute("select count(*) from passages").get == 240
+    assert database.execute("select sum(passages) from owners").get == 240
+    database.close()
