@@ -27,7 +27,7 @@ from mindstone_tui.core.recall.lexicon import (
     score_common,
     score_repeated,
 )
-from mindstone_tui.core.recall.library_file import EVERYBODY, EVERYTHING, owner_of, span_of
+from mindstone_tui.core.recall.library_file import EVERYBODY, EVERYTHING, ROWS_EACH, span_of
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question
 from mindstone_tui.core.recall.ranking import Candidate, evidence_for
@@ -43,7 +43,7 @@ DERIVED: Final = frozenset({"handoff_replayed"})
 """Kinds whose words stand elsewhere in history already."""
 _SHORT_HISTORY: Final = 24
 _NEVER: Final = 1 << 62
-_MOST_SITTINGS: Final = 1 << 32
+_WITHIN: Final = (1 << ROWS_EACH) - 1
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +263,7 @@ class Gatherer:
         near = self._closeness(look, found)
         uses = self._uses([passage.entry for _, _, _, passage in found])
         rarity = max(look.matches.total_rarity, 1e-9)
-        counts = self._counts({owner_of(row) for row, _, _, _ in found})
+        counts = self._counts({row >> ROWS_EACH for row, _, _, _ in found})
         ours = {
             row
             for row, _, _, passage in found
@@ -281,7 +281,7 @@ class Gatherer:
                 other=None if row in ours else signals.other.get(row),
                 injected=injected,
                 used=used,
-                recency=(row - span_of(owner_of(row)).first) / counts[owner_of(row)],
+                recency=(row & _WITHIN) / counts[row >> ROWS_EACH],
             )
             for row, sitting, _, passage in found
             for injected, used in (uses.get(passage.entry, (0, 0)),)
@@ -369,17 +369,13 @@ class Gatherer:
     def _read(self, look: _Look, rows: Sequence[int], allowed: Filter) -> list[_Read]:
         statement = _WITHOUT_TOKENS if look.tokens is None else _WITH_TOKENS
         found = self._database.execute(statement, (json.dumps(rows),))
-        excluded_of = self._owner or allowed.excluded_of
+        own = self._owner or allowed.excluded_of
+        exclude, owners = allowed.exclude, allowed.owners
         return [
-            (
-                row,
-                owner_of(row) * _MOST_SITTINGS + sitting,
-                signs or b"",
-                passage_from(columns),
-            )
+            (row, (row >> ROWS_EACH << ROWS_EACH) + sitting, signs or b"", passage_from(columns))
             for row, sitting, at, signs, *columns in found
-            if not (columns[2] in allowed.exclude and owner_of(row) == excluded_of)
-            and (allowed.owners is None or owner_of(row) in allowed.owners)
+            if not (columns[2] in exclude and row >> ROWS_EACH == own)
+            and (owners is None or row >> ROWS_EACH in owners)
             and not 0 < columns[-1] <= allowed.looks_until
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)

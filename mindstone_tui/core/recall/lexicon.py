@@ -24,7 +24,7 @@ BESIDE_MEANING: Final = 800
 """and so many where passages are found by their meaning as well."""
 LONG_HISTORY: Final = 500
 """Passages from which on the rarity of a word is what a history itself says."""
-_COUNTED: Final = 2_000
+_COUNTED: Final = 500
 """Occurrences of a word that are counted; of more the number is estimated."""
 _MEASURED: Final = 256
 """Passages whose length counts in a score: the best before it was looked at."""
@@ -75,23 +75,27 @@ class Lexicon:
     def match(self, terms: Sequence[str], passages: int, most: int = MOST_POSTINGS) -> WordMatches:
         """Passages that hold any of the terms, scored; the rarest terms find them."""
         forms = {" ".join(stems): term for term in terms if (stems := self.stems(term))}
-        found = [(self._count(term, passages), term, stem) for stem, term in forms.items()]
+        rows = {term: self._newest(term, most) for term in forms.values()}
+        found = [
+            (self._estimated(term, rows[term], passages, most), term, stem)
+            for stem, term in forms.items()
+        ]
         rarest = sorted(found, key=lambda each: each[0])[:MOST_TERMS]
-        retrieving: dict[str, str] = {}
+        held: dict[int, list[str]] = {}
         rarities: dict[str, float] = {}
         common: dict[str, float] = {}
         room = most
         for count, term, stem in rarest:
             start = _shared_start(term, stem)
             start = f" {start}" if start.isascii() else start
-            if count <= room or not (retrieving or common):
-                retrieving[term] = start
+            if count <= room or not (rarities or common):
                 rarities[start] = rarity_of(count, passages)
                 room -= count
+                for row in rows[term]:
+                    held.setdefault(row, []).append(start)
             else:
                 common[start] = rarity_of(count, passages)
         longer = max(passages, LONG_HISTORY)
-        held = self._holding_any(retrieving)
         return WordMatches(
             scores=self._scored(held, rarities),
             total_rarity=sum(rarity_of(count, passages) for count, _, _ in rarest),
@@ -116,16 +120,22 @@ class Lexicon:
         )
         return [str(stem) for stem in found]
 
-    def _holding_any(self, terms: Mapping[str, str]) -> dict[int, list[str]]:
-        """The newest passages with any of these words, and how the words begin that each has."""
-        held: dict[int, list[str]] = {}
-        for term, start in terms.items():
-            for (row,) in self._database.execute(
-                f"select rowid from words where {_HOLDING} order by rowid desc limit ?",
-                (_asked_for(term), *self._within, 2 * MOST_POSTINGS),
-            ):
-                held.setdefault(row, []).append(start)
-        return held
+    def _newest(self, term: str, most: int) -> list[int]:
+        """The newest passages that have a word, so many at most."""
+        found = self._database.execute(
+            f"select rowid from words where {_HOLDING} order by rowid desc limit ?",
+            (_asked_for(term), *self._within, most),
+        )
+        return [row for (row,) in found]
+
+    def _estimated(self, term: str, newest: Sequence[int], passages: int, most: int) -> int:
+        """How many passages have a word, of which these are the newest, at most so many."""
+        count = len(newest)
+        if count == most:
+            count = max(count, round(count * passages / max(self._from(newest[-1]), 1)))
+        self._keep_up(passages)
+        self._holding[term] = count
+        return count
 
     def _scored(
         self, held: Mapping[int, list[str]], rarities: Mapping[str, float]
@@ -149,19 +159,16 @@ class Lexicon:
 
     def _count(self, term: str, passages: int) -> int:
         """How many passages have a word; estimated from the newest where those are many."""
+        self._keep_up(passages)
+        if term not in self._holding:
+            self._estimated(term, self._newest(term, _COUNTED), passages, _COUNTED)
+        return self._holding[term]
+
+    def _keep_up(self, passages: int) -> None:
+        """Forget what was counted when the history was much shorter."""
         if abs(passages - self._counted_at) > self._counted_at // 100:
             self._holding.clear()
             self._counted_at = passages
-        if term not in self._holding:
-            count, oldest = self._database.execute(
-                "select count(*), min(rowid) from"
-                f" (select rowid from words where {_HOLDING} order by rowid desc limit ?)",
-                (_asked_for(term), *self._within, _COUNTED),
-            ).get
-            if count == _COUNTED:
-                count = max(count, round(count * passages / max(self._from(oldest), 1)))
-            self._holding[term] = count
-        return self._holding[term]
 
     def _from(self, row: int) -> int:
         """How many passages there are from a row on."""

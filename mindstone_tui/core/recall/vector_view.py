@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Places = NDArray[np.intp]
 
-SHORTLIST: Final = 400
+SHORTLIST: Final = 300
 """How many of the nearest by sign have their cosine worked out."""
 _SURELY: Final = 8
 """How many times as many are looked at when only most of the signs were compared."""
