@@ -264,6 +264,8 @@ def _name(row: profiles.ListedSession) -> str:
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
     speaker = f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker
+    if hit.superseded_by is not None:
+        speaker += f", superseded by #{hit.superseded_by}"
     name = show.line(hit.session.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
