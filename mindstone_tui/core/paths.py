@@ -10,7 +10,8 @@ import base64
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,19 @@ _MOST_ALIKE: Final = 3
 def from_home(path: Path | str) -> Path:
     """A path with `~` read as a shell does: where nobody has such a home, it stands as written."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's own raises for `~nobody`
+
+
+def project_of(folder: Path) -> Path:
+    """The repository that a folder is in, else the folder itself."""
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each / ".git"):
+            return each
+    return folder
+
+
+def telling_projects() -> Callable[[str], str]:
+    """Tells the project of one folder after the other; each is looked up once."""
+    return cache(lambda folder: str(project_of(Path(folder).resolve())) if folder else "")
 
 
 class SessionKey(msgspec.Struct, frozen=True, order=True):

@@ -13,6 +13,7 @@ import binascii
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -163,9 +164,12 @@ class Gateway:
         return len(self._rooms)
 
     async def take(
-        self, asked: ClientRequest, *, session: str = "", own_tools: bool = False
+        self, asked: ClientRequest, *, session: str = "", folder: str = "", own_tools: bool = False
     ) -> Run:
-        """Begin a client's turn, or go on with the one that waits for what it brings."""
+        """Begin a client's turn, or go on with the one that waits for what it brings.
+
+        A client that names no session goes on with the last one of the `folder` it works in.
+        """
         self.requests += 1
         if not asked.messages:
             raise UsageError("There is no message with words in it.", "Send at least one.")
@@ -173,10 +177,11 @@ class Gateway:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
-        key = await asyncio.to_thread(self._session_for, asked, session, marks)
+        place = _named_folder(folder)
+        key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
-        room = await self._room(key, asked.model, own_tools)
+        room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
             planned = await asyncio.to_thread(self._plan, key, marks, self._marks.of(new))
@@ -185,7 +190,7 @@ class Gateway:
             elif planned.action != "appended":
                 forked = await self._fork(room, key, planned)
                 room.turn.release()
-                room = await self._room(forked, asked.model, own_tools)
+                room = await self._room(forked, asked.model, own_tools, place)
                 await room.turn.acquire()
             await room.conversation.settled()
             _check_pictures(room.conversation, new)
@@ -257,14 +262,16 @@ class Gateway:
 
     # Where a request belongs
 
-    def _session_for(self, asked: ClientRequest, named: str, marks: list[str]) -> str:
+    def _session_for(
+        self, asked: ClientRequest, named: str, folder: Path | None, marks: list[str]
+    ) -> str:
         if named:
             return str(SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
         if asked.user:
             return str(SessionKey.parse(asked.user))
-        default = str(self._home.key(""))
+        default = str(self._home.key("", folder))
         if not marks:
             return default
         with self._reading:
@@ -387,16 +394,17 @@ class Gateway:
                 raise UsageError(f"{key} could not be forked at turn {planned.to_turn}.")
         return name
 
-    async def _room(self, key: str, model: str, own_tools: bool) -> Room:
+    async def _room(self, key: str, model: str, own_tools: bool, folder: Path | None) -> Room:
         named = "" if model == DEFAULT_MODEL else model
         async with self._opening:
             room = self._rooms.get((key, named, own_tools))
             if room is None:
-                guest = Guest(own_tools=own_tools)
+                guest = Guest(own_tools=own_tools, folder=folder)
                 conversation = await api.connect(
                     key,
                     model=named,
                     home=self._home,
+                    cwd=folder,
                     channel=CHANNEL,
                     asks=own_tools,
                     follow=own_tools,
@@ -415,6 +423,16 @@ class Gateway:
             return ()
         names = run.room.guest.names
         return tuple(call for call in line.entry.calls if call.name in names)
+
+
+def _named_folder(path: str) -> Path | None:
+    """The folder that a client says it works in; None where it says nothing."""
+    if not path:
+        return None
+    folder = Path(path)
+    if not folder.is_absolute() or not folder.is_dir():
+        raise UsageError(f"There is no folder {path} here.", "Name one by its whole path.")
+    return folder
 
 
 def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[Image, ...]:

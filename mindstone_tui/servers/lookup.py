@@ -20,6 +20,7 @@ from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.profile import (
+    ListedSession,
     Origins,
     facts_of,
     list_described,
@@ -31,7 +32,6 @@ from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
 
 TALK: Final = ("user_message", "assistant_message", "assistant_partial", "tool_returned")
 """Kinds of lines in which somebody or something speaks."""
@@ -66,10 +66,10 @@ class Lookup:
             **_further(offset + len(shown), len(found)),
         }
 
-    def listed(self) -> list[SessionSummary]:
+    def listed(self) -> list[ListedSession]:
         """Every session that a person talks in, the default one first."""
         default = str(self._home.key(""))
-        listed = [one for one in list_sessions(self._home.places) if CHILD not in one.main]
+        listed = [one for one in list_described(self._home.places) if CHILD not in one.main]
         return sorted(listed, key=lambda one: one.session != default)
 
     def search(
@@ -325,7 +325,7 @@ def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
     return {**source_of(line), **said, **cut}
 
 
-def _glance(one: SessionSummary) -> dict[str, Any]:
+def _glance(one: ListedSession) -> dict[str, Any]:
     return {
         "session": one.session,
         "title": one.title,

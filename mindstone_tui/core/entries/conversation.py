@@ -23,6 +23,8 @@ class SessionOpened(Entry):
     salt: str
     """Random, so that no two sessions share a chain."""
     forked_from: ForkPoint | None = None
+    folder: str = ""
+    """Where it was begun."""
 
 
 class ForkPoint(Part):

@@ -7,7 +7,6 @@ nothing at all where nothing is good enough. Indexes stay open between two promp
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,11 +23,11 @@ from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallError
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
-from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.lease import Lease
-from mindstone_tui.core.library.profile import Origins, SessionProfile, current_profile
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.library.profile import Origins
+from mindstone_tui.core.library.projects import ProjectSessions
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
@@ -50,26 +49,6 @@ _NEWEST_LINES: Final = 4_000
 _HANDOFF_READ: Final = 64 << 10
 
 
-def project_of(folder: Path) -> Path:
-    """The repository that a folder is in, else the folder itself."""
-    for each in (folder, *folder.parents):
-        if os.path.lexists(each / ".git"):
-            return each
-    return folder
-
-
-class _Known(msgspec.Struct):
-    """What is looked at of every session for every prompt, as text: there may be hundreds."""
-
-    places: SessionPlaces
-    transcript: str
-    profile: str
-    described: int = -1
-    """When the profile was written that the folder is from."""
-    folder: str = ""
-    """Where the session took place."""
-
-
 class _OpenIndex(msgspec.Struct):
     """An index that is kept open."""
 
@@ -85,14 +64,13 @@ class ProjectRecall:
 
     def __init__(self, home: Places, settings: Settings, environ: Mapping[str, str]) -> None:
         self._home = home
-        self._environ = environ
         self._settings = settings
         embedder = open_embedder(settings.recall.embedder)
         # A model behind a network is never asked on behalf of another program's prompt.
         self._embedder = embedder if isinstance(embedder, EmbeddedModel) else None
         self._warm = False
         self._open: dict[SessionKey, _OpenIndex] = {}
-        self._known: dict[SessionKey, _Known] = {}
+        self._sessions = ProjectSessions(home, environ)
         # Most of a search is spent in SQLite and in numpy, which let other threads run; one more
         # thread learns words.
         self._searching = ThreadPoolExecutor(_SEARCHED + 1, "project-recall")
@@ -173,7 +151,7 @@ class ProjectRecall:
         """The project's session with the newest handoff."""
         project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each, _ in self._of_project(project):
+        for each, _ in self._sessions.of(project):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))
@@ -214,7 +192,7 @@ class ProjectRecall:
     ) -> Iterator[tuple[SessionKey, RecallIndex]]:
         """The indexes of a project's sessions, each brought up to the end of its transcript."""
         excluded = set(self._settings.recall.exclude)
-        for each, size in self._of_project(project):
+        for each, size in self._sessions.of(project):
             if each.key == without or (excluded and str(each.key) in excluded):
                 continue
             with contextlib.suppress(MindstoneError, OSError):
@@ -232,54 +210,6 @@ class ProjectRecall:
         while len(self._open) > self._most_open:
             self._open.pop(next(iter(self._open))).index.close()
         return known.index
-
-    def _of_project(self, project: Path) -> list[tuple[SessionPlaces, int]]:
-        """The project's sessions and how long each is, the one used last at the end.
-
-        Below a folder that is no repository, anything may lie: there only the folder itself counts.
-        """
-        place, is_repository = str(project), os.path.lexists(project / ".git")
-        below = os.path.join(place, "")  # noqa: PTH118 - as text
-        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
-        for each in self._home.sessions():
-            known = self._known.get(each.key) or self._look_at(each)
-            folder = self._folder(known)
-            if folder != place and not (is_repository and folder.startswith(below)):
-                continue
-            with contextlib.suppress(OSError):
-                told = os.stat(known.transcript)  # noqa: PTH116 - likewise
-                found.append((told.st_mtime_ns, each.key, known.places, told.st_size))
-        return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
-
-    def _look_at(self, places: SessionPlaces) -> _Known:
-        known = _Known(places, str(places.transcript), str(places.profile))
-        self._known[places.key] = known
-        return known
-
-    def _folder(self, known: _Known) -> str:
-        """Where a session took place, looked up again only when its profile changed."""
-        try:
-            changed = os.stat(known.profile).st_mtime_ns  # noqa: PTH116 - likewise
-        except OSError:
-            return ""
-        if known.described != changed:
-            profile = current_profile(known.places)
-            project = _believed(profile, self._environ) if profile else ""
-            known.folder = str(Path(project)) if project else ""
-            known.described = changed
-        return known.folder
-
-
-def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
-    """The project that a session belongs to; a file's word alone makes it belong to none.
-
-    What was imported before that was written down is judged by where its file lay.
-    """
-    if profile.project or profile.sources.described.path or not profile.sources.taken:
-        return profile.project
-    _, source = profile.sources.taken[-1]
-    its_own = keeps_its_own(environ, source.program, Path(source.path))
-    return profile.folder if its_own else ""
 
 
 def promising(

@@ -170,7 +170,14 @@ class _Assembly:
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
             upstream=self._store,
+            folder=self._begun_in,
         )
+
+    @property
+    def _begun_in(self) -> str:
+        """The folder that a new session belongs to; a program's may belong to none."""
+        guest = self.opening.guest
+        return str(self.opening.cwd if guest is None else guest.folder or "")
 
     @cached_property
     def history(self) -> History:

@@ -35,6 +35,7 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
+_BACK: Final = "This turn counts again."
 _NO_END: Final = (
     "This turn did not finish: the program was stopped, or it is still running elsewhere."
 )
@@ -52,7 +53,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._views: dict[int, ExchangeView] = {}
         self._first = 0
         self._end = 0
-        self._history: Browse | None = None
+        self.history: Browse | None = None
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
         self._rewinds: list[Line | Damaged] = []
@@ -103,9 +104,30 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             if at_end:
                 await self._mount_newest(exchange)
             return
+        self._play(exchange, event)
+        if getattr(event, "kind", "") in ("rewound", "restored"):
+            await self._mark_rewound()
+
+    def _play(self, exchange: ExchangeEvents, event: ev.AnyEvent) -> None:
         view = self._views.get(id(exchange))
         if view is not None:
             view.play(event)
+
+    async def _mark_rewound(self) -> None:
+        """Let every turn say whether it counts, after what counts has changed."""
+        from mindstone_tui.core.entries.standings import REWOUND
+        from mindstone_tui.core.events import Noticed
+
+        if self.history is None:
+            return
+        standings = await self.history.standings()
+        for exchange in self.feed.exchanges:
+            gone = standings.took_back(exchange.turn)
+            if gone != exchange.rewound:
+                exchange.rewound = gone
+                said = Noticed(message=REWOUND if gone else _BACK, level="warning")
+                exchange.add(said)
+                self._play(exchange, said)
 
     async def place(self, widget: Widget) -> None:
         """Put something at the very top, above all exchanges."""
@@ -122,7 +144,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def open(self, history: Browse) -> None:
         """Show the newest exchanges of a session that has some already."""
-        self._history = history
+        self.history = history
         self._unread = await history.length()
         older: list[ExchangeEvents] = []
         while self._unread and len(older) < STEP:
@@ -142,9 +164,9 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         from mindstone_tui.core.entries.standings import REWINDS
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
-        assert self._history is not None
+        assert self.history is not None
         first = max(0, self._unread - PAGE)
-        lines = await self._history.lines(first, self._unread - first)
+        lines = await self.history.lines(first, self._unread - first)
         self._unread = first
         # A rewind stands behind what it takes back: pages are read from the end.
         self._rewinds += [one for one in lines if getattr(one, "kind", "") in REWINDS]

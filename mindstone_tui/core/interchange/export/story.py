@@ -11,7 +11,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
@@ -90,7 +90,6 @@ class Recalled(Part):
 
 
 Scene = Spoken | ToolUse | Marker | Recalled
-_REWOUND: Final = "This turn was rewound: the conversation went on without it"
 
 
 class Turn(Part):
@@ -122,7 +121,9 @@ def turns_in(lines: Iterable[Line], rewinds: Rewinds) -> Iterator[Turn]:
                 yield Turn(number=number, ts=ts, scenes=tuple(scenes))
             number, ts, scenes, calls = line.turn, line.ts, [], {}
             if (by := rewinds.of_place(line.seq, line.turn)) is not None:
-                scenes.append(Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=_REWOUND))
+                scenes.append(
+                    Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=REWOUND.rstrip("."))
+                )
         scenes += _scenes(line, calls)
     scenes += _unanswered(calls, ts)
     if scenes:
