@@ -314,6 +314,8 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
             say(f"{heading}  {_local(item.ts)}", "bold")
             calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
+            if isinstance(item.entry, UserMessage) and item.entry.note:
+                say(f"the model was told: {item.entry.note}", "dim")
             say("\n".join(filter(None, [text, *wanted])))
             say()
         case _:

@@ -73,6 +73,8 @@ class UserMessage(Entry):
     """The message's id in the system it was imported from."""
     queued: str = ""
     """Id of the `message_queued` entry it waited in."""
+    note: str = ""
+    """What the program tells the model before these words; nobody said it."""
 
 
 class Thinking(Part):

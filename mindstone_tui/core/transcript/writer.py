@@ -250,7 +250,9 @@ class Transcript:
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
             body = prepare(draft.entry, self._clean, keep)
-            place = msgspec.json.encode({"ts": draft.ts, "turn": draft.turn})
+            place = msgspec.json.encode(
+                {"session": str(self.places.key), "ts": draft.ts, "turn": draft.turn}
+            )
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         replace_file(path, b"".join(lines))
         return path
