@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     NoteTaken,
     PlanChanged,
+    SummaryJudged,
     TaskDone,
     TaskStarted,
     TodoChanged,
@@ -53,6 +54,7 @@ LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
     HealthMeasured,
+    SummaryJudged,
     NoteTaken,
     MemoryProposed,
     MemoryDecided,
