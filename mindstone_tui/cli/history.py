@@ -20,6 +20,7 @@ from mindstone_tui.cli.output import (
     say,
     say_exactly,
     say_json,
+    say_piece,
     say_raw_json,
     styled,
     table,
@@ -316,8 +317,8 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
             if isinstance(item.entry, UserMessage) and item.entry.note:
                 say(f"the model was told: {item.entry.note}", "dim")
-            say("\n".join(filter(None, [text, *wanted])))
-            say()
+            # Into a pipe goes every character that was said.
+            say_piece("\n".join([*([text] if text else []), *wanted]) + "\n\n", exact=True)
         case _:
             line = describe_line(item)
             say(f"{heading}  {line.text}", "dim")

@@ -172,8 +172,9 @@ class HandoffsFeature(Feature):
         if any(line.kind == "summary_derived" for line in lines):
             after = self.context.report().prompt.tokens
             sizes = f"the prompt has {after:,} tokens, before {before:,}"
-            said = "; ".join(step.why for step in outcome.taken if step.why) if outcome else ""
-            text = f"Older exchanges are summarised: {sizes}{said and f'; {said}'}."
+            taken = outcome.taken if outcome is not None else ()
+            said = "".join(f" {step.why[:1].upper()}{step.why[1:]}." for step in taken if step.why)
+            text = f"Older exchanges are summarised: {sizes}.{said}"
             yield CommandPrinted(
                 command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
             )

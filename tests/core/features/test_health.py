@@ -125,7 +125,7 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
         for _ in range(10):
             await stage.say(ASKED)
         _, said = await stage.run("/compact")
-        assert "the summary before kept 33%, so more stays as it is" in said
+        assert "he summary before kept 33%, so more stays as it is." in said
         _, said = await stage.run("/health judge")
         assert said.startswith("Unmeasured: ")
         first, second = stage.entries(SummaryJudged)
