@@ -10,8 +10,9 @@ import base64
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +77,12 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
             _check_name(part, text)
         _check_length(agent + main)
         return cls(agent, main)
+
+
+def free_name(base: str, taken: Collection[str], first: int = 1) -> str:
+    """The base with the lowest number behind it that nobody has."""
+    names = (f"{base}-{number}" for number in count(first))
+    return next(name for name in names if name not in taken)
 
 
 DEFAULT_SESSION: Final = SessionKey("default", "main")

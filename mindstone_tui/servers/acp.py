@@ -27,7 +27,7 @@ from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.paths import SessionKey, project_of
+from mindstone_tui.core.paths import SessionKey, free_name, project_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.signals import on_ending
@@ -370,10 +370,7 @@ class EditorAgent:
         taken = {each.key.main for each in self._home.places.sessions()} | {
             SessionKey.parse(name).main for name in self._open
         }
-        number = 1
-        while (name := f"{base}-{number}") in taken:
-            number += 1
-        return name
+        return free_name(base, taken)
 
 
 async def serve(home: api.Home) -> None:

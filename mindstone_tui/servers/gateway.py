@@ -24,7 +24,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import (
@@ -177,7 +177,7 @@ class Gateway:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
-        place = _named_folder(folder)
+        place = Path(folder) if folder else None
         key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
@@ -383,11 +383,9 @@ class Gateway:
 
     async def _fork(self, room: Room, key: str, planned: Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
-        main = SessionKey.parse(key).main
-        taken = {str(each.key) for each in self._home.places.sessions()}
-        number = 1
-        while (name := str(SessionKey.parse(f"{main}-fork-{number}"))) in taken:
-            number += 1
+        taken = {each.key.main for each in self._home.places.sessions()}
+        main = free_name(f"{SessionKey.parse(key).main}-fork", taken)
+        name = str(SessionKey.parse(main))
         if planned.to_turn > 0:
             ended = await room.command(f"/fork {name} turn {planned.to_turn}")
             if not ended.ok:
@@ -423,16 +421,6 @@ class Gateway:
             return ()
         names = run.room.guest.names
         return tuple(call for call in line.entry.calls if call.name in names)
-
-
-def _named_folder(path: str) -> Path | None:
-    """The folder that a client says it works in; None where it says nothing."""
-    if not path:
-        return None
-    folder = Path(path)
-    if not folder.is_absolute() or not folder.is_dir():
-        raise UsageError(f"There is no folder {path} here.", "Name one by its whole path.")
-    return folder
 
 
 def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[Image, ...]:

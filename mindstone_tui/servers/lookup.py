@@ -16,6 +16,7 @@ from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
+from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library.find import RecalledHit, readable
@@ -31,7 +32,8 @@ from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, standings_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 TALK: Final = ("user_message", "assistant_message", "assistant_partial", "tool_returned")
 """Kinds of lines in which somebody or something speaks."""
@@ -160,6 +162,7 @@ class Lookup:
         """One line of a transcript, whole or from an offset on."""
         with self._history(session) as history:
             line = history.whole(_find(history, entry))
+            standing = _standing(line, standings_of(history))
         text = text_of(line)
         origin = Origins(self._home.places)
         most = self.settings.mcp.max_chars
@@ -170,6 +173,7 @@ class Lookup:
             "role": line.role,
             "channel": line.channel,
             **_imported(line, origin),
+            **standing,
             "text": text[offset:end],
             "characters": len(text),
             **_further(end, len(text)),
@@ -184,12 +188,15 @@ class Lookup:
             earlier = _spoken(history, middle.seq, min(before, _WIDEST), everything, back=True)
             later = _spoken(history, middle.seq, min(after, _WIDEST), everything, back=False)
             lines = [history.whole(line) for line in (*reversed(earlier), middle, *later)]
+            standings = standings_of(history)
         most = max(self.settings.mcp.max_chars // len(lines), 200)
         origin = Origins(self._home.places)
         return {
             "session": middle.session,
             "line": middle.seq,
-            "lines": [_quoted(line, most, origin) for line in lines],
+            "lines": [
+                {**_quoted(line, most, origin), **_standing(line, standings)} for line in lines
+            ],
         }
 
     def verify(self, session: str = "") -> dict[str, Any]:
@@ -229,7 +236,7 @@ class Lookup:
     def _last_said(self, session: str, count: int) -> list[dict[str, Any]]:
         with self._history(session) as history:
             end = history.head.seq + 1
-            lines = _spoken(history, end, count, everything=False, back=True)
+            lines = _spoken(history, end, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
         most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = Origins(self._home.places)
@@ -317,6 +324,12 @@ def _imported(line: Line, origin: Origins) -> dict[str, Any]:
     return _told(origin(line.session, line.seq) if is_imported(line) else None)
 
 
+def _standing(line: Line, standings: Standings) -> dict[str, Any]:
+    """How a line stands, if there is something to know about it."""
+    found = [each.words for each in standings.of(line)]
+    return {"standing": found} if found else {}
+
+
 def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
     spoken = line.kind in TALK and bool(getattr(line.entry, "text", ""))
     text = text_of(line) if spoken else describe_line(line).text
@@ -349,14 +362,20 @@ def _find(history: History, pointer: str) -> Line:
     return history.line(int(named)) if named.isdecimal() else history.find(named)
 
 
-def _spoken(history: History, seq: int, count: int, everything: bool, *, back: bool) -> list[Line]:
-    """The nearest lines on one side of a number; only what was said, unless told otherwise."""
+def _spoken(
+    history: History, seq: int, count: int, everything: bool, *, back: bool, counting: bool = False
+) -> list[Line]:
+    """The nearest lines on one side of a number; only what was said, unless told otherwise.
+
+    With `counting`, nothing that was rewound.
+    """
+    rewinds = rewinds_of(history) if counting else Rewinds()
     if count <= 0:
         return []
     found: list[Line] = []
     for line in _backwards(history, seq) if back else history.read(seq + 1):
         if isinstance(line, Line) and (everything or line.kind in TALK):
-            found.append(line)
+            found += [line] if rewinds.of(line) is None else []
             if len(found) == count:
                 break
     return found

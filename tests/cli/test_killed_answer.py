@@ -19,11 +19,15 @@ from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import KEY, check_history, on_stage, read, script
 from tests.faults import FULL
 
-WORDS = [f"word{number:03}" for number in range(60)]
+WORDS = 60
 POINTS = 100 if FULL else 12
 OURS = [sys.executable, "-m", "mindstone_tui"]
-Shown = Callable[[Path, str, int], str]
-"""What a surface had shown by the time that it was killed, after so many words."""
+Shown = Callable[[Path, str, str], str]
+"""What a surface had shown by the time that it was killed, once a word was there."""
+
+
+def words_of(answer: str) -> list[str]:
+    return [f"{answer}-{number:03}" for number in range(WORDS)]
 
 
 def started(*words: str, home: Path, **more: str) -> subprocess.Popen[bytes]:
@@ -36,31 +40,32 @@ def started(*words: str, home: Path, **more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def on_the_command_line(home: Path, model: str, words: int) -> str:
+def on_the_command_line(home: Path, model: str, word: str) -> str:
     with started("run", "--model", model, "tell me", home=home) as process:
         assert process.stdout is not None
         seen = b""
-        while len(seen.split()) < words and (piece := os.read(process.stdout.fileno(), 65_536)):
+        while word.encode() not in seen and (piece := os.read(process.stdout.fileno(), 65_536)):
             seen += piece
         process.kill()
         return (seen + process.stdout.read()).decode()
 
 
-def in_the_app(home: Path, model: str, words: int) -> str:
+def in_the_app(home: Path, model: str, word: str) -> str:
     terminal = OnTerminal(home.parent, "--model", model)
     try:
         terminal.until(b"script.jsonl")
         terminal.type(b"tell me\r")
-        terminal.until(WORDS[words - 1].encode())
+        terminal.until(word.encode())
     finally:
         terminal.process.kill()
         terminal.finish()
         terminal.close()
-    newest = max(map(int, re.findall(rb"word(\d{3})", terminal.seen)))
-    return " ".join(WORDS[: newest + 1])
+    answer, _ = word.split("-")
+    newest = max(map(int, re.findall(rf"{answer}-(\d{{3}})".encode(), terminal.seen)))
+    return " ".join(words_of(answer)[: newest + 1])
 
 
-def at_the_resident(home: Path, model: str, words: int) -> str:
+def at_the_resident(home: Path, model: str, word: str) -> str:
     with started("serve", "--port", "0", "--json", home=home) as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
@@ -73,13 +78,13 @@ def at_the_resident(home: Path, model: str, words: int) -> str:
             for line in reply.iter_lines():
                 if line.startswith("data: {"):
                     seen += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
-                if len(seen.split()) >= words:
+                if word in seen:
                     break
             process.kill()
     return seen
 
 
-def in_an_editor(home: Path, model: str, words: int) -> str:
+def in_an_editor(home: Path, model: str, word: str) -> str:
     environ = {"MINDSTONE_ACP__SESSION": str(KEY), "MINDSTONE_MODELS__DEFAULT": model}
     with started("acp", home=home, **environ) as process:
         assert process.stdin is not None
@@ -102,7 +107,7 @@ def in_an_editor(home: Path, model: str, words: int) -> str:
             update = json.loads(line).get("params", {}).get("update", {})
             if update.get("sessionUpdate") == "agent_message_chunk":
                 seen += update["content"]["text"]
-            if len(seen.split()) >= words:
+            if word in seen:
                 break
         process.kill()
     return seen
@@ -120,12 +125,12 @@ async def test_words_that_were_shown_before_a_kill_are_in_history_once(
     home: Path, tmp_path: Path, shown_until: Shown, part: int
 ) -> None:
     points = POINTS if FULL or shown_until is on_the_command_line else 3
-    model = script(tmp_path, {"text": " ".join(WORDS), "delay_ms": 4}, loop=True)
     places = Places.resolve({"MINDSTONE_HOME": str(home)}).session(KEY)
-    shown = [
-        shown_until(home, model, 2 + point * (len(WORDS) - 6) // points)
-        for point in range(part, points, 3)
-    ]
+    shown: list[str] = []
+    for point in range(part, points, 3):
+        words = words_of(f"answer{point:03}")
+        model = script(tmp_path, {"text": " ".join(words), "delay_ms": 4}, loop=True)
+        shown.append(shown_until(home, model, words[2 + point * (WORDS - 6) // points]))
     async with on_stage(home, model=model, follow=True):
         pass
     partial = [line.entry for line in read(places) if isinstance(line.entry, AssistantPartial)]
@@ -136,7 +141,7 @@ async def test_words_that_were_shown_before_a_kill_are_in_history_once(
         whole = seen[: seen.rfind(" ") + 1].strip()
         assert whole
         assert kept.text.startswith(whole)
-        assert " ".join(WORDS).startswith(kept.text)
+        assert " ".join(words_of(whole.partition("-")[0])).startswith(kept.text)
     async with on_stage(home, model=model, follow=True):
         pass
     again = [line for line in read(places) if isinstance(line.entry, AssistantPartial)]

@@ -15,8 +15,8 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, No
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.library.profile import ListedSession, list_described, profile_of
-from mindstone_tui.core.library.projects import by_project, sessions_held_in
-from mindstone_tui.core.paths import CHILD, SessionKey, project_of
+from mindstone_tui.core.library.projects import sessions_held_in
+from mindstone_tui.core.paths import CHILD, SessionKey, free_name, project_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.services import SessionServices
@@ -131,19 +131,13 @@ class SessionsFeature(Feature):
 
     @command("sessions")
     async def sessions(self, argument: str) -> AsyncIterator[AnyEvent]:
-        """List all sessions by project, newest first."""
-        own = str(self.session.key)
+        """List all sessions, newest first, those of this project before others."""
+        own, project = str(self.session.key), str(project_of(self.session.cwd.resolve()))
+        every = await asyncio.to_thread(self._every)
         rows = [
-            row
-            for project, found in by_project(await asyncio.to_thread(self._every))
-            for row in (
-                *([project] if project else []),
-                *(
-                    f"{'*' if each.session == own else ' '} {each.session:40} "
-                    f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
-                    for each in found
-                ),
-            )
+            f"{'*' if each.session == own else ' '} {each.session:40} "
+            f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
+            for each in sorted(every, key=lambda one: one.project != project)
         ]
         text = "\n".join(rows) or "There are no sessions."
         yield ScreenAsked(screen="sessions", otherwise=text)
@@ -210,10 +204,7 @@ class SessionsFeature(Feature):
         if self.session.store is not None:
             known += [each.key for each in self.session.store.sessions()]
         taken = {key.main for key in known if key.agent == self.session.key.agent}
-        number = 2
-        while f"{self.session.key.main}-{number}" in taken:
-            number += 1
-        return f"{self.session.key.main}-{number}"
+        return free_name(self.session.key.main, taken, first=2)
 
     def _exists(self, key: SessionKey) -> bool:
         """Whether there is such a session already."""

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-import msgspec
-
 from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.library.profile import (
     OWN,
@@ -102,25 +100,14 @@ def _is_free(places: SessionPlaces) -> bool:
     return profile is not None and profile.program == OWN and not profile.project
 
 
-class _Known(msgspec.Struct):
-    """What is looked at of every session for every prompt, as text: there may be hundreds."""
-
-    places: SessionPlaces
-    transcript: str
-    profile: str
-    described: int = -1
-    """When the profile was written that the folder is from."""
-    folder: str = ""
-    """Where the session took place."""
-
-
 class ProjectSessions:
     """The sessions of projects, those of other programs among them; for whoever asks often."""
 
     def __init__(self, home: Places, environ: Mapping[str, str]) -> None:
         self._home = home
         self._environ = environ
-        self._known: dict[SessionKey, _Known] = {}
+        self._known: dict[SessionKey, tuple[int, str]] = {}
+        """When the profile was written that a session's folder is from, and the folder."""
 
     def of(self, project: Path) -> list[tuple[SessionPlaces, int]]:
         """The project's sessions and how long each is, the one used last at the end.
@@ -131,32 +118,28 @@ class ProjectSessions:
         below = os.path.join(place, "")  # noqa: PTH118 - as text
         found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
         for each in self._home.sessions():
-            known = self._known.get(each.key) or self._look_at(each)
-            folder = self._folder(known)
+            folder = self._folder(each)
             if folder != place and not (is_repository and folder.startswith(below)):
                 continue
             with contextlib.suppress(OSError):
-                told = os.stat(known.transcript)  # noqa: PTH116 - likewise
-                found.append((told.st_mtime_ns, each.key, known.places, told.st_size))
+                told = each.transcript.stat()
+                found.append((told.st_mtime_ns, each.key, each, told.st_size))
         return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
 
-    def _look_at(self, places: SessionPlaces) -> _Known:
-        known = _Known(places, str(places.transcript), str(places.profile))
-        self._known[places.key] = known
-        return known
-
-    def _folder(self, known: _Known) -> str:
+    def _folder(self, places: SessionPlaces) -> str:
         """Where a session took place, looked up again only when its profile changed."""
         try:
-            changed = os.stat(known.profile).st_mtime_ns  # noqa: PTH116 - likewise
+            # As text: there may be hundreds, looked at for every prompt.
+            changed = os.stat(f"{places.folder}/profile.json").st_mtime_ns  # noqa: PTH116
         except OSError:
             return ""
-        if known.described != changed:
-            profile = current_profile(known.places)
+        known, folder = self._known.get(places.key, (-1, ""))
+        if known != changed:
+            profile = current_profile(places)
             project = _believed(profile, self._environ) if profile else ""
-            known.folder = str(Path(project)) if project else ""
-            known.described = changed
-        return known.folder
+            folder = str(Path(project)) if project else ""
+            self._known[places.key] = changed, folder
+        return folder
 
 
 def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
