@@ -71,7 +71,7 @@ class ReviewFeature(Feature):
         """
         memories = self.session.features.get(MemoryFeature).memories
         found = left_out = 0
-        finished = True
+        finished, began = True, self.context.transcript.head.seq
         async for piece in memories.consolidate(
             reviewed_through(self.context.transcript),
             self.session.modes.ask if argument == "with model" else None,
@@ -82,7 +82,7 @@ class ReviewFeature(Feature):
             so_far = f"{plural(found, 'finding')} so far."
             said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {so_far}"
             yield Noticed(message=f"{said} {piece.objection}".rstrip())
-        lines, told = await self._finish(memories)
+        lines, told = await self._finish(memories, began)
         for event in announcements(*lines):
             yield event
         sentences = outcome_in_words(found, left_out, told, finished=finished)
@@ -98,10 +98,11 @@ class ReviewFeature(Feature):
             },
         )
 
-    async def _finish(self, memories: Memories) -> tuple[list[Line], list[str]]:
+    async def _finish(self, memories: Memories, began: int) -> tuple[list[Line], list[str]]:
         """Propose merges, check the index and recall, write a journal and a handoff.
 
-        What was checked is told in sentences.
+        The journal has what was proposed since the line at which this began. What was checked is
+        told in sentences.
         """
         lines = memories.propose_merges()
         told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
@@ -113,7 +114,7 @@ class ReviewFeature(Feature):
             newest = Span(max(history.head.seq - PROBED_LINES, 0), history.head.seq)
         probed = await self.session.features.get(HealthFeature).health.probe([newest])
         told.append(probed.sentence())
-        waiting = [body_of(one) for one in memories.waiting]
+        waiting = [body_of(one) for one in memories.waiting if one.seq > began]
         journal.write_journal(
             memories.agent,
             str(memories.places.key),

@@ -12,7 +12,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.health import Health
-from mindstone_tui.core.agent.memories import Memories, body_of, now, stamp
+from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.fold import ReadLines
@@ -171,6 +171,9 @@ class Tasks:
         state = self.state()
         memories = self._memories
         before = self._saved()
+        with self._context.transcript.history() as history:
+            saves = history.newest(["checkpoint_saved"], LOOKED_BACK)
+            told = next((one.seq for one in saves), -1)
         windows = max(state.checkpoint.window, self._context.window.windows)
         saved = checkpoint_store.save(
             self.places,
@@ -186,7 +189,7 @@ class Tasks:
             section,
             cited=tuple(sorted(memories.cited)),
             prevented=tuple(sorted(memories.prevented)),
-            proposed=tuple(body_of(one) for one in memories.waiting),
+            proposed=tuple(body_of(one) for one in memories.waiting if one.seq > told),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
             notes.write_log(memories.agent, section, self._clock())

@@ -374,6 +374,29 @@ async def test_the_end_of_a_task_and_a_compaction_propose_what_should_last(
         assert len(stage.entries(MemoryProposed)) == 2
 
 
+async def test_the_log_and_the_journal_say_in_words_and_once_what_was_proposed(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Gauges")
+        await stage.say("Remember that the staging port is 8790.")
+        for step in ("calibrate", "report"):
+            await stage.say(f"We decided to {step} the gauges before noon.")
+            await stage.run("/checkpoint save")
+            await stage.run("/consolidate")
+        agent = stage.session.services.home.agent("default")
+        with agent.log.open("a") as log:
+            log.write("\nThe heron nests by the weir.\n")
+        journal = "".join(path.read_text() for path in agent.journals.iterdir())
+        for told in (agent.log.read_text(), journal):
+            assert told.count("- Remember that the staging port is 8790.") == (told != journal)
+            assert "fact_" not in told
+        agent.log.write_text("The heron nests by the weir.\n")
+        found = await stage.session.services.recall.search("Where does the heron nest?", 3, "agent")
+        assert any("by the weir" in hit.text for hit in found.hits)
+
+
 async def test_a_fact_that_a_person_asks_to_keep_becomes_a_note_that_outlives_the_task(
     home: Path, tmp_path: Path
 ) -> None:
