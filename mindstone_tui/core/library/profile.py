@@ -411,6 +411,9 @@ def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line, and kept so; None where it cannot be read."""
     kept = stored_profile(places)
+    with contextlib.suppress(OSError):
+        if kept and kept.version == _VERSION and kept.read == places.transcript.stat().st_size:
+            return kept
     before = kept.read if kept is not None else 0
     known = read_profile(places, kept)
     if known is not None and (known is not kept or known.read > before):
@@ -418,19 +421,10 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     return known
 
 
-def fresh_profile(places: SessionPlaces) -> SessionProfile | None:
-    """The same; what was kept is enough if nothing was written since."""
-    kept = stored_profile(places)
-    with contextlib.suppress(OSError):
-        if kept and kept.version == _VERSION and kept.read == places.transcript.stat().st_size:
-            return kept
-    return profile_of(places)
-
-
 def current_profile(places: SessionPlaces) -> SessionProfile | None:
-    """A session's profile as it was last kept; made anew if other rules made it."""
+    """A session's profile as it was last kept; made if there is none, or other rules made it."""
     kept = stored_profile(places)
-    return kept if kept is None or kept.version == _VERSION else profile_of(places)
+    return kept if kept is not None and kept.version == _VERSION else profile_of(places)
 
 
 class Origins:

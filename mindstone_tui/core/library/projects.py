@@ -20,7 +20,7 @@ from mindstone_tui.core.library.profile import (
     ListedSession,
     SessionProfile,
     current_profile,
-    fresh_profile,
+    profile_of,
 )
 from mindstone_tui.core.paths import (
     CHILD,
@@ -30,7 +30,6 @@ from mindstone_tui.core.paths import (
     SessionPlaces,
     from_home,
     project_of,
-    telling_projects,
 )
 
 
@@ -52,14 +51,11 @@ def sessions_held_in(home: Places, project: Path) -> Iterator[SessionPlaces]:
 
     Those of other programs and of sub-agents are not among them.
     """
-    project_in = telling_projects()
-    for places in sorted(home.sessions(), key=_written, reverse=True):
-        if CHILD in places.key.main:
-            continue
-        profile = fresh_profile(places)
+    for places, _ in reversed(ProjectSessions(home, {}).of(project)):
+        profile = current_profile(places)
         if profile is None or profile.program != OWN or profile.started_by:
             continue
-        if project_in(profile.project) == str(project):
+        if CHILD not in places.key.main:
             yield places
 
 
@@ -85,18 +81,11 @@ def shown_folder(project: str) -> str:
     return f"~{project[len(own) :]}" if inside else project or "in no project"
 
 
-def _written(places: SessionPlaces) -> int:
-    try:
-        return os.stat(places.transcript).st_mtime_ns  # noqa: PTH116 - there may be thousands
-    except OSError:
-        return 0
-
-
 def _is_free(places: SessionPlaces) -> bool:
     """Whether nobody has a session of this name, or one that never was in any project."""
     if not places.transcript.exists():
         return True
-    profile = fresh_profile(places)
+    profile = profile_of(places)
     return profile is not None and profile.program == OWN and not profile.project
 
 
@@ -128,11 +117,10 @@ class ProjectSessions:
 
     def _folder(self, places: SessionPlaces) -> str:
         """Where a session took place, looked up again only when its profile changed."""
-        try:
+        changed = 0
+        with contextlib.suppress(OSError):
             # As text: there may be hundreds, looked at for every prompt.
             changed = os.stat(f"{places.folder}/profile.json").st_mtime_ns  # noqa: PTH116
-        except OSError:
-            return ""
         known, folder = self._known.get(places.key, (-1, ""))
         if known != changed:
             profile = current_profile(places)

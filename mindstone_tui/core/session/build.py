@@ -177,7 +177,8 @@ class _Assembly:
     def _begun_in(self) -> str:
         """The folder that a new session belongs to; a program's may belong to none."""
         guest = self.opening.guest
-        return str(self.opening.cwd if guest is None else guest.folder or "")
+        folder = self.opening.cwd if guest is None else guest.folder
+        return str(folder.resolve()) if folder is not None else ""
 
     @cached_property
     def history(self) -> History:

@@ -52,13 +52,13 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     main: str
     size: int
     """Bytes of the transcript."""
-    entries: int
-    turns: int
+    entries: int = 0
+    turns: int = 0
     updated: str
     """When its newest line was written."""
-    role: str
+    role: str = ""
     """Who spoke last: user or assistant; empty when nothing was said yet."""
-    text: str
+    text: str = ""
     """How the last thing said begins."""
     said: str = ""
     """When that was said, by its speaker's clock."""
@@ -164,11 +164,7 @@ def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummar
         agent=places.key.agent,
         main=places.key.main,
         size=size,
-        entries=0,
-        turns=0,
         updated=updated,
-        role="",
-        text="",
         readable=False,
     )
 

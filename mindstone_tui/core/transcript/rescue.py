@@ -37,7 +37,7 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True
+        pass
     return True
 
 
