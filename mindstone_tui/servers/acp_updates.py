@@ -189,16 +189,11 @@ def replayed(line: Line, standings: Standings) -> Iterator[Update]:
     said = list(_said(line))
     yield from said
     stands = [each.words for each in standings.of(line) if each.what in _MARKED]
-    if said and stands and isinstance(line.entry, _SPEECH):
+    if said and stands and line.role in ("user", "assistant"):
         yield thought(f"The above: {', '.join(stands)}.\n")
 
 
 _MARKED: Final = ("rewound", "interrupted", "imported")
-_SPEECH: Final = (
-    conversation.UserMessage,
-    conversation.AssistantMessage,
-    conversation.AssistantPartial,
-)
 
 
 def _said(line: Line) -> Iterator[Update]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -241,45 +241,38 @@ def _shelf(
         one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
     ]
     rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
-    waiting, elsewhere = _each_once(shelf, memories.waiting, elsewhere)
+    proposed = _each_once(shelf, {"": memories.waiting, **elsewhere})
     parts = ["\n".join(rows) or "Nothing is remembered."]
-    if waiting and not name:
-        parts.append("Proposed, to be decided by you:\n" + "\n".join(map(_proposed, waiting)))
-    if elsewhere:
-        others = [_proposed(one, key) for key, found in elsewhere.items() for one in found]
+    if (waiting := [_proposed(one) for key, one in proposed if not key]) and not name:
+        parts.append("Proposed, to be decided by you:\n" + "\n".join(waiting))
+    if others := [_proposed(one, key) for key, one in proposed if key]:
         parts.append("Proposed in other sessions:\n" + "\n".join(others))
     return CommandPrinted(
         command="memory",
         text="\n\n".join(parts),
         data={
             "memories": [msgspec.to_builtins(one.memory) for one in chosen],
-            "proposals": [msgspec.to_builtins(one.entry) for one in waiting],
+            "proposals": [msgspec.to_builtins(one.entry) for key, one in proposed if not key],
             "elsewhere": [
-                {"session": key, **msgspec.to_builtins(one.entry)}
-                for key, found in elsewhere.items()
-                for one in found
+                {"session": key, **msgspec.to_builtins(one.entry)} for key, one in proposed if key
             ],
         },
     )
 
 
 def _each_once(
-    shelf: Shelf, own: Iterable[ProposalState], elsewhere: Mapping[str, Sequence[ProposalState]]
-) -> tuple[list[ProposalState], dict[str, list[ProposalState]]]:
-    """Proposals without those that say what is remembered by now, or what another one says."""
+    shelf: Shelf, waiting: Mapping[str, Sequence[ProposalState]]
+) -> list[tuple[str, ProposalState]]:
+    """Proposals with their sessions, but those that say what is remembered, or another one says."""
     said = [one.memory.body for one in shelf.live]
-
-    def is_news(one: ProposalState) -> bool:
-        if not one.entry.before:  # else it changes what is remembered, and says so
-            words = body_of(one)
-            if any(say_the_same(words, known) for known in said):
-                return False
+    found: list[tuple[str, ProposalState]] = []
+    for key, one in ((key, one) for key, each in waiting.items() for one in each):
+        words = body_of(one)
+        # One that changes a memory says so itself.
+        if one.entry.before or not any(say_the_same(words, known) for known in said):
             said.append(words)
-        return True
-
-    here = [one for one in own if is_news(one)]
-    there = {key: [one for one in found if is_news(one)] for key, found in elsewhere.items()}
-    return here, {key: found for key, found in there.items() if found}
+            found.append((key, one))
+    return found
 
 
 def _proposed(one: ProposalState, session: str = "") -> str:

@@ -6,6 +6,7 @@ answer that was interrupted. A call without a result gets one that says whether 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import RecallDropped
 from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.session.draft import read_draft
 from mindstone_tui.core.transcript import History
@@ -83,10 +85,11 @@ _SPOKEN: Final = (
 
 def take_in_rescued(context: TurnContext, history: History, folder: Path) -> int:
     """Write down what earlier programs could not save of this session; how many lines it were."""
-    written = 0
+    own, written = str(context.transcript.places.key), 0
     for path in left_behind(folder):
-        own = str(context.transcript.places.key)
-        drafts = [draft for session, draft in read_rescued(path) if session == own]
+        drafts: list[Draft] = []
+        with contextlib.suppress(MindstoneError, OSError):  # doctor names what nobody can read
+            drafts = [draft for session, draft in read_rescued(path) if session == own]
         if drafts:
             fresh = _placed(drafts, history, context.transcript.last_turn)
             context.transcript.append_all(fresh)
@@ -103,18 +106,24 @@ def _placed(drafts: Sequence[Draft], history: History, newest: int) -> list[Draf
     """
     lines = itertools.islice(history.back(), _LOOKED_BACK_FOR_DROPS)
     known = {(line.kind, line.ts) for line in lines if isinstance(line, Line)}
-    fresh = [one for one in drafts if (one.entry.kind, one.ts) not in known]
-    began = [one.turn for one in fresh if isinstance(one.entry, TurnStarted) and one.turn]
-    behind = max(newest + 1 - began[0], 0) if began else 0
-    placed: list[Draft] = []
-    for one in fresh:
-        if isinstance(one.entry, UserMessage) and one.turn is None:
-            waiting = MessageQueued(text=one.entry.text, images=one.entry.images)
-            placed.append(msgspec.structs.replace(one, entry=waiting))
-        elif isinstance(one.entry, _SPOKEN):
-            moved = one.turn + behind if began and one.turn and one.turn >= began[0] else one.turn
-            placed.append(msgspec.structs.replace(one, turn=moved))
-    return placed
+    spoken = (_waiting(one) for one in drafts if isinstance(one.entry, _SPOKEN))
+    fresh = [one for one in spoken if (one.entry.kind, one.ts) not in known]
+    began = min((one.turn or 0 for one in fresh if isinstance(one.entry, TurnStarted)), default=0)
+    behind = max(newest + 1 - began, 0) if began else 0
+    return [
+        msgspec.structs.replace(one, turn=one.turn + behind)
+        if one.turn and one.turn >= began
+        else one
+        for one in fresh
+    ]
+
+
+def _waiting(one: Draft) -> Draft:
+    """The same; a message that never had a turn as one that waits for it."""
+    if isinstance(one.entry, UserMessage) and one.turn is None:
+        queued = MessageQueued(text=one.entry.text, images=one.entry.images)
+        return msgspec.structs.replace(one, entry=queued)
+    return one
 
 
 def _arrived(lines: Sequence[Line], draft: Path, why: str) -> list[Entry]:

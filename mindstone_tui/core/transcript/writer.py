@@ -245,14 +245,12 @@ class Transcript:
             return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
 
         lines = []
-        now = timestamp(self._clock())
+        own, now = str(self.places.key), timestamp(self._clock())
         drafts = [pending.draft for pending in (*self._refused, *self._unsaved)]
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
             body = prepare(draft.entry, self._clean, keep)
-            place = msgspec.json.encode(
-                {"session": str(self.places.key), "ts": draft.ts, "turn": draft.turn}
-            )
+            place = msgspec.json.encode({"session": own, "ts": draft.ts, "turn": draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         replace_file(path, b"".join(lines))
         return path
