@@ -7,7 +7,7 @@ view comes near them; their place on the screen does not move while that happens
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -53,7 +53,9 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._views: dict[int, ExchangeView] = {}
         self._first = 0
         self._end = 0
-        self.history: Browse | None = None
+        self._history: Browse | None = None
+        self.past: Callable[[], Browse] | None = None
+        """Looks the session's history up, if there is one."""
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
         self._rewinds: list[Line | Damaged] = []
@@ -118,9 +120,9 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         from mindstone_tui.core.entries.standings import REWOUND
         from mindstone_tui.core.events import Noticed
 
-        if self.history is None:
+        if self.past is None:
             return
-        standings = await self.history.standings()
+        standings = await self.past().standings()
         for exchange in self.feed.exchanges:
             gone = standings.took_back(exchange.turn)
             if gone != exchange.rewound:
@@ -144,7 +146,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def open(self, history: Browse) -> None:
         """Show the newest exchanges of a session that has some already."""
-        self.history = history
+        self._history = history
         self._unread = await history.length()
         older: list[ExchangeEvents] = []
         while self._unread and len(older) < STEP:
@@ -164,9 +166,9 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         from mindstone_tui.core.entries.standings import REWINDS
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
-        assert self.history is not None
+        assert self._history is not None
         first = max(0, self._unread - PAGE)
-        lines = await self.history.lines(first, self._unread - first)
+        lines = await self._history.lines(first, self._unread - first)
         self._unread = first
         # A rewind stands behind what it takes back: pages are read from the end.
         self._rewinds += [one for one in lines if getattr(one, "kind", "") in REWINDS]
