@@ -45,21 +45,32 @@ if TYPE_CHECKING:
 
 
 class Home:
-    """Where one user's files are, and which session is meant when none is named."""
+    """Where one user's files are, and which session is meant when none is named.
+
+    In a `folder`, the last one of its project; without one, that of the user's own folder.
+    """
 
     def __init__(
-        self, home: Path | str | None = None, environ: Mapping[str, str] | None = None
+        self,
+        home: Path | str | None = None,
+        environ: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         known = dict(os.environ if environ is None else environ)
         if home is not None:
             known["MINDSTONE_HOME"] = str(from_home(home).absolute())
         self.environ = known
         self.places = Places.resolve(known)
+        self._folder = folder
 
-    def key(self, session: str) -> SessionKey:
-        """The session of that name, else the one that the settings name."""
+    def key(self, session: str, folder: Path | None = None) -> SessionKey:
+        """The session of that name, else the one that is meant in the folder."""
         named = session or load(self.places, self.environ).settings.session.default
-        return SessionKey.parse(named)
+        if named:
+            return SessionKey.parse(named)
+        from mindstone_tui.core.library.projects import session_in  # 30 ms
+
+        return session_in(self.places, folder or self._folder or from_home("~"))
 
     def fetch_news(self, key: SessionKey, *, everything: bool = False) -> None:
         """Bring the copy of a shared history up to date, if it is one and its server answers."""
@@ -224,7 +235,8 @@ class Conversation:
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
-        from mindstone_tui.core.library.vectors import follow  # 30 ms
+        from mindstone_tui.core.library.profile import profile_of
+        from mindstone_tui.core.library.vectors import follow  # together 30 ms
 
         self._closing = True
         if self._leaving is not None:
@@ -232,7 +244,9 @@ class Conversation:
         await self._session.close()
         places, environ = self._home.places, self._home.environ
         settings = self._session.services.context.settings
-        await asyncio.to_thread(follow, places, settings, environ, [places.session(self._key)])
+        own = places.session(self._key)
+        await asyncio.to_thread(profile_of, own)  # for lists, which must be quick
+        await asyncio.to_thread(follow, places, settings, environ, [own])
 
     def _listen(self) -> None:
         """Hear when the server goes away, if this is to go on in a fork then."""
@@ -300,12 +314,13 @@ async def connect(
     from mindstone_tui.core.session.options import Opening
 
     here = _home(home)
-    key = here.key(session)
+    folder = _folder(cwd)
+    key = here.key(session, folder if cwd or not isinstance(home, Home) else None)
     opening = Opening(
         key=key,
         places=here.places,
         environ=here.environ,
-        cwd=_folder(cwd),
+        cwd=folder,
         channel=channel,
         model=model,
         context_window=context_window,
@@ -447,7 +462,7 @@ def _recognised(data: bytes, name: str) -> Image:
 
 
 def _home(home: Home | Path | str | None) -> Home:
-    return home if isinstance(home, Home) else Home(home)
+    return home if isinstance(home, Home) else Home(home, folder=Path.cwd())
 
 
 def _folder(named: Path | str | None) -> Path:

@@ -109,6 +109,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("MINDSTONE_HOME", str(folder))
     monkeypatch.setenv("HOME", str(tmp_path))
+    # Where the suite was started is nobody's project.
+    monkeypatch.setenv("MINDSTONE_SESSION__DEFAULT", "agent:default:main")
     monkeypatch.setenv("MINDSTONE_RECALL__BACKGROUND", "false")  # no process outlives a test
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.cli.main import run as main
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.text import is_editable
 from mindstone_tui.tui.prompt.paste import Pastes, with_newlines
@@ -19,10 +20,12 @@ from mindstone_tui.tui.terminal import PasteParser
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import on_stage, read, script
 from tests.faults import FULL
+from tests.servers.residence import residing
 from tests.tui.staged import settle, staged, until
 
 FAMILY = "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
 PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+MANY = 2_000 if FULL else 60
 SIGNS = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 TEXTS = st.text(SIGNS, max_size=40)
 
@@ -63,7 +66,7 @@ def test_what_is_pasted_is_sent_whether_it_can_be_shown_or_not(text: str) -> Non
 
 
 async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> None:
-    said = "\n".join([FAMILY, PERSIAN, *some_texts(2, 300)])
+    said = "\n".join([FAMILY, PERSIAN, *some_texts(2, MANY)])
     async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
         await stage.say(said)
         assert stage.entries(UserMessage)[0].text == said
@@ -73,7 +76,7 @@ async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> 
 def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
     home: Path, tmp_path: Path
 ) -> None:
-    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(3, 300)]) + "\u3000"
+    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(3, MANY)]) + "\u3000"
     model = script(tmp_path, {"text": said})
     done = subprocess.run(
         [sys.executable, "-m", "mindstone_tui", "run", "--model", model, "-"],
@@ -91,6 +94,32 @@ def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
     )
     assert json.dumps(said) in json.dumps(json.loads(exported.stdout))
     assert asked_in(home) == [said]
+    logged = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", "log"],
+        env={**os.environ, "MINDSTONE_HOME": str(home)},
+        capture_output=True,
+        check=True,
+    )
+    for word in (FAMILY, PERSIAN):  # what could steer a terminal that a pipe ends in is left out
+        assert logged.stdout.decode().count(word) == 2, "what was asked, and what was answered"
+
+
+async def test_the_page_hands_over_every_character(home: Path, tmp_path: Path) -> None:
+    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(4, MANY)]) + "\n"
+    async with residing(home, tmp_path) as served, served.client() as client:
+        await client.post("/page/send", json={"session": "main", "text": said})
+        while "turn_ended" not in served.kinds("main"):
+            await client.get("/page/history", params={"session": "main"})
+    assert asked_in(home) == [said]
+
+
+def test_an_import_takes_every_character(home: Path, tmp_path: Path) -> None:
+    texts = [FAMILY, PERSIAN, *some_texts(6, MANY)]
+    file = tmp_path / "talk.jsonl"
+    rows = [{"role": "user", "content": text, "id": str(at)} for at, text in enumerate(texts)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert main(["import", str(file), "--session", "main"]) == 0
+    assert asked_in(home) == texts
 
 
 async def test_the_prompt_takes_joiners_and_wide_blanks_that_are_typed() -> None:

@@ -87,11 +87,11 @@ def chat(
 ) -> None:
     """Open the app; without a terminal, chat line by line.
 
-    `mindstone` alone does the same on the default session.
+    `mindstone` alone does the same: it goes on with the last session of this folder's project.
     """
     home = options.places()
-    key = options.session_key(session)
     folder = options.working_folder(cwd)
+    key = options.session_key(session, folder)
     settings = load(home, os.environ, profile=profile, project=folder).settings
     if not plain and sys.stdin.isatty() and sys.stdout.isatty() and not sys.stderr.isatty():
         typer.echo("The app draws on standard error, which goes elsewhere: chatting line by line.")

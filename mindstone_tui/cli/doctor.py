@@ -16,7 +16,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
 from mindstone_tui.core.errors import ExitCode, MindstoneError
-from mindstone_tui.core.paths import DEFAULT_SESSION, SessionKey
+from mindstone_tui.core.paths import DEFAULT_SESSION
 
 ROOMS: Final = (
     "mindstone_tui.core.doctor.home:home",
@@ -50,7 +50,7 @@ def _examine(session: str) -> Iterator[Check]:
     settings, key = Settings(), DEFAULT_SESSION
     try:
         settings = load(places(), os.environ).settings
-        key = session_key(session) if session else SessionKey.parse(settings.session.default)
+        key = session_key(session)
         yield passed("config", "The settings are valid.")
     except MindstoneError as error:
         yield refused("config", error)

@@ -32,8 +32,9 @@ from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.profile import SessionFilter
+from mindstone_tui.core.library.projects import by_project
 from mindstone_tui.core.paths import CHILD, SessionPlaces, from_home
-from mindstone_tui.core.text import exact, one_line, plural
+from mindstone_tui.core.text import exact, for_pipe, for_terminal, one_line, plural
 
 _NONE_MATCH: Final = "No session matches."
 _LOOK_AGAIN: Final = 0.2
@@ -76,7 +77,7 @@ def sessions(
     file: options.FileFilterOption = "",
     fresh: StartOverOption = "",
 ) -> None:
-    """List sessions, the one used last first. Sub-agent sessions are only counted.
+    """List sessions by project, the one used last first. Sub-agent sessions are only counted.
 
     The filters may be combined; a session of another program keeps that program's own dates.
     """
@@ -111,6 +112,12 @@ def _say_that_there_are_none(program: str, *, filtered: bool) -> None:
 
 
 def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
+    """A table of them, under the projects they belong to."""
+    headings: dict[int, str] = {}
+    ordered: list[profile.ListedSession] = []
+    for project, found in by_project(shown):
+        headings[len(ordered)] = project
+        ordered += found
     rows = [
         (
             summary.session,
@@ -121,10 +128,11 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
             if summary.readable
             else f"unreadable: mindstone verify -s {summary.session}",
         )
-        for summary in shown
+        for summary in ordered
     ]
-    below = [profile.facts_of(one) for one in shown] if long else ()
-    table(("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE"), rows, right=(2, 3), below=below)
+    below = [profile.facts_of(one) for one in ordered] if long else ()
+    names = ("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE")
+    table(names, rows, right=(2, 3), below=below, above=headings)
 
 
 def _is_sub_agent(session: profile.ListedSession) -> bool:
@@ -306,8 +314,10 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
             say(f"{heading}  {_local(item.ts)}", "bold")
             calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
-            say("\n".join(filter(None, [text, *wanted])))
-            say()
+            if isinstance(item.entry, UserMessage) and item.entry.note:
+                say(f"the model was told: {item.entry.note}", "dim")
+            said = "\n".join([*([text] if text else []), *wanted])
+            say_exactly(f"{for_terminal(said) if sys.stdout.isatty() else for_pipe(said)}\n\n")
         case _:
             line = describe_line(item)
             say(f"{heading}  {line.text}", "dim")

@@ -28,7 +28,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "open_questions:waiting",
         "List what waits for a decision, and answer it.",
     ),
-    "sessions": ("history:sessions", "List sessions, the one used last first."),
+    "sessions": ("history:sessions", "List sessions by project, the one used last first."),
     "stats": ("stats:stats", "Show totals over all sessions."),
     "resume": ("other_agents:resume", "Resume a session in the program it comes from."),
     "log": ("history:log", "Read a session's transcript, oldest line first."),

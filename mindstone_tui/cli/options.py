@@ -27,7 +27,7 @@ SessionOption = Annotated[
         "--session",
         "-s",
         metavar="KEY",
-        help="Session: agent:<agentId>:<mainKey>, or a thread name.",
+        help="Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -105,13 +105,13 @@ def working_folder(named: Path | None) -> Path:
     return folder
 
 
-def session_key(option: str) -> SessionKey:
-    """The session that was named, else the one the settings name."""
+def session_key(option: str, folder: Path | None = None) -> SessionKey:
+    """The session that was named, else the one that is meant in the folder."""
     if option:
         return SessionKey.parse(option)
-    from mindstone_tui.core.config import load
+    from mindstone_tui.api import Home
 
-    return SessionKey.parse(load(places(), os.environ).settings.session.default)
+    return Home().key("", folder or Path.cwd())
 
 
 def session_filter(context: typer.Context) -> SessionFilter | None:

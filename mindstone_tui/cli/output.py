@@ -130,10 +130,11 @@ def table(
     *,
     right: Sequence[int] = (),
     below: Sequence[str] = (),
+    above: Mapping[int, str] | None = None,
 ) -> None:
     """Print aligned columns; on a terminal the last one is cut to fit, in a pipe nothing is.
 
-    `below` has a line of its own for each row, or nothing.
+    `below` has a line of its own for each row, or nothing; `above` has headings by their rows.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -148,6 +149,8 @@ def table(
             blank = " " * (widths[at] - cell_len(cell))
             cells.append(blank + cell if at in right else cell + blank)
         line = "  ".join(cells).rstrip()
+        if number and above and (heading := above.get(number - 1)):
+            say(heading, "bold")
         if room and cell_len(line) > room:
             line = set_cell_size(line, room - 1).rstrip() + "…"
         _write(sys.stdout, styled(line, "bold" if number == 0 else "") + "\n")

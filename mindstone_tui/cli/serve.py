@@ -173,4 +173,4 @@ def mcp(
     # The library waits for its next line in a thread that nothing interrupts.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(serve(Home(), propose=propose))
+    asyncio.run(serve(Home(folder=Path.cwd()), propose=propose))

@@ -10,7 +10,9 @@ import base64
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +46,19 @@ def from_home(path: Path | str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's own raises for `~nobody`
 
 
+def project_of(folder: Path) -> Path:
+    """The repository that a folder is in, else the folder itself."""
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each / ".git"):
+            return each
+    return folder
+
+
+def telling_projects() -> Callable[[str], str]:
+    """Tells the project of one folder after the other; each is looked up once."""
+    return cache(lambda folder: str(project_of(Path(folder).resolve())) if folder else "")
+
+
 class SessionKey(msgspec.Struct, frozen=True, order=True):
     """Which conversation: an agent, and one of its threads."""
 
@@ -64,6 +79,12 @@ class SessionKey(msgspec.Struct, frozen=True, order=True):
             _check_name(part, text)
         _check_length(agent + main)
         return cls(agent, main)
+
+
+def free_name(base: str, taken: Collection[str], first: int = 1) -> str:
+    """The base with the lowest number behind it that nobody has."""
+    names = (f"{base}-{number}" for number in count(first))
+    return next(name for name in names if name not in taken)
 
 
 DEFAULT_SESSION: Final = SessionKey("default", "main")

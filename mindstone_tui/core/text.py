@@ -57,6 +57,12 @@ def for_terminal(text: str) -> str:
 
 
 _JOINERS: Final = str.maketrans("", "", "\u200c\u200d")
+_JOINED: Final = pattern_of("([\u200c\u200d])").split
+
+
+def for_pipe(text: str) -> str:
+    """The text as harmless, with the signs that join letters, which a terminal would count."""
+    return "".join(each if each in "\u200c\u200d" else for_terminal(each) for each in _JOINED(text))
 
 
 def is_editable(text: str) -> bool:

@@ -27,11 +27,11 @@ from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import SessionKey, free_name, project_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.signals import on_ending
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers import acp_updates as show
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer, PeerError
@@ -74,9 +74,10 @@ class OpenSession:
         done: asyncio.Future[ev.TurnEnded | ev.CommandEnded] = (
             asyncio.get_running_loop().create_future()
         )
-        if text.startswith("/") and "\n" not in text:
-            self._commands.append((text, done))
-            self.conversation.command(text)
+        line = text.rstrip()
+        if line.startswith("/") and "\n" not in line:
+            self._commands.append((line, done))
+            self.conversation.command(line)
         else:
             self.conversation.send(text, images=pictures)
             self._turns.append(done)
@@ -253,9 +254,10 @@ class EditorAgent:
         # The whole of it, a line at a time: what is shown was written, however long it is.
         opened = self._open[told.pop("sessionId")]
         with History(self._home.places.session(SessionKey.parse(session))) as history:
+            standings = standings_of(history)
             for item in history.read():
                 if isinstance(item, Line):
-                    for update in show.replayed(history.whole(item)):
+                    for update in show.replayed(history.whole(item), standings):
                         await opened.update(update)
         return told
 
@@ -268,11 +270,13 @@ class EditorAgent:
         listed = await asyncio.to_thread(self._lookup.listed)
         start = int(params.get("cursor") or 0)
         page = load(self._home.places, self._home.environ).settings.acp.page
-        cwd = str(params.get("cwd") or Path.cwd())
+        if params.get("cwd"):
+            project = str(project_of(_folder(params).resolve()))
+            listed = [one for one in listed if one.project == project]
         shown = [
             {
                 "sessionId": one.session,
-                "cwd": cwd,
+                "cwd": one.folder or str(Path.cwd()),
                 "title": one.title or one.session,
                 "updatedAt": one.updated,
             }
@@ -290,7 +294,7 @@ class EditorAgent:
     async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
         session = self._session(params)
         text, pictures = _read_prompt(params.get("prompt"), session.conversation)
-        if not text and not pictures:
+        if not text.strip() and not pictures:
             raise UsageError("The prompt is empty.", "Say something.")
         ended = await session.take(text, pictures)
         match ended:
@@ -366,10 +370,7 @@ class EditorAgent:
         taken = {each.key.main for each in self._home.places.sessions()} | {
             SessionKey.parse(name).main for name in self._open
         }
-        number = 1
-        while (name := f"{base}-{number}") in taken:
-            number += 1
-        return name
+        return free_name(base, taken)
 
 
 async def serve(home: api.Home) -> None:
@@ -479,7 +480,7 @@ def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, l
                 raise UsageError(
                     "The prompt holds something that cannot be used here.", "Use text."
                 )
-    return "".join(texts).strip(), pictures
+    return "".join(texts), pictures
 
 
 def _decoded(data: str) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
@@ -183,8 +184,19 @@ def plan(pieces: Sequence[tuple[str, str]]) -> Update:
     return {"sessionUpdate": "plan", "entries": entries}
 
 
-def replayed(line: Line) -> Iterator[Update]:
-    """What an editor is shown of one line when it loads a session."""
+def replayed(line: Line, standings: Standings) -> Iterator[Update]:
+    """What an editor is shown of one line when it loads a session, with how the line stands."""
+    said = list(_said(line))
+    yield from said
+    stands = [each.words for each in standings.of(line) if each.what in _MARKED]
+    if said and stands and line.role in ("user", "assistant"):
+        yield thought(f"The above: {', '.join(stands)}.\n")
+
+
+_MARKED: Final = ("rewound", "interrupted", "imported")
+
+
+def _said(line: Line) -> Iterator[Update]:
     match line.entry:
         case conversation.UserMessage(text=text, images=images):
             named = "".join(f"\n[picture {image.name}]" for image in images)

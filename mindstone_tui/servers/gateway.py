@@ -13,6 +13,7 @@ import binascii
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import (
@@ -163,9 +164,12 @@ class Gateway:
         return len(self._rooms)
 
     async def take(
-        self, asked: ClientRequest, *, session: str = "", own_tools: bool = False
+        self, asked: ClientRequest, *, session: str = "", folder: str = "", own_tools: bool = False
     ) -> Run:
-        """Begin a client's turn, or go on with the one that waits for what it brings."""
+        """Begin a client's turn, or go on with the one that waits for what it brings.
+
+        A client that names no session goes on with the last one of the `folder` it works in.
+        """
         self.requests += 1
         if not asked.messages:
             raise UsageError("There is no message with words in it.", "Send at least one.")
@@ -173,10 +177,11 @@ class Gateway:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
-        key = await asyncio.to_thread(self._session_for, asked, session, marks)
+        place = Path(folder) if folder else None
+        key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
-        room = await self._room(key, asked.model, own_tools)
+        room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
             planned = await asyncio.to_thread(self._plan, key, marks, self._marks.of(new))
@@ -185,7 +190,7 @@ class Gateway:
             elif planned.action != "appended":
                 forked = await self._fork(room, key, planned)
                 room.turn.release()
-                room = await self._room(forked, asked.model, own_tools)
+                room = await self._room(forked, asked.model, own_tools, place)
                 await room.turn.acquire()
             await room.conversation.settled()
             _check_pictures(room.conversation, new)
@@ -257,14 +262,16 @@ class Gateway:
 
     # Where a request belongs
 
-    def _session_for(self, asked: ClientRequest, named: str, marks: list[str]) -> str:
+    def _session_for(
+        self, asked: ClientRequest, named: str, folder: Path | None, marks: list[str]
+    ) -> str:
         if named:
             return str(SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
         if asked.user:
             return str(SessionKey.parse(asked.user))
-        default = str(self._home.key(""))
+        default = str(self._home.key("", folder))
         if not marks:
             return default
         with self._reading:
@@ -376,27 +383,26 @@ class Gateway:
 
     async def _fork(self, room: Room, key: str, planned: Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
-        main = SessionKey.parse(key).main
-        taken = {str(each.key) for each in self._home.places.sessions()}
-        number = 1
-        while (name := str(SessionKey.parse(f"{main}-fork-{number}"))) in taken:
-            number += 1
+        taken = {each.key.main for each in self._home.places.sessions()}
+        main = free_name(f"{SessionKey.parse(key).main}-fork", taken)
+        name = str(SessionKey.parse(main))
         if planned.to_turn > 0:
             ended = await room.command(f"/fork {name} turn {planned.to_turn}")
             if not ended.ok:
                 raise UsageError(f"{key} could not be forked at turn {planned.to_turn}.")
         return name
 
-    async def _room(self, key: str, model: str, own_tools: bool) -> Room:
+    async def _room(self, key: str, model: str, own_tools: bool, folder: Path | None) -> Room:
         named = "" if model == DEFAULT_MODEL else model
         async with self._opening:
             room = self._rooms.get((key, named, own_tools))
             if room is None:
-                guest = Guest(own_tools=own_tools)
+                guest = Guest(own_tools=own_tools, folder=folder)
                 conversation = await api.connect(
                     key,
                     model=named,
                     home=self._home,
+                    cwd=folder,
                     channel=CHANNEL,
                     asks=own_tools,
                     follow=own_tools,

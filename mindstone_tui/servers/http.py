@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
@@ -184,6 +185,7 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
 
 
 SESSION: Final = "x-mindstone-session"
+FOLDER: Final = "x-mindstone-folder"
 TOOLS: Final = "x-mindstone-tools"
 CONTEXT: Final = "x-mindstone-context"
 _PREFIX: Final = {"chat.completions": "chatcmpl-", "messages": "msg_", "responses": "resp_"}
@@ -221,6 +223,7 @@ class Endpoints:
             run = await self.gateway.take(
                 asked,
                 session=request.headers.get(SESSION, ""),
+                folder=unquote(request.headers.get(FOLDER, "")),
                 own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
             )
             reply = Reply(id="", model=asked.model)

@@ -16,10 +16,12 @@ from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
+from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.profile import (
+    ListedSession,
     Origins,
     facts_of,
     list_described,
@@ -31,8 +33,8 @@ from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript import History, standings_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 TALK: Final = ("user_message", "assistant_message", "assistant_partial", "tool_returned")
 """Kinds of lines in which somebody or something speaks."""
@@ -88,10 +90,10 @@ class Lookup:
             **_further(offset + len(shown), len(found)),
         }
 
-    def listed(self) -> list[SessionSummary]:
+    def listed(self) -> list[ListedSession]:
         """Every session that a person talks in, the default one first."""
         default = str(self._home.key(""))
-        listed = [one for one in list_sessions(self._home.places) if CHILD not in one.main]
+        listed = [one for one in list_described(self._home.places) if CHILD not in one.main]
         return sorted(listed, key=lambda one: one.session != default)
 
     def search(
@@ -183,6 +185,7 @@ class Lookup:
         """One line of a transcript, whole or from an offset on."""
         with self._history(session) as history:
             line = history.whole(_find(history, entry))
+            standing = _standing(line, standings_of(history))
         text = text_of(line)
         origin = Origins(self._home.places)
         most = self.settings.mcp.max_chars
@@ -193,6 +196,7 @@ class Lookup:
             "role": line.role,
             "channel": line.channel,
             **_imported(line, origin),
+            **standing,
             "text": text[offset:end],
             "characters": len(text),
             **_further(end, len(text)),
@@ -207,12 +211,15 @@ class Lookup:
             earlier = _spoken(history, middle.seq, min(before, _WIDEST), everything, back=True)
             later = _spoken(history, middle.seq, min(after, _WIDEST), everything, back=False)
             lines = [history.whole(line) for line in (*reversed(earlier), middle, *later)]
+            standings = standings_of(history)
         most = max(self.settings.mcp.max_chars // len(lines), 200)
         origin = Origins(self._home.places)
         return {
             "session": middle.session,
             "line": middle.seq,
-            "lines": [_quoted(line, most, origin) for line in lines],
+            "lines": [
+                {**_quoted(line, most, origin), **_standing(line, standings)} for line in lines
+            ],
         }
 
     def verify(self, session: str = "") -> dict[str, Any]:
@@ -252,7 +259,7 @@ class Lookup:
     def _last_said(self, session: str, count: int) -> list[dict[str, Any]]:
         with self._history(session) as history:
             end = history.head.seq + 1
-            lines = _spoken(history, end, count, everything=False, back=True)
+            lines = _spoken(history, end, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
         most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = Origins(self._home.places)
@@ -340,6 +347,12 @@ def _imported(line: Line, origin: Origins) -> dict[str, Any]:
     return _told(origin(line.session, line.seq) if is_imported(line) else None)
 
 
+def _standing(line: Line, standings: Standings) -> dict[str, Any]:
+    """How a line stands, if there is something to know about it."""
+    found = [each.words for each in standings.of(line)]
+    return {"standing": found} if found else {}
+
+
 def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
     spoken = line.kind in TALK and bool(getattr(line.entry, "text", ""))
     text = text_of(line) if spoken else describe_line(line).text
@@ -348,7 +361,7 @@ def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
     return {**source_of(line), **said, **cut}
 
 
-def _glance(one: SessionSummary) -> dict[str, Any]:
+def _glance(one: ListedSession) -> dict[str, Any]:
     return {
         "session": one.session,
         "title": one.title,
@@ -372,14 +385,20 @@ def _find(history: History, pointer: str) -> Line:
     return history.line(int(named)) if named.isdecimal() else history.find(named)
 
 
-def _spoken(history: History, seq: int, count: int, everything: bool, *, back: bool) -> list[Line]:
-    """The nearest lines on one side of a number; only what was said, unless told otherwise."""
+def _spoken(
+    history: History, seq: int, count: int, everything: bool, *, back: bool, counting: bool = False
+) -> list[Line]:
+    """The nearest lines on one side of a number; only what was said, unless told otherwise.
+
+    With `counting`, nothing that was rewound.
+    """
+    rewinds = rewinds_of(history) if counting else Rewinds()
     if count <= 0:
         return []
     found: list[Line] = []
     for line in _backwards(history, seq) if back else history.read(seq + 1):
         if isinstance(line, Line) and (everything or line.kind in TALK):
-            found.append(line)
+            found += [line] if rewinds.of(line) is None else []
             if len(found) == count:
                 break
     return found

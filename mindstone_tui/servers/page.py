@@ -16,11 +16,13 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page_items import Item, answer_of, items_of, items_of_line
+from mindstone_tui.servers.page_items import ANEW, Item, answer_of, items_of, items_of_line
 from mindstone_tui.servers.wire import decode, sse
 
 if TYPE_CHECKING:
@@ -109,7 +111,10 @@ class PageRoom:
 
     def _of_others(self, seq: int) -> list[Item]:
         with History(self._places) as history:
-            return list(items_of_line(history.whole(history.line(seq))))
+            line = history.whole(history.line(seq))
+            # A new line is changed by none yet; where an import comes from stands before it.
+            known = standings_of(history) if is_imported(line) else Standings()
+            return list(items_of_line(line, known))
 
     def _tell(self, item: Item) -> None:
         for reader in tuple(self.readers):
@@ -185,11 +190,13 @@ class Page:
         places = self._home.places.session(SessionKey.parse(session))
         with History(places) as history:
             first = max(history.head.seq - _SHOWN, 0)
+            standings = standings_of(history)
             return [
                 item
                 for line in history.read(first)
                 if isinstance(line, Line)
-                for item in items_of_line(history.whole(line))
+                for item in items_of_line(history.whole(line), standings)
+                if item != ANEW
             ]
 
     async def _events(self, request: Request) -> Response:
@@ -229,11 +236,12 @@ class Page:
     async def _send(self, request: Request) -> Response:
         told = decode(await request.body())
         room = await self._room(str(told.get("session", "")))
-        text = str(told.get("text", "")).strip()
-        if not text:
+        text = str(told.get("text", ""))
+        if not text.strip():
             raise UsageError("There is nothing to send.", "Say something.")
-        if text.startswith("/") and "\n" not in text:
-            room.conversation.command(text)
+        line = text.strip()
+        if line.startswith("/") and "\n" not in line:
+            room.conversation.command(line)
         else:
             room.conversation.send(text)
         return _json({"ok": True})

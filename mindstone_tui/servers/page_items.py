@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import IMPORTED, Line, conversation
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.provenance import MARK
+from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.events.from_entry import tool_answered
 from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
 from mindstone_tui.core.events.question import answer_to, explain
@@ -20,6 +22,8 @@ from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
+ANEW: Final[Item] = {"type": "anew"}
+"""What counts of history has changed: the page is to be drawn again."""
 _SHOWN: Final = 20_000
 """Characters of a tool's result on the page; history has all of it."""
 _LONGEST_WHY: Final = 2_000
@@ -31,8 +35,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
     """What one event of the page's own session adds to the page."""
     match event:
         case ev.TurnStarted(text=text, turn=turn):
-            channel = IMPORTED if event.imported else ""
-            yield {"type": "user", "text": as_written(text), "turn": turn, "channel": channel}
+            marks = [MARK] if event.imported else []
+            yield {"type": "user", "text": as_written(text), "turn": turn, "marks": marks}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
@@ -61,6 +65,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield {"type": "printed", "text": text}
         case ev.TurnEnded(ending=ending, why=why, remedy=remedy):
             yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
+        case ev.WindowChanged(kind="rewound" | "restored"):
+            yield ANEW
         case ev.EntryAppeared() | ev.CommandEnded():
             return
         case _:
@@ -69,21 +75,21 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
                 yield {"type": "note", "text": str(line), "tone": line.tone}
 
 
-def items_of_line(line: Line) -> Iterator[Item]:
-    """What a line of history adds to the page, whoever wrote it."""
+def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
+    """What a line of history adds to the page, whoever wrote it, with how it stands."""
+    told: Item = {"line": line.seq, "marks": [each.words for each in standings.of(line)]}
     match line.entry:
         case conversation.UserMessage(text=text):
-            told = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
-            yield {"type": "user", **told, "line": line.seq}
+            said = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
+            yield {"type": "user", **said, **told}
         case conversation.AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
                 if each.text:
                     yield {"type": "thought", "text": each.text}
             if text:
-                told = {"line": line.seq, "imported": is_imported(line)}
                 yield {"type": "answer", "html": prose(text), **told}
         case conversation.AssistantPartial(text=text) if text:
-            yield {"type": "answer", "html": prose(text), "partial": True, "line": line.seq}
+            yield {"type": "answer", "html": prose(text), "partial": True, **told}
         case conversation.ToolCalled(call=call, name=name, shown=shown):
             yield tool(call, name, shown, "running")
         case conversation.ToolAnswered():
@@ -94,6 +100,8 @@ def items_of_line(line: Line) -> Iterator[Item]:
             yield recall(passages)
         case conversation.TurnEnded(ending=ending, why=why, remedy=remedy):
             yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
+        case Rewound() | Restored():
+            yield ANEW
         case conversation.ToolAsked() | _:
             return
 

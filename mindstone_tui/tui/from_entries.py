@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.standings import Rewinds, Standings
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
@@ -44,6 +44,8 @@ class ExchangeEvents:
 
     def __init__(self, turn: int, events: Iterable[ev.AnyEvent] = ()) -> None:
         self.turn = turn
+        self.rewound = False
+        """Whether it says so by now."""
         self.events: list[ev.AnyEvent] = []
         for event in events:
             self.add(event)
@@ -145,9 +147,6 @@ class Feed:
         return self.exchanges[-1] if self.exchanges else None
 
 
-_REWOUND: Final = "This turn was rewound: the conversation went on without it."
-
-
 def exchanges_in(
     lines: Iterable[Line | Damaged], behind: Iterable[Line | Damaged] = ()
 ) -> list[ExchangeEvents]:
@@ -174,7 +173,8 @@ def exchanges_in(
             found[-1].add(event)
             rewound = isinstance(line, Line) and rewinds.of(line) is not None
             if rewound and isinstance(event, ev.TurnStarted):
-                found[-1].add(ev.Noticed(message=_REWOUND, level="warning"))
+                found[-1].rewound = True
+                found[-1].add(ev.Noticed(message=REWOUND, level="warning"))
     return found
 
 

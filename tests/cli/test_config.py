@@ -17,6 +17,7 @@ def test_show_says_where_each_value_comes_from(
     home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINDSTONE_CONTEXT__FLOOR", "50")
+    monkeypatch.delenv("MINDSTONE_SESSION__DEFAULT")
     assert run(["config", "set", "context.ceiling", "80"]) == 0
     assert run(["config", "show", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["settings"]

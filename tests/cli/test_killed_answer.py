@@ -2,60 +2,157 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from mindstone_tui.core.entries.conversation import AssistantPartial, TurnEnded
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    TurnEnded,
+)
+from mindstone_tui.core.paths import Places, SessionPlaces
+from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import KEY, check_history, on_stage, read, script
 from tests.faults import FULL
 
-WORDS = [f"word{number}" for number in range(60)]
+WORDS = 60
 POINTS = 100 if FULL else 12
+OURS = [sys.executable, "-m", "mindstone_tui"]
+Shown = Callable[[Path, str, str], str]
+"""What a surface had shown by the time that it was killed, once a word was there."""
 
 
-def shown_until(command: list[str], home: Path, words: int) -> str:
-    """What a program printed by the time that it was killed, after so many words."""
-    environ = {**os.environ, "MINDSTONE_HOME": str(home)}
-    with subprocess.Popen(
-        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+def words_of(answer: str) -> list[str]:
+    return [f"{answer}-{number:03}" for number in range(WORDS)]
+
+
+def started(*words: str, home: Path, **more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*OURS, *words],
+        env={**os.environ, "MINDSTONE_HOME": str(home), **more},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def on_the_command_line(home: Path, model: str, word: str) -> str:
+    with started("run", "--model", model, "tell me", home=home) as process:
         assert process.stdout is not None
         seen = b""
-        while len(seen.split()) < words and (piece := os.read(process.stdout.fileno(), 65_536)):
+        while word.encode() not in seen and (piece := os.read(process.stdout.fileno(), 65_536)):
             seen += piece
         process.kill()
         return (seen + process.stdout.read()).decode()
 
 
+def in_the_app(home: Path, model: str, word: str) -> str:
+    terminal = OnTerminal(home.parent, "--model", model)
+    try:
+        terminal.until(b"script.jsonl")
+        terminal.type(b"tell me\r")
+        terminal.until(word.encode())
+    finally:
+        terminal.process.kill()
+        terminal.finish()
+        terminal.close()
+    answer, _ = word.split("-")
+    newest = max(map(int, re.findall(rf"{answer}-(\d{{3}})".encode(), terminal.seen)))
+    return " ".join(words_of(answer)[: newest + 1])
+
+
+def at_the_resident(home: Path, model: str, word: str) -> str:
+    with started("serve", "--port", "0", "--json", home=home) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        token = Path(told["token"]).read_text("ascii")
+        asked = {"model": model, "stream": True, "messages": [{"role": "user", "content": "tell"}]}
+        headers = {"authorization": f"Bearer {token}", "x-mindstone-session": str(KEY)}
+        where = f"{told['url']}/v1/chat/completions"
+        seen = ""
+        with httpx.stream("POST", where, json=asked, headers=headers, timeout=60) as reply:
+            for line in reply.iter_lines():
+                if line.startswith("data: {"):
+                    seen += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+                if word in seen:
+                    break
+            process.kill()
+    return seen
+
+
+def in_an_editor(home: Path, model: str, word: str) -> str:
+    environ = {"MINDSTONE_ACP__SESSION": str(KEY), "MINDSTONE_MODELS__DEFAULT": model}
+    with started("acp", home=home, **environ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = {"sessionId": str(KEY), "prompt": [{"type": "text", "text": "tell me"}]}
+        for number, (method, params) in enumerate(
+            (
+                ("initialize", {"protocolVersion": 1}),
+                ("session/new", {"cwd": str(home.parent), "mcpServers": []}),
+                ("session/prompt", asked),
+            )
+        ):
+            call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            process.stdin.write(json.dumps(call).encode() + b"\n")
+            process.stdin.flush()
+            if number < 2:
+                until_answered(process.stdout, number)
+        seen = ""
+        for line in process.stdout:
+            update = json.loads(line).get("params", {}).get("update", {})
+            if update.get("sessionUpdate") == "agent_message_chunk":
+                seen += update["content"]["text"]
+            if word in seen:
+                break
+        process.kill()
+    return seen
+
+
+def until_answered(lines: Iterator[bytes], number: int) -> None:
+    assert any(json.loads(line).get("id") == number for line in lines)
+
+
+def said_in(places: SessionPlaces) -> list[AssistantMessage | AssistantPartial]:
+    """Every answer in history, whole if its last word came before the kill."""
+    entries = (line.entry for line in read(places))
+    return [one for one in entries if isinstance(one, AssistantMessage | AssistantPartial)]
+
+
 @pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize(
+    "shown_until", [on_the_command_line, in_the_app, at_the_resident, in_an_editor]
+)
 async def test_words_that_were_shown_before_a_kill_are_in_history_once(
-    home: Path, tmp_path: Path, part: int
+    home: Path, tmp_path: Path, shown_until: Shown, part: int
 ) -> None:
-    model = script(tmp_path, {"text": " ".join(WORDS), "delay_ms": 4}, loop=True)
-    command = [sys.executable, "-m", "mindstone_tui", "run", "--model", model, "tell me"]
+    points = POINTS if FULL or shown_until is on_the_command_line else 3
     places = Places.resolve({"MINDSTONE_HOME": str(home)}).session(KEY)
     shown: list[str] = []
-    for point in range(part, POINTS, 3):
-        after = 2 + point * (len(WORDS) - 6) // POINTS
-        shown.append(shown_until(command, home, after))
+    for point in range(part, points, 3):
+        words = words_of(f"answer{point:03}")
+        model = script(tmp_path, {"text": " ".join(words), "delay_ms": 4}, loop=True)
+        shown.append(shown_until(home, model, words[2 + point * (WORDS - 6) // points]))
     async with on_stage(home, model=model, follow=True):
         pass
-    partial = [line.entry for line in read(places) if isinstance(line.entry, AssistantPartial)]
-    endings = [line.entry for line in read(places) if isinstance(line.entry, TurnEnded)]
-    assert len(partial) == len(shown)
-    assert [each.ending for each in endings] == ["interrupted"] * len(shown)
-    for seen, kept in zip(shown, partial, strict=True):
-        whole = seen[: seen.rfind(" ") + 1]
+    answers = said_in(places)
+    endings = [line for line in read(places) if isinstance(line.entry, TurnEnded)]
+    assert len(endings) == len(answers) == len(shown)
+    assert any(isinstance(each, AssistantPartial) for each in answers)
+    for seen, kept in zip(shown, answers, strict=True):
+        whole = seen[: seen.rfind(" ") + 1].strip()
         assert whole
         assert kept.text.startswith(whole)
-        assert " ".join(WORDS).startswith(kept.text)
+        assert " ".join(words_of(whole.partition("-")[0])).startswith(kept.text)
     async with on_stage(home, model=model, follow=True):
         pass
-    again = [line for line in read(places) if isinstance(line.entry, AssistantPartial)]
-    assert len(again) == len(partial)
+    assert said_in(places) == answers
     check_history(places)

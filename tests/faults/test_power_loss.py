@@ -32,8 +32,8 @@ class Recorded:
             clock=Ticking(),
             entropy=Counting(),
             channel="test",
-            longest_write=longest_write,
         )
+        transcript.longest_write = longest_write
         self.acknowledged: list[tuple[int, bytes]] = []
         path = transcript.places.transcript
         self._note(path)

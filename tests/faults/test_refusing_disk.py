@@ -162,7 +162,8 @@ def test_of_an_append_in_many_writes_each_entry_is_on_disk_or_unsaved_and_none_i
     refused = 0
     for number in range(2, 10_000):
         disk = RefusingDisk(call, number, errno.ENOSPC, lasting=True)
-        transcript = Transcript(places_in(tmp_path / str(number)), disk=disk, longest_write=4 << 10)
+        transcript = Transcript(places_in(tmp_path / str(number)), disk=disk)
+        transcript.longest_write = 4 << 10
         try:
             assert len(transcript.append_all(drafts)) == len(drafts)
         except EntryNotSaved:

@@ -23,6 +23,7 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.acp import _servers
 from mindstone_tui.servers.acp_updates import diffs
 from tests.core.session.stage import calls, check_history, script
+from tests.test_exact_words import FAMILY, MANY, PERSIAN, asked_in, some_texts
 
 acp: Any = None
 schema: Any = None
@@ -180,20 +181,32 @@ async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(
             await agent.prompt(session_id="nobody", prompt=prompt("hello"))
 
 
+async def test_an_editor_hands_over_every_character(home: Path, tmp_path: Path) -> None:
+    prefer(home, script(tmp_path, {"text": "Noted."}, loop=True))
+    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(5, MANY)]) + "\n"
+    async with asyncio.timeout(PATIENCE), editing(Editor(), MINDSTONE_ACP__SESSION="main") as agent:
+        session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        await agent.prompt(session_id=session, prompt=prompt(said))
+    assert asked_in(home) == [said]
+
+
 async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, calls(("glob", {"pattern": "*"})), {"text": "Port 8443."}, loop=True)
     async with mindstone_tui.open(session="main", model=model, home=home) as conversation:
-        for question in ("Which port?", "And the other?"):
+        for question in ("Which port?", "And the other?", "/rewind turn 1"):
             async for _ in conversation.ask(question):
                 pass
     editor = Editor()
     async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        assert not (await agent.list_sessions(cwd=str(tmp_path))).sessions
+        assert len((await agent.list_sessions(cwd=str(ROOT))).sessions) == 1
         listed = (await agent.list_sessions()).sessions
         assert listed[0].session_id == "agent:default:main"
         assert listed[0].title == "Which port?"
         await agent.load_session(cwd=str(tmp_path), session_id="agent:default:main")
         assert editor.text("user_message_chunk") == "Which port?And the other?"
         assert editor.text() == "Port 8443." * 2
+        assert editor.text("agent_thought_chunk").count("The above: rewound by #") == 2
         assert [call.kind for call in editor.of("tool_call")] == ["search", "search"]
         with pytest.raises(acp.RequestError, match="no session"):
             await agent.load_session(cwd=str(tmp_path), session_id="agent:default:nowhere")

@@ -14,6 +14,7 @@ import pytest
 
 import mindstone_tui
 from mindstone_tui import api
+from mindstone_tui.core.entries import Line
 from mindstone_tui.servers.mcp import MemoryServer, address, build
 from tests.core.session.stage import script
 
@@ -166,6 +167,30 @@ async def test_a_handoff_is_a_prompt_that_names_its_lines(talked: Path) -> None:
         assert "agent:default:main line " in message.content.text  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="no session agent:default:nowhere"):
             await client.get_prompt(prompt.name, {"session": "nowhere"})
+
+
+async def test_what_was_rewound_is_handed_on_to_nobody_and_read_with_that_word(
+    talked: Path,
+) -> None:
+    async with mindstone_tui.open(session="main", home=talked) as conversation:
+        for text in ("Forget the port.", "/rewind turn 1"):
+            async for _ in conversation.ask(text):
+                pass
+    async with asked(talked) as client:
+        message = (await client.get_prompt("handoff", {"session": "main"})).messages[0]
+        assert "Staging listens" in message.content.text  # type: ignore[union-attr]
+        assert "Forget the port." not in message.content.text  # type: ignore[union-attr]
+        (line,) = (
+            line.seq
+            for line in api.log(session="main", kinds=["user_message"], turn=2, home=talked)
+            if isinstance(line, Line)
+        )
+        read = await told(client, "read_entry", session="main", entry=f"#{line}")
+        assert read["standing"][0].startswith("rewound by #")
+        around = await told(client, "context_around", session="main", entry=f"#{line}")
+        stands = {one["text"]: one.get("standing", []) for one in around["lines"]}
+        assert stands["Staging listens on port 8443."] == []
+        assert stands["Forget the port."] == read["standing"]
 
 
 async def test_nothing_is_written_by_default_whatever_is_asked(talked: Path) -> None:

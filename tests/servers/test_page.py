@@ -16,8 +16,14 @@ import mindstone_tui
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolAnswered
+from mindstone_tui.core.entries.conversation import (
+    AssistantPartial,
+    ToolAnswered,
+    TurnStarted,
+    UserMessage,
+)
 from mindstone_tui.core.entries.store import SessionDescribed
+from mindstone_tui.core.entries.window import Rewound, WindowState
 from tests import builders
 from tests.cli.program import ROOT
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
@@ -220,6 +226,32 @@ async def test_a_search_on_the_page_takes_filters_among_its_words(
         wrong = await client.get("/page/search", params={"query": "since:monday port"})
         assert wrong.status_code == 400
         assert "monday is not a date" in wrong.json()["error"]["message"]
+
+
+async def test_the_page_marks_what_was_rewound_and_what_was_cut_off(
+    home: Path, tmp_path: Path
+) -> None:
+    with contextlib.closing(builders.transcript_in(home)) as transcript:
+        builders.say(transcript, "first", "kept")
+        builders.say(transcript, "second", "taken back")
+        state = WindowState(through=transcript.head.seq)
+        by = transcript.append(Rewound(to_turn=1, state=state)).seq
+        transcript.append(TurnStarted(), turn=3)
+        transcript.append(UserMessage(text=" third\u200d "), turn=3)
+        transcript.append(AssistantPartial(text="cut", model="test", why="killed"), turn=3)
+    async with residing(home, tmp_path) as served, served.client() as client:
+        told = (await client.get("/page/history", params={"session": "main"})).json()["items"]
+    stands = {
+        one.get("text") or one["html"].strip(): one["marks"] for one in told if "marks" in one
+    }
+    assert stands == {
+        "first": [],
+        "<p>kept</p>": [],
+        "second": [f"rewound by #{by}"],
+        "<p>taken back</p>": [f"rewound by #{by}"],
+        " third\u200d ": [],
+        "<p>cut</p>": ["interrupted"],
+    }
 
 
 class AtTerminal:

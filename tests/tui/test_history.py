@@ -10,6 +10,7 @@ from textual.events import Key
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, History
@@ -67,6 +68,28 @@ async def test_a_long_session_opens_with_its_newest_exchanges_alone(home: Path) 
         assert turns(app) == list(range(turns(app)[0], 401))
         assert STEP <= len(turns(app)) <= MOST
         assert len(app.chat.conversation.feed) < 60
+
+
+async def test_a_rewind_marks_the_turns_that_are_on_the_screen_and_a_restore_says_that_they_count(
+    home: Path,
+) -> None:
+    app, talk = opened(home, 3)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        for entry, event in (
+            (Rewound(to_turn=1, state=WindowState(through=99)), "rewound"),
+            (Restored(turns=(3,), state=WindowState(through=99)), "restored"),
+        ):
+            with closing(transcript_in(home)) as transcript:
+                transcript.append(entry)
+            talk.announce(ev.WindowChanged(turn=3, entry="", kind=event, detail=event))
+            await settle(pilot, talk)
+            said = {
+                exchange.turn: exchange.rewound for exchange in app.chat.conversation.feed.exchanges
+            }
+            assert said == {1: False, 2: True, 3: event == "rewound"}
+        shown = app.chat.conversation.query(ExchangeView)[1].query(Aside).last()
+        assert "This turn was rewound" in str(shown.render())
 
 
 async def test_scrolling_up_brings_older_ones_and_keeps_the_number_of_widgets_small(

@@ -134,8 +134,8 @@ class Health:
         with self._context.transcript.history() as history:
             return await probe_spans(reader(history), spans, self._recall, self._context.count)
 
-    async def judge(self, ask: Ask | None) -> tuple[Judged, Line]:
-        """Have a model judge the newest summary of the window, and write its verdict down."""
+    async def judge(self, ask: Ask | None) -> tuple[Judged, list[Line]]:
+        """Have a model judge the newest summary of the window; its verdict, and alerts, written."""
         with self._context.transcript.history() as history:
             summaries = self._context.window.fold.state.summaries
             judged = await judge_summary(reader(history), summaries, ask)
@@ -151,4 +151,5 @@ class Health:
             model=self._context.model,
         )
         turn = self._context.transcript.last_turn
-        return judged, self._context.window.record(verdict, turn)
+        alerts = self.monitor.hear(verdict, turn)
+        return judged, self._context.window.record_all([verdict, *alerts], turn)

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
@@ -23,16 +22,24 @@ from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     NoteTaken,
     PlanChanged,
+    SummaryJudged,
     TaskDone,
     TaskStarted,
     TodoChanged,
 )
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
-from mindstone_tui.core.errors import ContinuityError, MindstoneError
+from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import notes, proposals
-from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
+from mindstone_tui.core.memory.consolidation import (
+    BUDGET,
+    Review,
+    Reviewer,
+    merges,
+    review,
+    say_the_same,
+)
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
@@ -53,6 +60,7 @@ LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
     HealthMeasured,
+    SummaryJudged,
     NoteTaken,
     MemoryProposed,
     MemoryDecided,
@@ -113,6 +121,14 @@ def waiting_in(places: SessionPlaces) -> list[ProposalState]:
         found = proposals.proposals_of(reversed(lines)).values()
         return [one for one in found if not one.decision]
     return []
+
+
+def body_of(one: ProposalState) -> str:
+    """The words that a proposal would have remembered."""
+    try:
+        return parse(one.after or one.entry.after).body
+    except ContinuityError:
+        return one.entry.after
 
 
 def now() -> datetime:
@@ -290,22 +306,29 @@ class Memories:
         return line
 
     def propose_said(self, asked: Line, text: str) -> list[Line]:
-        """Propose what a person asks to be remembered, in their words and from their message.
+        """Note what a person asks to be remembered, and propose it, in their words.
 
-        What is remembered or proposed in the same words already is not proposed again.
+        What is remembered or proposed already is not proposed again.
         """
-        known = {folded(one.memory.body) for one in read_shelf(self.agent).live}
-        waiting = "\n".join(folded(one.entry.after) for one in self.waiting)
         lines: list[Line] = []
         for one in recognise(Utterance(speaker="user", text=text, line=asked.seq)):
-            words = " ".join(one.words.split())
-            if one.kind != "memory" or folded(words) in known or folded(words) in waiting:
+            if one.kind != "memory":
                 continue
+            words = " ".join(one.words.split())
             name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
-            draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
-            with contextlib.suppress(ContinuityError):
-                lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
+            with contextlib.suppress(ToolError):
+                lines.append(self.take_note("learnings", name, by="person"))
+            if not self.knows(words):
+                draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
+                with contextlib.suppress(ContinuityError):
+                    lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
         return lines
+
+    def knows(self, text: str) -> bool:
+        """Whether a memory says this, or it was proposed here, whatever was decided about it."""
+        remembered = (one.memory.body for one in read_shelf(self.agent).live)
+        proposed = (body_of(one) for one in self.proposals.values())
+        return any(say_the_same(text, known) for known in (*remembered, *proposed))
 
     def _moment(self) -> str:
         """When the question of this turn was asked.
@@ -343,9 +366,11 @@ class Memories:
         )
         return line
 
-    async def consolidate(self, since: int, ask: Ask | None = None) -> AsyncIterator[Review]:
+    async def consolidate(
+        self, since: int, ask: Ask | None = None, budget: int = BUDGET
+    ) -> AsyncIterator[Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
-        reviewer = Reviewer(count=self._context.count, ask=ask)
+        reviewer = Reviewer(count=self._context.count, ask=ask, budget=budget)
         shelf = read_shelf(self.agent)
         with self._context.transcript.history() as history:
             read = reader(history)
@@ -363,6 +388,7 @@ class Memories:
                         why="found while looking back",
                     )[1].entry.proposal
                     for one in piece.findings
+                    if not self.knows(one.text)
                 ]
                 self._write(
                     Consolidated(through=piece.through, proposals=tuple(made), tokens=piece.tokens)

@@ -294,6 +294,7 @@ class _Turn:
     ) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
+        said = msgspec.structs.replace(said, note=context.files.untold())
         begun = [TurnStarted(origin=origin), said, *beside]
         asked = context.window.record_all(begun, turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text

@@ -19,9 +19,12 @@ import msgspec
 from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular, replace_file
 from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.standings import REWINDS, Rewinds
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, UndoError
 from mindstone_tui.core.events.from_entry import files_let_go
+from mindstone_tui.core.events.narrate import turn_names
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import exact, fresh_nonce
 from mindstone_tui.core.tools.approvals import Approval
@@ -57,6 +60,9 @@ _KEPT: Final = 75
 _EVERYTHING: Final = 1 << 40
 _RECENT: Final = 256
 """Lines among which the record of an act that a crash cut short is looked for."""
+
+_MOST_NAMED: Final = 10
+"""Files that the model is told of by name when they were put back."""
 
 _Nodes = dict[bytes, Node]
 _Stamps = dict[bytes, Stamp]
@@ -280,6 +286,23 @@ class FileKeeper:
             lines = list(history.newest(KINDS, _EVERYTHING))
         return read_steps(reversed(lines), self.store)
 
+    def untold(self) -> str:
+        """What the model must hear with the next message: files were put back under it."""
+        kinds = ("files_restored", "user_message", *REWINDS)
+        rewinds: list[Line] = []
+        told: list[str] = []
+        with self._history() as history:
+            for line in history.newest(kinds, _RECENT):
+                if isinstance(line.entry, FilesRestored):
+                    told.append(_put_back_in_words(line.entry))
+                elif not isinstance(line.entry, UserMessage):
+                    rewinds.append(line)
+                elif Rewinds(rewinds).of(line) is None:
+                    break
+        if not told:
+            return ""
+        return f"[{' '.join(reversed(told))} Read a file again before you rely on what it says.]"
+
     def now(self, root: str, path: str) -> Node | None:
         """What stands at a path."""
         return node_in(Path(root), path, None, self._limits.file_bytes)
@@ -437,3 +460,11 @@ def _noted(path: Path, kind: Any) -> Any:
         return msgspec.msgpack.decode(read_regular(path, most=LARGEST_BLOB), type=kind)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
+
+
+def _put_back_in_words(entry: FilesRestored) -> str:
+    names = [exact(each.path) for each in entry.changes[:_MOST_NAMED]]
+    names += ["…"] if entry.total > len(names) else []
+    did = "took back" if entry.direction == "undo" else "did again"
+    what = f"what {turn_names(entry.turns)} had done to files"
+    return f"The person {did} {what}. Files changed by that: {', '.join(names) or 'none'}."

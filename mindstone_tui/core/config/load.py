@@ -140,7 +140,8 @@ def _check_tables(settings: Settings, origin: Origin) -> None:
 
 def _check_others(settings: Settings, origin: Origin) -> None:
     try:
-        SessionKey.parse(settings.session.default)
+        if settings.session.default:
+            SessionKey.parse(settings.session.default)
     except SessionNameError as error:
         raise ConfigError(
             f"session.default ({origin('session.default')}): {error.what}", error.remedy

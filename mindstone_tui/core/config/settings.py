@@ -417,8 +417,8 @@ class TuiSettings(SettingsSection):
 class SessionSettings(SettingsSection):
     """Which session and agent."""
 
-    default: str = "agent:default:main"
-    """The session that `mindstone` opens."""
+    default: str = ""
+    """The session that is meant when none is named; empty for the last one of the project."""
 
 
 class HistorySettings(SettingsSection):

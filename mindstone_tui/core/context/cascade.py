@@ -262,13 +262,13 @@ def _taken(step: StepName, before: float, after: float, effect: Effect, why: str
     )
 
 
-def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int) -> int:
+def kept_recent(keep_recent_tokens: int, usable: int, below_floor: int, times: int = 1) -> int:
     """What `auto_compact` keeps verbatim: the setting, but at most 30 % of the usable room.
 
-    Nor more than fits under the floor beside all that stays: else a small window would compact on
-    every turn.
+    Both so many `times`. Nor more than fits under the floor beside all that stays: else a small
+    window would compact on every turn.
     """
-    return max(min(keep_recent_tokens, usable * 30 // 100, below_floor), 0)
+    return max(min(keep_recent_tokens * times, usable * 30 * times // 100, below_floor), 0)
 
 
 def to_compact(exchanges: Sequence[Exchange], keep: int) -> tuple[int, ...]:

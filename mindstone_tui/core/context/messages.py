@@ -81,6 +81,8 @@ def _user(
     body = entry.text if text is None else text
     if entry.name:
         body = f"{entry.name}: {body}"
+    if entry.note:
+        body = f"{entry.note}\n\n{body}"
     if not entry.images:
         return {"role": "user", "content": body}
     shown = [each for each in entry.images if (sounds if each.is_sound else images)]

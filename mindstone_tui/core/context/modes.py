@@ -61,7 +61,7 @@ from mindstone_tui.core.context.trim import freed_by, trimmable
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
+from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.transcript import History
@@ -217,10 +217,12 @@ class CompactionSteps:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
         units = self.units()
         fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
+        poor = self._judged_poor()
         keep = kept_recent(
             self.live.settings.context.keep_recent_tokens,
             self.usable,
             self.marks.floor - fixed,
+            times=2 if poor else 1,
         )
         turns = set(to_compact(units, keep))
         chosen = [unit for unit in units if unit.turn in turns]
@@ -228,7 +230,17 @@ class CompactionSteps:
             return Effect(held=False, why="there is nothing but the newest exchanges")
         if not self._gains(chosen, self._summaries_that_stay(), ""):
             return Effect(held=False, why=NOTHING_TO_GAIN)
-        return await self._replace("conversation_compaction", chosen, 0)
+        effect = await self._replace("conversation_compaction", chosen, 0)
+        return msgspec.structs.replace(effect, why="; ".join(filter(None, (effect.why, poor))))
+
+    def _judged_poor(self) -> str:
+        """Why more is to be kept verbatim: a model found too little in the summary before."""
+        for line in self.live.history.newest(["summary_judged"], _LOOKED_BACK):
+            entry = line.entry
+            if isinstance(entry, SummaryJudged) and entry.score is not None:
+                kept = f"the summary before kept {entry.score:.0%}, so more stays as it is"
+                return "" if entry.passes else kept
+        return ""
 
     async def _delegate(self, _excess: int) -> Effect:
         """Give everything but the current exchange to a reader with a clean window of its own."""

@@ -218,7 +218,7 @@ def _rescued(around: CheckEnvironment) -> Iterator[Check]:
         yield warned(
             "rescued",
             f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.",
-            "Read them, say again what is still wanted, and delete them.",
+            "Opening their session takes them in; `mindstone import FILE` makes one of them.",
         )
 
 

@@ -23,6 +23,8 @@ class SessionOpened(Entry):
     salt: str
     """Random, so that no two sessions share a chain."""
     forked_from: ForkPoint | None = None
+    folder: str = ""
+    """Where it was begun."""
 
 
 class ForkPoint(Part):
@@ -71,6 +73,8 @@ class UserMessage(Entry):
     """The message's id in the system it was imported from."""
     queued: str = ""
     """Id of the `message_queued` entry it waited in."""
+    note: str = ""
+    """What the program tells the model before these words; nobody said it."""
 
 
 class Thinking(Part):

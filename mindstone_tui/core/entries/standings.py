@@ -82,6 +82,8 @@ CHANGES: Final = frozenset(
     )
 )
 """Kinds of lines that may change the standing of others."""
+REWOUND: Final = "This turn was rewound: the conversation went on without it."
+"""What is said beside a turn that was taken back, wherever turns are shown."""
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
 
 
@@ -205,6 +207,10 @@ class Standings:
                 for one in self._waiting.values()
                 if one.turn < line.turn and one.seq not in self._unsent
             }
+
+    def took_back(self, turn: int) -> bool:
+        """Whether a whole turn was rewound."""
+        return self._rewinds.of_place(0, turn) is not None
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""

@@ -168,15 +168,17 @@ class HandoffsFeature(Feature):
         lines = await make_room_by(self.context.window, self.session.modes.compact)
         for event in announcements(*lines):
             yield event
+        outcome = self.session.modes.last_chain
         if any(line.kind == "summary_derived" for line in lines):
             after = self.context.report().prompt.tokens
             sizes = f"the prompt has {after:,} tokens, before {before:,}"
-            text = f"Older exchanges are summarised: {sizes}."
+            taken = outcome.taken if outcome is not None else ()
+            said = "".join(f" {step.why[:1].upper()}{step.why[1:]}." for step in taken if step.why)
+            text = f"Older exchanges are summarised: {sizes}.{said}"
             yield CommandPrinted(
                 command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
             )
             return
-        outcome = self.session.modes.last_chain
         why = outcome.why if outcome is not None and outcome.why else ""
         only_recent = not why or "nothing but the newest" in why
         if NOTHING_TO_GAIN in why:

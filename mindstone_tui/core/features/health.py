@@ -74,8 +74,10 @@ class HealthFeature(Feature):
                 text = f"Written to {name.strip()}."
             yield CommandPrinted(command="health", text=text)
         elif verb == "judge":
-            judged, line = await self.health.judge(self.session.modes.ask)
-            verdict = line.entry
+            judged, lines = await self.health.judge(self.session.modes.ask)
+            for event in announcements(*lines[1:]):
+                yield event
+            verdict = lines[0].entry
             assert isinstance(verdict, SummaryJudged)
             gate = "passes" if verdict.passes else "does not pass"
             held = f" It {gate} the gate of {verdict.gate:.0%}." if judged.score is not None else ""

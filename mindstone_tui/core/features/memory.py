@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.agent.context import recent_texts
-from mindstone_tui.core.agent.memories import Memories, waiting_in
+from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line
@@ -24,13 +25,13 @@ from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.memory.files import read_shelf
+from mindstone_tui.core.memory.consolidation import say_the_same
+from mindstone_tui.core.memory.files import Shelf, read_shelf
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.statements import recognise_standing_instruction
-from mindstone_tui.core.text import plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import (
     NoteArguments,
@@ -47,7 +48,9 @@ DECISIONS: Final[dict[str, Decision]] = {
     "undo": "undone",
 }
 WORTH_A_REVIEW: Final = 10
-"""Messages of a person since the last review from which on one is offered."""
+"""Messages of a person since the last review from which on one is made when they leave."""
+LOOKED_BACK_AT: Final = 20_000
+"""Tokens of history in a review that nobody asked for."""
 
 
 class MemoryFeature(Feature):
@@ -104,6 +107,21 @@ class MemoryFeature(Feature):
     def forget(self) -> None:
         """Read notes and proposals anew."""
         self.memories.forget()
+
+    async def look_back(self) -> list[Line]:
+        """Propose what history since the last time has that should last; asks no model.
+
+        What was proposed, as it stands in history.
+        """
+        if not self.context.settings.memory.propose:
+            return []
+        before = self.context.transcript.head.seq
+        since = reviewed_through(self.context.transcript)
+        async for _ in self.memories.consolidate(since, budget=LOOKED_BACK_AT):
+            pass
+        made = [one.seq for one in self.memories.waiting if one.seq > before]
+        with self.context.transcript.history() as history:
+            return [history.line(seq) for seq in made]
 
     def _waiting_elsewhere(self) -> dict[str, list[ProposalState]]:
         """What waits in the agent's other sessions; reads the end of each, so off the loop."""
@@ -223,26 +241,38 @@ def _shelf(
         one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
     ]
     rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
-    waiting = [_proposed(one) for one in memories.waiting]
+    proposed = _each_once(shelf, {"": memories.waiting, **elsewhere})
     parts = ["\n".join(rows) or "Nothing is remembered."]
-    if waiting and not name:
+    if (waiting := [_proposed(one) for key, one in proposed if not key]) and not name:
         parts.append("Proposed, to be decided by you:\n" + "\n".join(waiting))
-    if elsewhere:
-        others = [_proposed(one, key) for key, found in elsewhere.items() for one in found]
+    if others := [_proposed(one, key) for key, one in proposed if key]:
         parts.append("Proposed in other sessions:\n" + "\n".join(others))
     return CommandPrinted(
         command="memory",
         text="\n\n".join(parts),
         data={
             "memories": [msgspec.to_builtins(one.memory) for one in chosen],
-            "proposals": [msgspec.to_builtins(one.entry) for one in memories.waiting],
+            "proposals": [msgspec.to_builtins(one.entry) for key, one in proposed if not key],
             "elsewhere": [
-                {"session": key, **msgspec.to_builtins(one.entry)}
-                for key, found in elsewhere.items()
-                for one in found
+                {"session": key, **msgspec.to_builtins(one.entry)} for key, one in proposed if key
             ],
         },
     )
+
+
+def _each_once(
+    shelf: Shelf, waiting: Mapping[str, Sequence[ProposalState]]
+) -> list[tuple[str, ProposalState]]:
+    """Proposals with their sessions, but those that say what is remembered, or another one says."""
+    said = [one.memory.body for one in shelf.live]
+    found: list[tuple[str, ProposalState]] = []
+    for key, one in ((key, one) for key, each in waiting.items() for one in each):
+        words = body_of(one)
+        # One that changes a memory says so itself.
+        if one.entry.before or not any(say_the_same(words, known) for known in said):
+            said.append(words)
+            found.append((key, one))
+    return found
 
 
 def _proposed(one: ProposalState, session: str = "") -> str:
@@ -273,16 +303,9 @@ def reviewed_through(transcript: Transcript) -> int:
     return -1
 
 
-def offer_review(transcript: Transcript) -> str:
-    """Why now is a fitting moment to look back; empty when there is little to look at."""
+def is_worth_a_review(transcript: Transcript) -> bool:
+    """Whether so much was said since the last review that one may find something."""
     since = reviewed_through(transcript)
     with transcript.history() as history:
-        said = sum(
-            line.seq > since for line in history.newest(["user_message"], history.head.seq - since)
-        )
-    if said < WORTH_A_REVIEW:
-        return ""
-    return (
-        f"{plural(said, 'message')} were not reviewed yet: /consolidate proposes what is worth "
-        "remembering."
-    )
+        said = history.newest(["user_message"], history.head.seq - since)
+        return sum(1 for _ in islice(said, WORTH_A_REVIEW)) == WORTH_A_REVIEW

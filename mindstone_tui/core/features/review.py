@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from mindstone_tui.core.agent.memories import Memories, now
+from mindstone_tui.core.agent.memories import Memories, body_of, now
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.handoffs import HandoffsFeature
 from mindstone_tui.core.features.health import HealthFeature
-from mindstone_tui.core.features.memory import MemoryFeature, offer_review, reviewed_through
+from mindstone_tui.core.features.memory import (
+    MemoryFeature,
+    is_worth_a_review,
+    reviewed_through,
+)
 from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.proposals import write_index
 from mindstone_tui.core.session.features import EndedTurn, Feature, command
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import plural
 
 PROBED_LINES: Final = 2_000
@@ -27,17 +34,33 @@ class ReviewFeature(Feature):
 
     name = "the review of history"
 
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self._used = False
+        """Whether a turn was taken here."""
+
     def left_open(self) -> Sequence[str]:
-        """That there is something to look back at."""
-        offered = offer_review(self.context.transcript)
-        return [offered] if offered else []
+        """What was found when the session was left."""
+        memory = self.session.features.get(MemoryFeature)
+        found = [one for one in memory.memories.waiting if one.entry.by == "consolidation"]
+        if not found:
+            return []
+        many = plural(len(found), "memory waits", "memories wait")
+        return [f"{many} for your word, found while looking back: /memory shows them."]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
-        """Offer one when exchanges were summarised in this turn."""
+        """Look back when exchanges were summarised in this turn."""
+        self._used = True
         entries = [each.entry for each in turn.lines]
         if not any(isinstance(each, SummaryDerived) and each.state for each in entries):
             return ()
-        return [Noticed(message=each) for each in self.left_open()]
+        return announcements(*await self.session.features.get(MemoryFeature).look_back())
+
+    async def close(self) -> None:
+        """Look back at what was said; whoever comes next is told what was found."""
+        if self._used and is_worth_a_review(self.context.transcript):
+            with contextlib.suppress(MindstoneError):
+                await self.session.features.get(MemoryFeature).look_back()
 
     @command("consolidate", usage="[with model]", changes_window=True)
     async def consolidate(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -48,7 +71,7 @@ class ReviewFeature(Feature):
         """
         memories = self.session.features.get(MemoryFeature).memories
         found = left_out = 0
-        finished = True
+        finished, began = True, self.context.transcript.head.seq
         async for piece in memories.consolidate(
             reviewed_through(self.context.transcript),
             self.session.modes.ask if argument == "with model" else None,
@@ -59,7 +82,7 @@ class ReviewFeature(Feature):
             so_far = f"{plural(found, 'finding')} so far."
             said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {so_far}"
             yield Noticed(message=f"{said} {piece.objection}".rstrip())
-        lines, told = await self._finish(memories)
+        lines, told = await self._finish(memories, began)
         for event in announcements(*lines):
             yield event
         sentences = outcome_in_words(found, left_out, told, finished=finished)
@@ -75,10 +98,11 @@ class ReviewFeature(Feature):
             },
         )
 
-    async def _finish(self, memories: Memories) -> tuple[list[Line], list[str]]:
+    async def _finish(self, memories: Memories, began: int) -> tuple[list[Line], list[str]]:
         """Propose merges, check the index and recall, write a journal and a handoff.
 
-        What was checked is told in sentences.
+        The journal has what was proposed since the line at which this began. What was checked is
+        told in sentences.
         """
         lines = memories.propose_merges()
         told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
@@ -90,7 +114,7 @@ class ReviewFeature(Feature):
             newest = Span(max(history.head.seq - PROBED_LINES, 0), history.head.seq)
         probed = await self.session.features.get(HealthFeature).health.probe([newest])
         told.append(probed.sentence())
-        waiting = [f"{one.entry.proposal}: {one.entry.path}" for one in memories.waiting]
+        waiting = [body_of(one) for one in memories.waiting if one.seq > began]
         journal.write_journal(
             memories.agent,
             str(memories.places.key),

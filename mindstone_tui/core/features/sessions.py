@@ -14,8 +14,9 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
-from mindstone_tui.core.library.profile import ListedSession, list_described
-from mindstone_tui.core.paths import CHILD, SessionKey
+from mindstone_tui.core.library.profile import ListedSession, list_described, profile_of
+from mindstone_tui.core.library.projects import sessions_held_in
+from mindstone_tui.core.paths import CHILD, SessionKey, free_name, project_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.services import SessionServices
@@ -31,6 +32,8 @@ STATUS: Final[dict[str, str]] = {
     "red": "emergency",
 }
 """What a zone means for the window."""
+_NAMED: Final = 3
+"""Other sessions of a project that are named when one is opened."""
 
 
 class SessionsFeature(Feature):
@@ -42,6 +45,17 @@ class SessionsFeature(Feature):
         super().__init__(session)
         self._blackened: set[str] = set()
         """Secrets that were told of already."""
+
+    def left_open(self) -> Sequence[str]:
+        """That the project has other sessions, where they are not all in sight."""
+        held = sessions_held_in(self.session.home, project_of(self.session.cwd.resolve()))
+        names = [places.key.main for places in held if places.key != self.session.key]
+        if not names:
+            return []
+        more = ", …" if len(names) > _NAMED else ""
+        others = plural(len(names), "other session")
+        listed = ", ".join(names[:_NAMED])
+        return [f"This project has {others}: {listed}{more}. /sessions lists them."]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Say what this turn blacked out for the first time, and where."""
@@ -117,12 +131,13 @@ class SessionsFeature(Feature):
 
     @command("sessions")
     async def sessions(self, argument: str) -> AsyncIterator[AnyEvent]:
-        """List all sessions, newest first."""
-        own = str(self.session.key)
+        """List all sessions, newest first, those of this project before others."""
+        own, project = str(self.session.key), str(project_of(self.session.cwd.resolve()))
+        every = await asyncio.to_thread(self._every)
         rows = [
             f"{'*' if each.session == own else ' '} {each.session:40} "
             f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
-            for each in await asyncio.to_thread(self._every)
+            for each in sorted(every, key=lambda one: one.project != project)
         ]
         text = "\n".join(rows) or "There are no sessions."
         yield ScreenAsked(screen="sessions", otherwise=text)
@@ -189,10 +204,7 @@ class SessionsFeature(Feature):
         if self.session.store is not None:
             known += [each.key for each in self.session.store.sessions()]
         taken = {key.main for key in known if key.agent == self.session.key.agent}
-        number = 2
-        while f"{self.session.key.main}-{number}" in taken:
-            number += 1
-        return f"{self.session.key.main}-{number}"
+        return free_name(self.session.key.main, taken, first=2)
 
     def _exists(self, key: SessionKey) -> bool:
         """Whether there is such a session already."""
@@ -213,6 +225,7 @@ class SessionsFeature(Feature):
             raise UsageError(f"There is a session {key} already.", "Choose another name.")
         child = self.session.home.session(key)
         fork_session(self.context, self.session.history, child, turn, self._store_of(key))
+        profile_of(child)  # so that lists know it before anybody says something there
         return key
 
     def _store_of(self, key: SessionKey) -> HistoryStore | None:

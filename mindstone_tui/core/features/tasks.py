@@ -12,7 +12,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.health import Health
-from mindstone_tui.core.agent.memories import Memories, now, stamp
+from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.fold import ReadLines
@@ -32,7 +32,7 @@ from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.health import HealthFeature
-from mindstone_tui.core.features.memory import MemoryFeature, offer_review
+from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.handoff import checkpoint_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
@@ -171,6 +171,9 @@ class Tasks:
         state = self.state()
         memories = self._memories
         before = self._saved()
+        with self._context.transcript.history() as history:
+            saves = history.newest(["checkpoint_saved"], LOOKED_BACK)
+            told = next((one.seq for one in saves), -1)
         windows = max(state.checkpoint.window, self._context.window.windows)
         saved = checkpoint_store.save(
             self.places,
@@ -186,7 +189,7 @@ class Tasks:
             section,
             cited=tuple(sorted(memories.cited)),
             prevented=tuple(sorted(memories.prevented)),
-            proposed=tuple(one.entry.path for one in memories.waiting),
+            proposed=tuple(body_of(one) for one in memories.waiting if one.seq > told),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
             notes.write_log(memories.agent, section, self._clock())
@@ -403,9 +406,11 @@ class TasksFeature(Feature):
             line = self.tasks.finish()
             self.session.read_anew()
             assert isinstance(line.entry, TaskDone)
-            offered = offer_review(self.context.transcript)
-            text = "\n".join(filter(None, ["Done.", line.entry.summary, offered]))
+            text = "\n".join(filter(None, ["Done.", line.entry.summary]))
             yield CommandPrinted(command="task", text=text)
+            memory = self.session.features.get(MemoryFeature)
+            for event in announcements(*await memory.look_back()):
+                yield event
             return
         elif verb == "start":
             raise WrongUse("A task needs a title.")

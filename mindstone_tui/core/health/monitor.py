@@ -18,7 +18,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import HealthSettings
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.derived import TaskDone
+from mindstone_tui.core.entries.derived import SummaryJudged, TaskDone
 from mindstone_tui.core.entries.window import AlertLevel, AlertRaised, HealthMeasured
 from mindstone_tui.core.health.metrics import Snapshot, TurnSample, measure, remembered, table
 from mindstone_tui.core.language.lists import lists_in
@@ -38,8 +38,8 @@ RUNAWAY_LEAST: Final = 4_000
 """Tokens, whatever the room."""
 OVER_CEILING: Final = 0.02
 """Beyond the ceiling by this share of the room, planning could not make room."""
-CROWDED: Final = 0.85
-"""Fullness, at the ceiling at the earliest, from which tool results are in the way of something."""
+CROWDED: Final = 0.5
+"""Fullness from which tool results are in the way of something."""
 QUIET: Final = 100
 """Turns for which an alert that was raised is not raised again, unless it is much worse."""
 MUCH_WORSE: Final = 1.5
@@ -50,6 +50,8 @@ DISK_LOW: Final = 1 << 30
 DISK_FULL: Final = 64 << 20
 FIDELITY_TIMES: Final = 3
 """A few probes may miss by chance; three times in a row they do not."""
+_ONCE: Final = frozenset({"tool_bloat"})
+"""Metrics that stay where they are in some kinds of work: said again only when much worse."""
 _NAMES: Final = {
     "burn_rate": "Token growth",
     "protected": "The protected share",
@@ -66,11 +68,14 @@ Turns = Sequence[Snapshot]
 Alerts = Iterator[AlertRaised]
 
 
-def active(history: Turns, settings: HealthSettings) -> tuple[AlertRaised, ...]:
-    """What is wrong now, given the newest turns, the last of which just ended."""
-    if not history:
-        return ()
-    return tuple(alert for check in _CHECKS for alert in check(history, settings))
+def active(
+    history: Turns, settings: HealthSettings, judged: SummaryJudged | None = None
+) -> tuple[AlertRaised, ...]:
+    """What is wrong now, given the newest turns and what a model said of the newest summary."""
+    found = [alert for check in _CHECKS for alert in check(history, settings)] if history else []
+    if judged is not None and judged.score is not None and not judged.passes:
+        found.append(_alert("fidelity", value=judged.score, said="judged", gate=judged.gate))
+    return tuple(found)
 
 
 @cache
@@ -136,9 +141,7 @@ def _fidelity(history: Turns, settings: HealthSettings) -> Alerts:
 def _bloat(history: Turns, settings: HealthSettings) -> Alerts:
     most, turns = settings.tool_bloat / 100, settings.sustained_turns
     value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
-    # Below the ceiling, planning makes room by itself.
-    mark = max(CROWDED, history[-1].sample.ceiling)
-    crowded = all(one.measured.utilization >= mark for one in history[-turns:])
+    crowded = all(one.measured.utilization >= CROWDED for one in history[-turns:])
     if value is not None and crowded:
         yield _alert("tool_bloat", value=value, most=most, turns=turns)
 
@@ -197,7 +200,7 @@ def news(
 
 def _is_new(alert: AlertRaised, said: int, value: float | None, turn: int) -> bool:
     """Whether what was said in a turn, with that value, is worth saying again."""
-    if turn - said >= QUIET:
+    if turn - said >= QUIET and alert.metric not in _ONCE:
         return True
     return alert.value is not None and value is not None and alert.value >= MUCH_WORSE * value > 0
 
@@ -260,12 +263,16 @@ class Monitor:
     def __init__(self, settings: HealthSettings, earlier: Iterable[Line] = ()) -> None:
         self.settings = settings
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
+        self.judged: SummaryJudged | None = None
+        """What a model last said of a summary, as far as it could say something."""
         for line in earlier:
             if isinstance(line.entry, HealthMeasured):
                 self._history.append(remembered(line, line.entry))
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
-        self._active = active(self.history, settings)
+            elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
+                self.judged = line.entry
+        self._active = active(self.history, settings, self.judged)
         self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
 
     @property
@@ -282,9 +289,7 @@ class Monitor:
         """Take a finished turn in."""
         snapshot = measure(sample, at)
         self._history.append(snapshot)
-        before, self._active = self._active, active(self.history, self.settings)
-        raised = news(before, self._active, self._raised, snapshot.turn)
-        self._raised |= {(one.metric, one.level): (snapshot.turn, one.value) for one in raised}
+        before, raised = self._look(snapshot.turn)
         return Checked(
             snapshot=snapshot,
             raised=raised,
@@ -293,6 +298,19 @@ class Monitor:
                 sorted({one.metric for one in before} - {one.metric for one in self._active})
             ),
         )
+
+    def hear(self, verdict: SummaryJudged, turn: int) -> tuple[AlertRaised, ...]:
+        """Take in what a model said of a summary; what is newly wrong."""
+        if verdict.score is not None:
+            self.judged = verdict
+        return self._look(turn)[1]
+
+    def _look(self, turn: int) -> tuple[tuple[AlertRaised, ...], tuple[AlertRaised, ...]]:
+        """See what is wrong now: what was before, and what was not said yet."""
+        before, self._active = self._active, active(self.history, self.settings, self.judged)
+        raised = news(before, self._active, self._raised, turn)
+        self._raised |= {(one.metric, one.level): (turn, one.value) for one in raised}
+        return before, raised
 
     def trend(self) -> Trend | None:
         """Where things are going; None before there are five turns."""
@@ -343,6 +361,9 @@ def health_text(monitor: Monitor, now: float | None = None) -> str:
         f"{'protected':<18} {newest.measured.protected:.1%}",
         f"{'index lag':<18} {newest.measured.index_lag} exchanges",
     ]
+    if (judged := monitor.judged) is not None:
+        gate = f"{'passes' if judged.passes else 'does not pass'} its gate of {judged.gate:.0%}"
+        extra.append(f"{'summary':<18} {judged.score:<16.1%} judged (#{judged.summary}): {gate}")
     alerts = [f"{alert.level}: {alert.message} {alert.remedy}".rstrip() for alert in monitor.alerts]
     found = monitor.trend()
     tail = [found.sentence() if found else "A trend needs five turns."]
@@ -366,6 +387,7 @@ def health_data(monitor: Monitor) -> dict[str, object]:
         ],
         "alerts": [_without_kind(msgspec.to_builtins(alert)) for alert in monitor.alerts],
         "trend": msgspec.to_builtins(monitor.trend()),
+        "judged": msgspec.to_builtins(monitor.judged),
     }
 
 

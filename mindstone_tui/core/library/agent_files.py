@@ -156,7 +156,7 @@ class AgentFilesIndex:
                 continue
             kind = "log" if path == self._agent.log else "journal"
             for heading, text in _sections(path):
-                name = f"{path.name} § {heading}"
+                name = f"{path.name} § {heading}" if heading else path.name
                 yield from passages_of_file(
                     name, text, session=self._agent.agent, ts=written, kind=kind
                 )
@@ -214,11 +214,13 @@ def _memory_text(path: Path) -> str:
 
 
 def _sections(path: Path) -> Iterator[tuple[str, str]]:
-    """The file's sections by heading; of a long file, those at its end."""
+    """The file's sections by heading, and what stands before the first; of a long file, its end."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - READ))
         text = file.read().decode("utf-8", "replace")
-    for section in text.split("\n## ")[1:]:
+    before, *sections = f"\n{text}".split("\n## ")
+    yield "", before.strip()
+    for section in sections:
         heading, _, body = section.partition("\n")
         yield heading.strip(), body.strip()
 

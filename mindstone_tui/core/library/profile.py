@@ -27,7 +27,7 @@ from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_projects
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
@@ -165,7 +165,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 4
+_VERSION: Final = 5
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -229,7 +229,8 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     folder: str = ""
     """Where it took place, by what a file says if it was imported."""
     project: str = ""
-    """The same, if there is more to it than a file's word."""
+    """The same, if there is more to it than a file's word; where it was begun, if that is known."""
+    begun_in: str = ""
     sources: Provenance = msgspec.field(default_factory=Provenance)
     """What it was imported from."""
     branch: str = ""
@@ -274,6 +275,8 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
 
     program: str = OWN
     folder: str = ""
+    project: str = ""
+    """The repository of that folder, or the folder; empty where only a file says that it is one."""
     branch: str = ""
     models: tuple[str, ...] = ()
     began: str = ""
@@ -296,7 +299,9 @@ def list_described(home: Places, wanted: SessionFilter | None = None) -> list[Li
         listed = [_listed(home, each) for each in list_sessions(home)]
     else:
         listed = [each for each, _ in profiles_of(home, wanted)]
-    return sorted(listed, key=lambda each: each.used, reverse=True)
+    project_in = telling_projects()
+    known = (msgspec.structs.replace(each, project=project_in(each.project)) for each in listed)
+    return sorted(known, key=lambda each: each.used, reverse=True)
 
 
 def profiles_of(
@@ -383,6 +388,7 @@ def _described(
         **fields,
         program=profile.program,
         folder=profile.folder,
+        project=profile.project,
         branch=profile.branch,
         models=tuple(profile.whole().models),
         began=profile.began,
@@ -405,6 +411,9 @@ def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
 def profile_of(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line, and kept so; None where it cannot be read."""
     kept = stored_profile(places)
+    with contextlib.suppress(OSError):
+        if kept and kept.version == _VERSION and kept.read == places.transcript.stat().st_size:
+            return kept
     before = kept.read if kept is not None else 0
     known = read_profile(places, kept)
     if known is not None and (known is not kept or known.read > before):
@@ -413,9 +422,9 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
 
 
 def current_profile(places: SessionPlaces) -> SessionProfile | None:
-    """A session's profile as it was last kept; made anew if other rules made it."""
+    """A session's profile as it was last kept; made if there is none, or other rules made it."""
     kept = stored_profile(places)
-    return kept if kept is None or kept.version == _VERSION else profile_of(places)
+    return kept if kept is not None and kept.version == _VERSION else profile_of(places)
 
 
 class Origins:
@@ -516,8 +525,9 @@ def _take(profile: SessionProfile, line: Line) -> None:
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     profile.sources.take(line)
     match entry:
-        case conversation.SessionOpened():
+        case conversation.SessionOpened(folder=folder):
             profile.began = line.ts
+            profile.begun_in = profile.project = profile.folder = folder
         case SessionDescribed():
             _describe(profile, entry)
         case conversation.TurnStarted():
@@ -539,7 +549,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
         case InstructionsChanged(sections=sections):
             for section in sections:
                 if section.name == "environment" and (place := _PLACE.match(section.text)):
-                    profile.project = place[1]
+                    profile.project = profile.begun_in or place[1]
                     if profile.program == OWN or not profile.folder:
                         profile.folder = place[1]
         case _:

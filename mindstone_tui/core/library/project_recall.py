@@ -7,7 +7,6 @@ nothing at all where nothing is good enough. The library stays open between two 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +14,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallError
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
-from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lease import Lease
-from mindstone_tui.core.library.profile import Origins, SessionProfile, current_profile
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.library.profile import Origins
+from mindstone_tui.core.library.projects import ProjectSessions
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
 from mindstone_tui.core.recall.index import Asked, SearchResult
@@ -42,25 +39,6 @@ _NEWEST_LINES: Final = 4_000
 _HANDOFF_READ: Final = 64 << 10
 
 
-def project_of(folder: Path) -> Path:
-    """The repository that a folder is in, else the folder itself."""
-    for each in (folder, *folder.parents):
-        if os.path.lexists(each / ".git"):
-            return each
-    return folder
-
-
-class _Known(msgspec.Struct):
-    """What is looked at of every session for every prompt, as text: there may be hundreds."""
-
-    places: SessionPlaces
-    profile: str
-    described: int = -1
-    """When the profile was written that the folder is from."""
-    folder: str = ""
-    """Where the session took place."""
-
-
 class ProjectRecall:
     """Answers prompts of attached programs from all sessions of their project."""
 
@@ -73,7 +51,7 @@ class ProjectRecall:
         self._embedder = embedder if isinstance(embedder, EmbeddedModel) else None
         self._warm = False
         self._library: AllSessions | None = None
-        self._known: dict[SessionKey, _Known] = {}
+        self._sessions = ProjectSessions(home, environ)
         self._beside = ThreadPoolExecutor(1, "project-recall")
         self._lock = threading.Lock()
 
@@ -141,7 +119,7 @@ class ProjectRecall:
         """The project's session with the newest handoff."""
         project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each in self._of_project(project):
+        for each, _ in self._sessions.of(project):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))
@@ -160,7 +138,7 @@ class ProjectRecall:
         if self._library is None:
             self._library = AllSessions(self._home, self._embedder)
         excluded = set(self._settings.recall.exclude)
-        sessions = [each for each in self._of_project(project) if str(each.key) not in excluded]
+        sessions = [each for each, _ in self._sessions.of(project) if str(each.key) not in excluded]
         unread = self._library.bring_up_to_date(sessions)
         return self._library, [each for each in sessions if each not in unread]
 
@@ -168,51 +146,6 @@ class ProjectRecall:
         """The lines of a program's own session that stand in its window."""
         with History(self._home.session(own)) as history:
             return own, range(compacted, history.head.seq + 1)
-
-    def _of_project(self, project: Path) -> list[SessionPlaces]:
-        """The project's sessions.
-
-        Below a folder that is no repository, anything may lie: there only the folder itself counts.
-        """
-        place, is_repository = str(project), os.path.lexists(project / ".git")
-        below = os.path.join(place, "")  # noqa: PTH118 - as text
-        found: list[SessionPlaces] = []
-        for each in self._home.sessions():
-            known = self._known.get(each.key) or self._look_at(each)
-            folder = self._folder(known)
-            if folder == place or (is_repository and folder.startswith(below)):
-                found.append(known.places)
-        return found
-
-    def _look_at(self, places: SessionPlaces) -> _Known:
-        known = _Known(places, str(places.profile))
-        self._known[places.key] = known
-        return known
-
-    def _folder(self, known: _Known) -> str:
-        """Where a session took place, looked up again only when its profile changed."""
-        try:
-            changed = os.stat(known.profile).st_mtime_ns  # noqa: PTH116 - likewise
-        except OSError:
-            return ""
-        if known.described != changed:
-            profile = current_profile(known.places)
-            project = _believed(profile, self._environ) if profile else ""
-            known.folder = str(Path(project)) if project else ""
-            known.described = changed
-        return known.folder
-
-
-def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
-    """The project that a session belongs to; a file's word alone makes it belong to none.
-
-    What was imported before that was written down is judged by where its file lay.
-    """
-    if profile.project or profile.sources.described.path or not profile.sources.taken:
-        return profile.project
-    _, source = profile.sources.taken[-1]
-    its_own = keeps_its_own(environ, source.program, Path(source.path))
-    return profile.folder if its_own else ""
 
 
 def hand_over(

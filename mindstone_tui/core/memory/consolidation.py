@@ -31,6 +31,8 @@ from mindstone_tui.core.values import Value
 
 PIECE: Final = 6_000
 """Tokens of history that are looked at together."""
+BUDGET: Final = 60_000
+"""Tokens of history in one run; the rest waits for the next."""
 BLOATED: Final = 800
 """Tokens at which a memory file is worth shortening."""
 ALIKE: Final = 0.75
@@ -100,8 +102,7 @@ class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
     count: Count
     ask: Ask | None = None
-    budget: int = 60_000
-    """Tokens of history in one run; the rest waits for the next."""
+    budget: int = BUDGET
     timeout: float = ModelSettings().aside_timeout
     nonce: Callable[[], str] = fresh_nonce
 
@@ -260,7 +261,7 @@ def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[R
     fresh: list[ReviewFinding] = []
     left_out = 0
     for finding in found:
-        if any(alike(finding.text, text) for text in (*known, *(one.text for one in fresh))):
+        if any(say_the_same(finding.text, text) for text in (*known, *(one.text for one in fresh))):
             continue
         if cautions(finding.text):
             left_out += 1
@@ -275,6 +276,17 @@ def alike(one: str, other: str) -> bool:
     if not words or not others:
         return False
     return len(words & others) / len(words | others) >= ALIKE
+
+
+def say_the_same(one: str, other: str) -> bool:
+    """Whether two texts are alike, and have the same of what alone would make a difference."""
+    words, others = tokens_of(extract.folded(one)), tokens_of(extract.folded(other))
+    differ = {*words} ^ {*others}
+    return alike(" ".join(words), " ".join(others)) and not any(map(_DECIDES.search, differ))
+
+
+_DECIDES: Final = pattern_of(r"\d|\A(?:no|not|never|always|none|without|only|except|\w+n['’]t)\Z")
+"""Numbers, and words that turn a sentence into its opposite."""
 
 
 def merges(shelf: Shelf, count: Count) -> tuple[Merge, ...]:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -131,8 +130,16 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
 
 
 def recent_notes(newest_first: Iterable[Line]) -> tuple[Note, ...]:
-    """The notes of the running task, from the end of history; a finished task's are left there."""
-    lines = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), newest_first))
+    """The notes of the running task, from the end of history; a finished task's are left there.
+
+    What a person asked to keep belongs to the session, and stays.
+    """
+    lines: list[Line] = []
+    running = True
+    for line in newest_first:
+        running = running and not isinstance(line.entry, TaskDone)
+        if running or (isinstance(line.entry, NoteTaken) and line.entry.by == "person"):
+            lines.append(line)
     return notes_of(reversed(lines))
 
 

@@ -193,7 +193,13 @@ def _read(
         )
         if _allows(allowed, passage):
             found.append(((kept.session, kept.place), kept, passage))
-    return found
+    keys = {kept.key for _, kept, _ in found}
+    rewinds = {key: store.rewinds(SessionKey.parse(key)) for key in keys}
+    return [
+        (place, kept, passage)
+        for place, kept, passage in found
+        if rewinds[kept.key].of_place(passage.seq, passage.turn) is None
+    ]
 
 
 def _allows(allowed: Filter, passage: Passage) -> bool:

@@ -21,6 +21,7 @@ from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.entries import Line, Message, Part, Request
 from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import draw
 from mindstone_tui.core.health.judge import Judged, judge
@@ -226,6 +227,7 @@ async def _in_mode(
     options = msgspec.structs.replace(
         how.options,
         fixed=frozenset({"context.mode"}),
+        counting=True,
         progress=None if tell is None else lambda at, of: tell(mode, at, of),
     )
     held = await rehearse(source, settings, options)
@@ -347,7 +349,7 @@ def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
             expects=(one.expected,),
             turns=frozenset({one.turn}),
         )
-        for one in draw(passages_of(lines), PROBES)
+        for one in draw(passages_of(not_rewound(lines)), PROBES)
     )
 
 

@@ -22,6 +22,7 @@ from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     InstructionsChanged,
@@ -238,6 +239,8 @@ class RehearsalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Makes recall search by meaning, too; without it, by words alone."""
     fixed: frozenset[str] = frozenset()
     """Keys that were asked for and win over what the session itself changed."""
+    counting: bool = False
+    """Hold only what still counts: nothing that was rewound."""
     ask: Ask | None = None
     """Writes summaries; without it sentences of the originals are chosen."""
     model: str = ""
@@ -414,6 +417,7 @@ async def rehearse(
 ) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]
+    lines = not_rewound(lines) if options.counting else lines
     held = Rehearsal(source, settings, options, references_in(lines))
     for at, line in enumerate(lines):
         await held.take(line)

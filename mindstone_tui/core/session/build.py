@@ -170,7 +170,15 @@ class _Assembly:
             clean=lambda text: self.redactor.redact(text).text,
             channel=self.opening.channel,
             upstream=self._store,
+            folder=self._begun_in,
         )
+
+    @property
+    def _begun_in(self) -> str:
+        """The folder that a new session belongs to; a program's may belong to none."""
+        guest = self.opening.guest
+        folder = self.opening.cwd if guest is None else guest.folder
+        return str(folder.resolve()) if folder is not None else ""
 
     @cached_property
     def history(self) -> History:

@@ -78,6 +78,7 @@ def fork_session(
         channel=context.transcript.channel,
         forked_from=point,
         upstream=upstream,
+        folder=_folder_of(history) or str(context.tool_context("").workspace.cwd),
     )
     try:
         for digest in _kept_beside(lines):
@@ -91,6 +92,12 @@ def fork_session(
         REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _folder_of(history: History) -> str:
+    """Where a session was begun: its forks belong there, too."""
+    opened = history.header.entry
+    return opened.folder if isinstance(opened, SessionOpened) else ""
 
 
 def _copies(lines: Iterable[Line]) -> Iterator[Draft]:

@@ -52,9 +52,11 @@ class ForeignExchange(msgspec.Struct, frozen=True):
 class Guest:
     """What a program brings to its turns in a session."""
 
-    def __init__(self, *, own_tools: bool = False) -> None:
+    def __init__(self, *, own_tools: bool = False, folder: Path | None = None) -> None:
         self.own_tools = own_tools
         """Whether the tools of this program are offered as well."""
+        self.folder = folder
+        """Where the program works, if it says so."""
         self.instructions = ""
         self.sampling = AS_ALWAYS
         """What it wants of the next answer."""

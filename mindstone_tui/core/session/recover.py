@@ -6,14 +6,17 @@ answer that was interrupted. A call without a result gets one that says whether 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted
-from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -30,9 +33,11 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import RecallDropped
 from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.session.draft import read_draft
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.rescue import left_behind, read_rescued
 
 _LOOKED_BACK: Final = 512
 """Lines that are searched for messages nobody sent."""
@@ -69,6 +74,56 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
     ]
     ending = TurnEnded(ending="interrupted", why=why)
     return context.window.record_all([*results, *_arrived(lines, draft, why), ending], turn)
+
+
+_SPOKEN: Final = (
+    *(TurnStarted, UserMessage, AssistantMessage, AssistantPartial),
+    *(ToolCalled, ToolReturned, TurnEnded),
+)
+"""What is taken in of a rescued turn; what was decided for its window belongs to that window."""
+
+
+def take_in_rescued(context: TurnContext, history: History, folder: Path) -> int:
+    """Write down what earlier programs could not save of this session; how many lines it were."""
+    own, written = str(context.transcript.places.key), 0
+    for path in left_behind(folder):
+        drafts: list[Draft] = []
+        with contextlib.suppress(MindstoneError, OSError):  # doctor names what nobody can read
+            drafts = [draft for session, draft in read_rescued(path) if session == own]
+        if drafts:
+            fresh = _placed(drafts, history, context.transcript.last_turn)
+            context.transcript.append_all(fresh)
+            path.unlink(missing_ok=True)
+            written += len(fresh)
+    return written
+
+
+def _placed(drafts: Sequence[Draft], history: History, newest: int) -> list[Draft]:
+    """Rescued entries where they belong, without those that history has by now.
+
+    A message that never had a turn waits to be sent. A turn that others have begun meanwhile under
+    the same number is put behind theirs.
+    """
+    lines = itertools.islice(history.back(), _LOOKED_BACK_FOR_DROPS)
+    known = {(line.kind, line.ts) for line in lines if isinstance(line, Line)}
+    spoken = (_waiting(one) for one in drafts if isinstance(one.entry, _SPOKEN))
+    fresh = [one for one in spoken if (one.entry.kind, one.ts) not in known]
+    began = min((one.turn or 0 for one in fresh if isinstance(one.entry, TurnStarted)), default=0)
+    behind = max(newest + 1 - began, 0) if began else 0
+    return [
+        msgspec.structs.replace(one, turn=one.turn + behind)
+        if one.turn and one.turn >= began
+        else one
+        for one in fresh
+    ]
+
+
+def _waiting(one: Draft) -> Draft:
+    """The same; a message that never had a turn as one that waits for it."""
+    if isinstance(one.entry, UserMessage) and one.turn is None:
+        queued = MessageQueued(text=one.entry.text, images=one.entry.images)
+        return msgspec.structs.replace(one, entry=queued)
+    return one
 
 
 def _arrived(lines: Sequence[Line], draft: Path, why: str) -> list[Entry]:

@@ -34,8 +34,9 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, Features, lo
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
-from mindstone_tui.core.session.recover import close_open_turn, never_sent
+from mindstone_tui.core.session.recover import close_open_turn, never_sent, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
@@ -200,11 +201,26 @@ class SessionServices:
         self.features.forget()
 
     def close_open_turn(self) -> list[Line]:
-        """Close a turn that a crash left open: its calls get results that say so."""
+        """Close a turn that a crash left open: its calls get results that say so.
+
+        What an earlier program could not save is written down first.
+        """
         if self.context.transcript.unsaved:
             return []
+        rescued: list[Line] = []
+        if count := take_in_rescued(self.context, self.history, self.rescued):
+            rescued = self.catch_up()
+            lines = plural(count, "line")
+            told = f"{lines} that could not be saved earlier are in history now."
+            self.context.tell(events.Noticed(message=told))
         found_changed = self.context.files.recover()
-        return [*found_changed, *close_open_turn(self.context, self.history, self.places.draft)]
+        closed = close_open_turn(self.context, self.history, self.places.draft)
+        return [*rescued, *found_changed, *closed]
+
+    @property
+    def rescued(self) -> Path:
+        """Where programs leave what they could not save."""
+        return self.home.state / "rescued"
 
     def never_sent(self) -> dict[str, str]:
         """Messages that were queued lately and neither sent nor taken back, by their ids."""
@@ -336,9 +352,8 @@ class SessionServices:
         transcript = self.context.transcript
         if self._rescue_folder is not None:
             return transcript.rescue(self._rescue_folder, returned)
-        own = self.home.state / "rescued"
         try:
-            return transcript.rescue(own, returned)
+            return transcript.rescue(self.rescued, returned)
         except (MindstoneError, OSError):
             # The disk under our own home refuses; the system's place for passing files may not.
             self._rescue_folder = Path(tempfile.mkdtemp(prefix="mindstone-rescued-"))

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared.postgres import PostgresStore
-from mindstone_tui.core.transcript.reader import Head
+from mindstone_tui.core.transcript.reader import Head, read_line
 
 Place = tuple[int, int]
 """A session's number on the server, and the number of a passage in it."""
@@ -262,6 +264,17 @@ class PassageStore:
             (self._number(key), sorted(seqs)),
         )
         return dict(rows)
+
+    def rewinds(self, key: SessionKey) -> Rewinds:
+        """What of a history was taken back."""
+        rows = self._all(
+            "select line from mindstone.entry where session = %s and ("
+            'position(\'"kind":"rewound"\'::bytea in line) > 0 '
+            'or position(\'"kind":"restored"\'::bytea in line) > 0)',
+            (self._number(key),),
+        )
+        lines = (read_line(raw, 0) for (raw,) in rows)
+        return Rewinds(line for line in lines if isinstance(line, Line))
 
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """Bytes that are kept beside a history."""

@@ -21,6 +21,8 @@ from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
+    ForkPoint,
+    SessionOpened,
     UserMessage,
 )
 from mindstone_tui.core.entries.line import Malformed
@@ -50,13 +52,13 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     main: str
     size: int
     """Bytes of the transcript."""
-    entries: int
-    turns: int
+    entries: int = 0
+    turns: int = 0
     updated: str
     """When its newest line was written."""
-    role: str
+    role: str = ""
     """Who spoke last: user or assistant; empty when nothing was said yet."""
-    text: str
+    text: str = ""
     """How the last thing said begins."""
     said: str = ""
     """When that was said, by its speaker's clock."""
@@ -135,15 +137,19 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
     with contextlib.suppress(OSError):
         if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
             return named
-    first = ""
+    first = copied = fork = ""
     for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
         with contextlib.suppress(Malformed):
-            entry = decode_line(piece).entry
-            if isinstance(entry, UserMessage):
-                if asked := _request_in(entry.text):
-                    return one_line(asked, LONGEST_TITLE)
-                first = first or one_line(entry.text, LONGEST_TITLE)
-    return first
+            line = decode_line(piece)
+            match line.entry:
+                case SessionOpened(forked_from=ForkPoint(session=parent)):
+                    fork = f"fork of {parent.removeprefix('agent:default:')}: "
+                case UserMessage(text=text):
+                    asked = _request_in(text)
+                    if asked and not (fork and line.parent):
+                        return one_line(fork + asked, LONGEST_TITLE)
+                    first, copied = first or text, copied or asked
+    return one_line(fork + (copied or first), LONGEST_TITLE)
 
 
 def _request_in(said: str) -> str:
@@ -158,11 +164,7 @@ def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummar
         agent=places.key.agent,
         main=places.key.main,
         size=size,
-        entries=0,
-        turns=0,
         updated=updated,
-        role="",
-        text="",
         readable=False,
     )
 

@@ -74,6 +74,9 @@ class _Pending(msgspec.Struct):
 class Transcript:
     """A session's history, open for appending; several processes may hold one at a time."""
 
+    longest_write = LONGEST_WRITE
+    """Bytes that are written at once."""
+
     def __init__(
         self,
         places: SessionPlaces,
@@ -86,7 +89,7 @@ class Transcript:
         forked_from: ForkPoint | None = None,
         create: bool = True,
         upstream: HistoryStore | None = None,
-        longest_write: int = LONGEST_WRITE,
+        folder: str = "",
     ) -> None:
         self.places = places
         self.channel = channel
@@ -95,7 +98,7 @@ class Transcript:
         self._clock = clock
         self._entropy = entropy
         self._forked_from = forked_from
-        self._longest_write = longest_write
+        self._folder = folder
         self._unsaved: list[_Pending] = []
         self._refused: list[_Pending] = []
         """What belonged to a turn that another machine has ended; it is never written."""
@@ -242,12 +245,12 @@ class Transcript:
             return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
 
         lines = []
-        now = timestamp(self._clock())
+        own, now = str(self.places.key), timestamp(self._clock())
         drafts = [pending.draft for pending in (*self._refused, *self._unsaved)]
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
             body = prepare(draft.entry, self._clean, keep)
-            place = msgspec.json.encode({"ts": draft.ts, "turn": draft.turn})
+            place = msgspec.json.encode({"session": own, "ts": draft.ts, "turn": draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         replace_file(path, b"".join(lines))
         return path
@@ -313,6 +316,7 @@ class Transcript:
             program=f"mindstone {__version__}",
             salt=self._entropy(16).hex(),
             forked_from=self._forked_from,
+            folder=self._folder,
         )
 
     def _prepare_unsaved(self, past: LineOf | None) -> None:
@@ -343,7 +347,7 @@ class Transcript:
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
-        room = self._longest_write
+        room = self.longest_write
         batch: list[_Pending] = []
         for pending in self._unsaved:
             room -= _ENVELOPE + (len(pending.body.fields) if pending.body else 0)

@@ -32,12 +32,18 @@ function add(node, item) {
   if (follow) talk.scrollTop = talk.scrollHeight;
   return node;
 }
+// How a line stands, in words: rewound by #57, interrupted, imported from codex …
+function mark(node, item) {
+  for (const words of item.marks || []) node.append(make("small", "", words));
+  if ((item.marks || []).some((words) => words.startsWith("rewound"))) node.classList.add("rewound");
+}
 function busy(on) { $("stop").hidden = !on; $("send").textContent = on ? "Queue" : "Send"; }
 
 const draw = {
   user(item) {
     const node = make("div", "user", item.text);
-    if (item.channel && item.channel !== "web") node.append(make("small", "", item.channel === "import" ? "imported" : "via " + item.channel));
+    if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
+    mark(node, item);
     add(node, item); answer = thought = null;
     busy(true);
   },
@@ -62,7 +68,7 @@ const draw = {
     node.className = "answer" + (item.partial ? " partial" : "");
     node.innerHTML = item.html;
     for (const link of node.querySelectorAll("a")) { link.rel = "noreferrer noopener"; link.target = "_blank"; }
-    if (item.imported) node.append(make("small", "", "imported"));
+    mark(node, item);
     answer = thought = null;
     if (follow) talk.scrollTop = talk.scrollHeight;
   },
@@ -134,6 +140,7 @@ const draw = {
     add(node);
   },
   note(item) { say(item.text, item.tone); },
+  anew() { attempt(open(session)); },
   printed(item) { add(make("pre", "printed", item.text)); },
   ended(item) {
     busy(false); answer = thought = null;
@@ -268,8 +275,8 @@ function begin() { attempt(open("")); }
 
 $("composer").onsubmit = (event) => {
   event.preventDefault();
-  const text = $("text").value.trim();
-  if (!text) return;
+  const text = $("text").value;
+  if (!text.trim()) return;
   talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
   call("/page/send", { session, text }).catch((error) => {

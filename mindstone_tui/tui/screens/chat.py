@@ -257,6 +257,7 @@ class ChatScreen(TalkScreen):
         self._shown = self.talk
         self.call_later(self._send_early)
         library = self.host.library
+        self.conversation.past = (lambda: library.browse(event.session)) if library else None
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
             said = [one.question for one in self.conversation.feed.exchanges if one.question]

@@ -7,7 +7,7 @@ view comes near them; their place on the screen does not move while that happens
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -35,6 +35,7 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
+_BACK: Final = "This turn counts again."
 _NO_END: Final = (
     "This turn did not finish: the program was stopped, or it is still running elsewhere."
 )
@@ -53,6 +54,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         self._first = 0
         self._end = 0
         self._history: Browse | None = None
+        self.past: Callable[[], Browse] | None = None
+        """Looks the session's history up, if there is one."""
         self._unread = 0
         self._open_turn: list[Line | Damaged] = []
         self._rewinds: list[Line | Damaged] = []
@@ -103,9 +106,30 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             if at_end:
                 await self._mount_newest(exchange)
             return
+        self._play(exchange, event)
+        if getattr(event, "kind", "") in ("rewound", "restored"):
+            await self._mark_rewound()
+
+    def _play(self, exchange: ExchangeEvents, event: ev.AnyEvent) -> None:
         view = self._views.get(id(exchange))
         if view is not None:
             view.play(event)
+
+    async def _mark_rewound(self) -> None:
+        """Let every turn say whether it counts, after what counts has changed."""
+        from mindstone_tui.core.entries.standings import REWOUND
+        from mindstone_tui.core.events import Noticed
+
+        if self.past is None:
+            return
+        standings = await self.past().standings()
+        for exchange in self.feed.exchanges:
+            gone = standings.took_back(exchange.turn)
+            if gone != exchange.rewound:
+                exchange.rewound = gone
+                said = Noticed(message=REWOUND if gone else _BACK, level="warning")
+                exchange.add(said)
+                self._play(exchange, said)
 
     async def place(self, widget: Widget) -> None:
         """Put something at the very top, above all exchanges."""

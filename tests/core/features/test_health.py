@@ -108,7 +108,7 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
     ]
     lines = [{"for": "judge", "text": json.dumps(each)} for each in judging]
     nonsense = {"for": "judge", "text": "They are about the same."}
-    model = script(tmp_path, *[{"text": ANSWER}] * 8, *lines, nonsense)
+    model = script(tmp_path, *[{"text": ANSWER}] * 18, *lines, nonsense)
     async with on_stage(home, model=model, context_window=WINDOW) as stage:
         refused, _ = await stage.run("/health judge")
         assert not refused.ok
@@ -120,6 +120,12 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
         _, said = await stage.run("/health judge")
         assert said.startswith("1 of 3 answers survive"), said
         assert "does not pass the gate of 85%" in said
+        assert "knows only 33% of what it stands for" in stage.entries(AlertRaised)[-1].message
+        assert (await stage.run("/health"))[1].count("33") == 2, "its row, and the alert"
+        for _ in range(10):
+            await stage.say(ASKED)
+        _, said = await stage.run("/compact")
+        assert "he summary before kept 33%, so more stays as it is." in said
         _, said = await stage.run("/health judge")
         assert said.startswith("Unmeasured: ")
         first, second = stage.entries(SummaryJudged)

@@ -28,7 +28,6 @@ from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
-from tests.builders import say, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, read, script
 from tests.corpora import lines as corpus
 
@@ -334,20 +333,87 @@ async def test_a_turn_that_blacked_something_out_says_so_once(home: Path, tmp_pa
     assert " in #" in told
 
 
-async def test_what_a_closed_session_left_unreviewed_is_offered_when_it_is_opened_again(
+LASTING = "From now on always answer in British English."
+
+
+async def test_a_session_that_was_left_is_reviewed_by_itself_and_the_next_time_says_so(
     home: Path, tmp_path: Path
 ) -> None:
     model = script(tmp_path, OK, loop=True)
     async with on_stage(home, model=model) as stage:
-        await stage.say("Measure the tide.")
-        assert not stage.session.services.left_open()
-    transcript = transcript_in(home)
-    for number in range(10):
-        say(transcript, f"Measure the tide at gauge {number}.", "Done.")
-    transcript.close()
+        await stage.say(LASTING)
+    assert not stage.entries(MemoryProposed), "there was little to look at"
+    for _ in range(2):
+        async with on_stage(home, model=model) as stage:
+            for number in range(10):
+                await stage.say(f"Measure the tide at gauge {number}.")
+        assert len(stage.entries(MemoryProposed)) == 1, "nothing is proposed twice"
+        async with on_stage(home, model=model) as stage:
+            told = "1 memory waits for your word, found while looking back: /memory shows them."
+            assert stage.session.services.left_open() == [told]
+
+
+async def test_the_end_of_a_task_and_a_compaction_propose_what_should_last(
+    home: Path, tmp_path: Path
+) -> None:
+    said = "From now on never calibrate a gauge before noon."
+    model = script(tmp_path, {"text": "x" * 4_000}, loop=True)
+    async with on_stage(home, model=model, context_window=8_000) as stage:
+        await stage.run("/task start Gauges")
+        await stage.say(LASTING)
+        await stage.run("/task done")
+        assert [one.proposal for one in stage.all(events.MemoryProposed)] == [
+            one.proposal for one in stage.entries(MemoryProposed)
+        ]
+        assert len(stage.entries(MemoryProposed)) == 1
+        await stage.run("/mode auto_compact")
+        await stage.say(said)
+        while not stage.entries(SummaryDerived):
+            await stage.say("And the tide?")
+        await stage.idle()
+        assert len(stage.entries(MemoryProposed)) == 2
+
+
+async def test_the_log_and_the_journal_say_in_words_and_once_what_was_proposed(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
     async with on_stage(home, model=model) as stage:
-        (offered,) = stage.session.services.left_open()
-        assert offered.startswith("11 messages were not reviewed yet: /consolidate")
+        await stage.run("/task start Gauges")
+        await stage.say("Remember that the staging port is 8790.")
+        for step in ("calibrate", "report"):
+            await stage.say(f"We decided to {step} the gauges before noon.")
+            await stage.run("/checkpoint save")
+            await stage.run("/consolidate")
+        agent = stage.session.services.home.agent("default")
+        with agent.log.open("a") as log:
+            log.write("\nThe heron nests by the weir.\n")
+        journal = "".join(path.read_text() for path in agent.journals.iterdir())
+        for told in (agent.log.read_text(), journal):
+            assert told.count("- Remember that the staging port is 8790.") == (told != journal)
+            assert "fact_" not in told
+        agent.log.write_text("The heron nests by the weir.\n")
+        found = await stage.session.services.recall.search("Where does the heron nest?", 3, "agent")
+        assert any("by the weir" in hit.text for hit in found.hits)
+
+
+async def test_a_fact_that_a_person_asks_to_keep_becomes_a_note_that_outlives_the_task(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Gauges")
+        await stage.say("Please remember that the staging port is 8790.")
+        await stage.say("Remember that the staging port is 8790!")
+        await stage.say("Remember that the staging port is 8791.")
+        await stage.run("/task done")
+        noted = [one.text for one in stage.entries(NoteTaken)]
+        assert noted[0] == "the staging port is 8790"
+        assert len(stage.entries(MemoryProposed)) == 2, "another number is another fact"
+        _, text = await stage.run("/notes")
+        assert "the staging port is 8791" in text
+        await stage.say("hello")
+        assert "the staging port is 8790" in stage.requests()[-1][0]["content"]
 
 
 async def test_proposals_of_every_session_are_listed_with_where_they_come_from(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
@@ -91,6 +92,30 @@ async def test_turns_are_taken_back_and_done_again_byte_for_byte(tmp_path: Path)
     out = picture(tmp_path / "out")
     assert count == len(out) - 1, "src was not touched itself"
     assert all(out[path] == third[path] for path in out.keys() - {"src"})
+
+
+async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_goes_on_growing(
+    tmp_path: Path,
+) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        await stage.run("/undo")
+        await stage.say("just talk")
+        await stage.say("run it")
+        await stage.run("/rewind turn 1")
+        await stage.say("once more")
+        asked = [request[-1]["content"] for request in stage.requests()[2:]]
+        told = "[The person took back what turn 1 had done to files."
+        assert [str(one).startswith(told) for one in asked] == [True, False, False, True, False]
+        assert "a.txt, new, new/deep, new/deep/c.txt." in asked[0]
+        assert asked[0].endswith("just talk")
+        before, after = stage.requests()[1:3]
+        assert after[: len(before)] == before
+        assert [one.text for one in stage.entries(UserMessage)] == [
+            *("edit it", "just talk", "run it", "once more")
+        ]
 
 
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:

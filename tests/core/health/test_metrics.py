@@ -175,8 +175,11 @@ def test_each_metric_has_its_alert() -> None:
     full = {"prompt_tokens": 880, "tool_tokens": 300}
     assert metric_alerts([turn(n, **full) for n in three]) == {"tool_bloat": "warning"}
     below = [turn(n, **full, ceiling=0.99) for n in three]
-    assert metric_alerts(below) == {}, "planning makes room by itself when it is time"
-    assert metric_alerts([turn(n, tool_tokens=200) for n in three]) == {}, "there is room"
+    assert metric_alerts(below) == {"tool_bloat": "warning"}, "it does not wait for the ceiling"
+    half = {"prompt_tokens": 500, "tool_tokens": 151}
+    assert metric_alerts([turn(n, **half) for n in three]) == {"tool_bloat": "warning"}
+    roomy = {"prompt_tokens": 490, "tool_tokens": 300}
+    assert metric_alerts([turn(n, **roomy) for n in three]) == {}, "there is room"
     assert metric_alerts([turn(n, fidelity=0.7) for n in three]) == {"fidelity": "warning"}
     assert metric_alerts([turn(0, fidelity=0.7), turn(1, fidelity=0.8)]) == {}
     assert metric_alerts([turn(0, protected_tokens=700)]) == {"protected": "warning"}
@@ -473,7 +476,7 @@ def test_three_hundred_ordinary_turns_raise_hardly_anything(seed: int) -> None:
         for checked in [monitor.record(ordinary(number, dice))]
         for alert in (*checked.raised, *checked.over)
     ]
-    assert len(said) <= 2, said
+    assert len(said) <= 3, said
 
 
 FAULTS: dict[str, tuple[str, list[dict[str, object]]]] = {

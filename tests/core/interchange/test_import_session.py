@@ -302,9 +302,8 @@ def test_whichever_write_of_a_batch_is_refused_the_next_import_completes_it(
     )
     for writes in range(1, 1_000):
         home = tmp_path / f"home-{writes}"
-        with contextlib.closing(
-            Transcript(places_in(home), disk=FullDisk(writes), longest_write=16 << 10)
-        ) as transcript:
+        with contextlib.closing(Transcript(places_in(home), disk=FullDisk(writes))) as transcript:
+            transcript.longest_write = 16 << 10
             try:
                 import_file(path, transcript)
             except EntryNotSaved:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mindstone_tui.cli.replay import comparison_rows, settings_for
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.window import Rewound, WindowState
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.replay.compare import (
@@ -31,6 +34,7 @@ from mindstone_tui.core.replay.compare import (
 )
 from mindstone_tui.core.replay.playback import open_sample
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
+from mindstone_tui.core.transcript import History, Transcript
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, recorded
 from tests.faults import FULL
@@ -107,6 +111,24 @@ async def test_a_session_of_ones_own_is_asked_about_its_rules_and_decisions(home
     assert {"correction", "why", "fact"} >= {probe.family for probe in probes}
     assert any("8790" in expected for probe in probes for expected in probe.expects)
     assert [one.mode for one in found.modes] == list(MODES)
+
+
+async def test_what_was_rewound_is_neither_asked_for_nor_known(home: Path) -> None:
+    with recorded(home) as history:
+        places = history.places
+        turn = next(
+            line.turn for line in history.read() if isinstance(line, Line) and b"8790" in line.raw
+        )
+    with closing(Transcript(places)) as transcript:
+        state = WindowState(through=transcript.head.seq)
+        transcript.append(Rewound(to_turn=turn - 1, state=state))
+    with History(places) as history:
+        probes = probes_of_session(history)
+        asked = ComparisonProbe(family="fact", question="Which port is it?", expects=("8790",))
+        settings = {"sliding_window": with_context(window=60_000)}
+        found = await compare(history, settings, [asked], Comparing(options=FAST))
+    assert not any("8790" in expected for probe in probes for expected in probe.expects)
+    assert not found.modes[0].answers[0].known
 
 
 async def test_a_model_that_is_given_judges_every_mode(home: Path) -> None:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.cli.main import run as main
 from mindstone_tui.core import events
 from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.transcript import History
 from tests.core.session.stage import calls, check_history, on_stage, read, script
 from tests.faults import sized
 
@@ -84,6 +88,39 @@ async def test_what_is_still_unsaved_at_the_close_is_rescued(home: Path, tmp_pat
     rescued = list((stage.session.services.home.state / "rescued").glob("*.jsonl"))
     assert str(rescued[0]) in notice.message
     assert "do not lose me" in rescued[0].read_text()
+
+
+async def test_what_was_rescued_is_taken_in_by_the_next_start_once_and_by_an_import(
+    home: Path, tmp_path: Path
+) -> None:
+    disk = FullDisk()
+    async with on_stage(home, model=model_in(tmp_path), disk=disk) as stage:
+        await stage.say("saved")
+        disk.room = 0
+        await stage.say("do not lose me")
+        await stage.say("nor me")
+    folder = stage.session.services.rescued
+    (kept,) = folder.glob("*.jsonl")
+    gone = folder / "unsaved-20260101T000000-999999999.jsonl"
+    left = kept.read_bytes()
+    for _ in range(2):  # the second time, the program was killed before the file was removed
+        gone.write_bytes(left)
+        async with on_stage(home, model=model_in(tmp_path), follow=True) as again:
+            await again.idle()
+        assert not gone.exists()
+        asked = [line for line in again.lines() if isinstance(line.entry, UserMessage)]
+        told = [one.text for one in again.entries(UserMessage)]
+        assert told == ["saved", "do not lose me", "nor me"]
+        assert [line.turn for line in asked] == [1, 2, 3]
+        assert [line.channel for line in asked[1:]] == ["rescue", "rescue"]
+    check_history(again.places)
+    gone.write_bytes(left)
+    assert main(["import", str(gone), "--session", "elsewhere"]) == 0
+    with History(again.session.services.home.session(SessionKey.parse("elsewhere"))) as history:
+        said = [line.entry for line in history.read() if isinstance(line, Line)]
+    assert [one.text for one in said if isinstance(one, UserMessage)] == [
+        *("do not lose me", "nor me")
+    ]
 
 
 @pytest.mark.parametrize("room", [0, 1])

@@ -117,8 +117,8 @@ def test_wherever_a_connection_is_cut_an_append_in_several_pieces_is_there_once(
             at(tmp_path / "one"),
             upstream=PostgresStore(through, timeout=10),
             disk=Quick(),
-            longest_write=3 << 10,
         )
+        transcript.longest_write = 3 << 10
 
         def append(text: str) -> None:
             said = [f"{text}, {number}" for number in range(7)]

@@ -15,6 +15,7 @@ from mindstone_tui import api
 from mindstone_tui.cli.main import run as main
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries.conversation import AssistantMessage, TurnStarted, UserMessage
+from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.shared_search import Published, publish
@@ -100,6 +101,24 @@ def search(store: PostgresStore, query: str, model: WordModel, **allowed: object
         allowed=msgspec.convert(allowed, Filter),
     )
     return [hit.text for hit in found.hits]
+
+
+def test_what_was_rewound_is_not_found_on_the_server_and_what_was_restored_is(
+    home: Places, store: PostgresStore
+) -> None:
+    model = WordModel()
+    key = said(home, store, "kitchen", *TALK["kitchen"])
+    own = home.session(key)
+    published(home, store, key, model)
+    assert len(search(store, "Where is the kettle?", model)) == 2
+    for entry, found in (
+        (Rewound(to_turn=0, state=WindowState(through=9)), 0),
+        (Restored(turns=(1,), state=WindowState(through=9)), 2),
+    ):
+        with contextlib.closing(Transcript(own, upstream=store.another())) as transcript:
+            transcript.append(entry)
+        published(home, store, key, model)
+        assert len(search(store, "Where is the kettle?", model)) == found
 
 
 def test_what_another_machine_said_is_found_without_fetching_it(

@@ -33,9 +33,9 @@ class TranscriptModel(RuleBasedStateMachine):
 
     def _open(self, who: int) -> Transcript:
         """The second writer needs several writes for what the first one has room for in one."""
-        return Transcript(
-            places_in(self.home), channel="test", longest_write=(LONGEST_WRITE, 3 << 10)[who]
-        )
+        opened = Transcript(places_in(self.home), channel="test")
+        opened.longest_write = (LONGEST_WRITE, 3 << 10)[who]
+        return opened
 
     @rule(who=st.integers(0, 1), text=st.text(max_size=300))
     def append(self, who: int, text: str) -> None:

@@ -124,7 +124,8 @@ def test_several_lines_take_as_few_writes_and_syncs_as_may_be(
 ) -> None:
     """A line counts with a kilobyte for what stands around it."""
     disk = FickleDisk()
-    transcript = opened(home, disk=disk, longest_write=longest)
+    transcript = opened(home, disk=disk)
+    transcript.longest_write = longest
     disk.writes.clear()
     disk.syncs = 0
     transcript.append_all(drafts(*"abcdef"))
@@ -166,7 +167,8 @@ def test_what_the_disk_refuses_is_kept_and_written_before_anything_later(
 
 def test_of_several_writes_those_that_were_done_are_not_done_again(home: Path) -> None:
     disk = FickleDisk()
-    transcript = opened(home, disk=disk, longest_write=1)
+    transcript = opened(home, disk=disk)
+    transcript.longest_write = 1
     written = disk.write
 
     def twice(fd: int, data: bytes) -> int:

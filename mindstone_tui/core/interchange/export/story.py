@@ -11,7 +11,8 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
@@ -90,7 +91,6 @@ class Recalled(Part):
 
 
 Scene = Spoken | ToolUse | Marker | Recalled
-_REWOUND: Final = "This turn was rewound: the conversation went on without it"
 
 
 class Turn(Part):
@@ -107,6 +107,9 @@ class Turn(Part):
         return next((text for text in spoken if text), "")
 
 
+_IMPORTED: Final = "Imported: said to another program"
+
+
 def turns_in(lines: Iterable[Line], rewinds: Rewinds) -> Iterator[Turn]:
     """The story, a turn at a time; turns that hold nothing to tell are left out.
 
@@ -121,8 +124,14 @@ def turns_in(lines: Iterable[Line], rewinds: Rewinds) -> Iterator[Turn]:
             if scenes:
                 yield Turn(number=number, ts=ts, scenes=tuple(scenes))
             number, ts, scenes, calls = line.turn, line.ts, [], {}
+            if is_imported(line):
+                scenes.append(
+                    Marker(seq=line.seq, ts=ts, kind="imported", sign="⇥", title=_IMPORTED)
+                )
             if (by := rewinds.of_place(line.seq, line.turn)) is not None:
-                scenes.append(Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=_REWOUND))
+                scenes.append(
+                    Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=REWOUND.rstrip("."))
+                )
         scenes += _scenes(line, calls)
     scenes += _unanswered(calls, ts)
     if scenes:

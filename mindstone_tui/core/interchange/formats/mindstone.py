@@ -1,4 +1,4 @@
-"""Our own: a `transcript.jsonl`, or what `mindstone export -f json` wrote.
+"""Our own: a `transcript.jsonl`, what `mindstone export -f json` wrote, or what could not be saved.
 
 The conversation is taken over; decisions about the window belong to the session that made them and
 are counted as left out. A message keeps the id it was imported with, else the id of its line.
@@ -6,17 +6,23 @@ are counted as left out. A message keeps the id it was imported with, else the i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 import msgspec
 
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript.encode import restore
+from mindstone_tui.core.transcript.rescue import read_rescued
 
 from ..read_bytes import Flaw, elements, lines, open_file
 from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
@@ -29,10 +35,20 @@ def _recognises(sample: Sample) -> bool:
     if sample.start.startswith(MARK):
         return True
     first = sample.objects[0] if sample.objects else {}
-    return first.get("kind") == "session_opened" and "hash" in first
+    return (first.get("kind") == "session_opened" and "hash" in first) or _is_rescued(first)
+
+
+def _is_rescued(first: Mapping[str, object]) -> bool:
+    """Whether a line is one that could not be saved: it has no place in any history."""
+    return {"kind", "ts", "turn"} <= first.keys() and "hash" not in first and "seq" not in first
 
 
 def _read(path: Path) -> Iterator[Record]:
+    if path.name.startswith("unsaved-"):
+        for number, (session, draft) in enumerate(read_rescued(path), 1):
+            place = _Rescued(f"{session} {draft.ts} {number}", draft.ts, session, draft.entry.kind)
+            yield _record(number, place, draft.entry)
+        return
     with open_file(path) as stream:
         for number, raw in _raw_lines(stream):
             if isinstance(raw, Flaw):
@@ -65,7 +81,16 @@ def _whole(line: Line, blobs: Path) -> Entry | Unknown:
     return msgspec.convert(fields, type(line.entry))
 
 
-def _record(number: int, line: Line, entry: Entry | Unknown) -> Record:
+class _Rescued(NamedTuple):
+    """What is known of a line that has no place in a history."""
+
+    id: str
+    ts: str
+    session: str
+    kind: str
+
+
+def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Record:
     match entry:
         case UserMessage() as message:
             return Said(
@@ -88,6 +113,10 @@ def _record(number: int, line: Line, entry: Entry | Unknown) -> Record:
                 calls=message.calls,
                 thinking=message.thinking,
                 finish=message.finish,
+            )
+        case AssistantPartial(text=text, model=model):
+            return Said(
+                line=number, role="assistant", text=text, id=line.id, ts=line.ts, model=model
             )
         case ToolReturned() as result:
             return Gave(

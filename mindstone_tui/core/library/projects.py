@@ -1,0 +1,142 @@
+"""Which project a folder belongs to, which sessions are a project's, and which one goes on there.
+
+A project is a repository, or a folder that is in none. A session belongs to the project in which it
+was begun (an older one, which does not say that, to the one in which it was last at work). What was
+imported belongs to one only if more than a file's word says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from mindstone_tui.core.interchange.discover import keeps_its_own
+from mindstone_tui.core.library.profile import (
+    OWN,
+    ListedSession,
+    SessionProfile,
+    current_profile,
+    profile_of,
+)
+from mindstone_tui.core.paths import (
+    CHILD,
+    DEFAULT_SESSION,
+    Places,
+    SessionKey,
+    SessionPlaces,
+    from_home,
+    project_of,
+)
+
+
+def session_in(home: Places, folder: Path) -> SessionKey:
+    """The session that goes on in a folder: its project's last, else a new one named after it."""
+    project = project_of(folder.resolve())
+    for found in sessions_held_in(home, project):
+        return found.key
+    if project == from_home("~").resolve():
+        return DEFAULT_SESSION
+    name = re.sub(r"\W+", "-", project.name.lower()).strip("-") or "root"
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    keys = (SessionKey(DEFAULT_SESSION.agent, each) for each in names)
+    return next(key for key in keys if key != DEFAULT_SESSION and _is_free(home.session(key)))
+
+
+def sessions_held_in(home: Places, project: Path) -> Iterator[SessionPlaces]:
+    """The sessions that somebody holds here in a project, the one used last first.
+
+    Those of other programs and of sub-agents are not among them.
+    """
+    for places, _ in reversed(ProjectSessions(home, {}).of(project)):
+        profile = current_profile(places)
+        if profile is None or profile.program != OWN or profile.started_by:
+            continue
+        if CHILD not in places.key.main:
+            yield places
+
+
+def by_project(
+    sessions: Sequence[ListedSession],
+) -> list[tuple[str, list[ListedSession]]]:
+    """Sessions under the projects they belong to, in the order in which each first comes.
+
+    The heading is empty where none belongs to any.
+    """
+    groups: dict[str, list[ListedSession]] = {}
+    for each in sessions:
+        groups.setdefault(each.project, []).append(each)
+    if not any(groups):
+        return [("", list(sessions))] if sessions else []
+    return [(shown_folder(project), found) for project, found in groups.items()]
+
+
+def shown_folder(project: str) -> str:
+    """A project's folder for people: the user's own folder is `~`."""
+    own = str(from_home("~").resolve())
+    inside = project == own or project.startswith(f"{own}{os.sep}")
+    return f"~{project[len(own) :]}" if inside else project or "in no project"
+
+
+def _is_free(places: SessionPlaces) -> bool:
+    """Whether nobody has a session of this name, or one that never was in any project."""
+    if not places.transcript.exists():
+        return True
+    profile = profile_of(places)
+    return profile is not None and profile.program == OWN and not profile.project
+
+
+class ProjectSessions:
+    """The sessions of projects, those of other programs among them; for whoever asks often."""
+
+    def __init__(self, home: Places, environ: Mapping[str, str]) -> None:
+        self._home = home
+        self._environ = environ
+        self._known: dict[SessionKey, tuple[int, str]] = {}
+        """When the profile was written that a session's folder is from, and the folder."""
+
+    def of(self, project: Path) -> list[tuple[SessionPlaces, int]]:
+        """The project's sessions and how long each is, the one used last at the end.
+
+        Below a folder that is no repository, anything may lie: there only the folder itself counts.
+        """
+        place, is_repository = str(project), os.path.lexists(project / ".git")
+        below = os.path.join(place, "")  # noqa: PTH118 - as text
+        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
+        for each in self._home.sessions():
+            folder = self._folder(each)
+            if folder != place and not (is_repository and folder.startswith(below)):
+                continue
+            with contextlib.suppress(OSError):
+                told = each.transcript.stat()
+                found.append((told.st_mtime_ns, each.key, each, told.st_size))
+        return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
+
+    def _folder(self, places: SessionPlaces) -> str:
+        """Where a session took place, looked up again only when its profile changed."""
+        changed = 0
+        with contextlib.suppress(OSError):
+            # As text: there may be hundreds, looked at for every prompt.
+            changed = os.stat(f"{places.folder}/profile.json").st_mtime_ns  # noqa: PTH116
+        known, folder = self._known.get(places.key, (-1, ""))
+        if known != changed:
+            profile = current_profile(places)
+            project = _believed(profile, self._environ) if profile else ""
+            folder = str(Path(project)) if project else ""
+            self._known[places.key] = changed, folder
+        return folder
+
+
+def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
+    """The project that a session belongs to; a file's word alone makes it belong to none.
+
+    What was imported before that was written down is judged by where its file lay.
+    """
+    if profile.project or profile.sources.described.path or not profile.sources.taken:
+        return profile.project
+    _, source = profile.sources.taken[-1]
+    its_own = keeps_its_own(environ, source.program, Path(source.path))
+    return profile.folder if its_own else ""

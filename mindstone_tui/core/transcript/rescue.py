@@ -1,0 +1,62 @@
+"""Files with what could not be saved: read back, so that the words get into a history after all.
+
+`Transcript.rescue` writes them. Each line has the session, the time and the turn it belongs to,
+and the fields of its entry; long texts stand in files beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.disk import read_blob, read_regular
+from mindstone_tui.core.entries import KINDS, Blob, Draft
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.transcript.encode import restore
+
+CHANNEL: Final = "rescue"
+"""Marks lines that were written after the program that had them was gone."""
+_NAME: Final = pattern_of(r"unsaved-\w+-(\d+)\.jsonl")
+
+
+def left_behind(folder: Path) -> Iterator[Path]:
+    """The files of programs that are gone, oldest first."""
+    for path in sorted(folder.glob("unsaved-*.jsonl")):
+        found = _NAME.fullmatch(path.name)
+        if found and not _runs(int(found[1])):
+            yield path
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def read_rescued(path: Path) -> Iterator[tuple[str, Draft]]:
+    """Each entry of a file with its session, which older files do not name; broken lines are none.
+
+    Raises `OSError` or `PlaceError` where the file cannot be read.
+    """
+    for raw in read_regular(path).splitlines():
+        try:
+            fields: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
+            ts, turn = str(fields.pop("ts")), fields.pop("turn")
+            session, kind = str(fields.pop("session", "")), KINDS[fields["kind"]]
+            blobs = msgspec.convert(fields.pop("blobs", {}), dict[str, Blob])
+            fields.pop("altered", None)
+            beside = path.parent / "blobs"
+            texts = {name: read_blob(beside, one.sha256).decode() for name, one in blobs.items()}
+            restore(fields, texts)
+            entry = msgspec.convert(fields, kind)
+        except (msgspec.MsgspecError, KeyError):
+            continue
+        yield session, Draft(entry=entry, turn=turn, channel=CHANNEL, ts=ts)
