@@ -19,6 +19,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import Fired
+from mindstone_tui.core.agent.oversize import ask_how, find_oversized
 from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan
@@ -45,6 +46,7 @@ from mindstone_tui.core.errors import (
     ContextTooLong,
     DoesNotFit,
     EntryNotSaved,
+    Interrupted,
     MindstoneError,
     ProviderError,
 )
@@ -251,6 +253,8 @@ async def take_turn(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
+    except Interrupted as stopped:
+        ending, why, remedy = "interrupted", stopped.what, stopped.remedy
     except EntryNotSaved as error:
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
@@ -310,6 +314,10 @@ class _Turn:
         lines += context.services.heard(asked, text)
         for event in announcements(*lines):
             yield event
+        found = await find_oversized(context, asked, target)
+        if found is not None and context.permissions.asks:
+            async for event in ask_how(context, turn, found, target):
+                yield event
         for event in announcements(*await context.make_room(target)):
             yield event
         async for event in self._recall(text):
@@ -347,6 +355,8 @@ class _Turn:
         """Close whatever is open, write the end, and announce it."""
         context, turn = self._context, self._turn
         context.questions.abandon()
+        if ending != "done":
+            context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
         answered = self._answered()
         open_calls = [call for call in self._asked if call.id not in answered]

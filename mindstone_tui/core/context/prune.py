@@ -39,6 +39,7 @@ from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
     ContextWindowPruned,
@@ -307,15 +308,15 @@ they give less, the next change would follow soon."""
 def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
     """Before anything that people said leaves, shorten what tools said.
 
-    At the ceiling, and ahead of a turn that grows far more than turns usually do: results of
-    earlier turns, those that were read again first, then the largest. Only at the ceiling those of
-    the running turn that the model has answered to already, the oldest first.
+    At the ceiling, and below it ahead of what may come next: results of earlier turns, those that
+    were read again first, then the largest. Only at the ceiling those of the running turn that the
+    model has answered to already, the oldest first.
     """
     measured = live.measure(call)
     total = budget.pressing(measured.total, call.expected, call.room)
     share = RESULTS_FIRST
     if total <= marks.ceiling:
-        ahead = _ahead(tempo)
+        ahead = _ahead(live, call, marks, tempo)
         if not ahead or total + ahead <= marks.ceiling:
             return []
         share = live.settings.context.spike_step
@@ -342,11 +343,26 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
     return lines
 
 
-def _ahead(tempo: Tempo) -> float:
-    """What the next turn may add where turns are fast or this one is far larger than usual."""
-    if tempo.spike:
-        return max(tempo.speed, tempo.now)
-    return tempo.speed if budget.velocity_class(tempo.speed) == "high" else 0
+def _ahead(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> float:
+    """What may come next: of a turn where they are fast or this one is far larger than usual, and
+    of the list of what is to be done, whose steps should not be disturbed in their middle."""
+    fast = budget.velocity_class(tempo.speed) == "high"
+    turn = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed if fast else 0
+    steps = _steps_taken(live, call)
+    if steps is None:
+        return turn
+    usual = max(tempo.speed, tempo.now / max(steps, 1))
+    return max(turn, budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to))
+
+
+def _steps_taken(live: LiveWindow, call: Call) -> int | None:
+    """How often this turn went back to the list; None in the middle of a step."""
+    ran = [
+        line.entry.name
+        for line in live.fold.lines.values()
+        if line.turn == call.turn and isinstance(line.entry, ToolReturned)
+    ]
+    return ran.count("todo") if not ran or ran[-1] == "todo" else None
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
