@@ -170,6 +170,6 @@ def _keep_as_file(context: TurnContext, call: Call, found: LargeMessage) -> str:
         )
 
     count = context.window.ledger(call.model).counter.text
-    text = shorten(found.text, call.room.tokens(_EXCERPT), count, note)
+    text = shorten(found.text, call.room.tokens(_EXCERPT), count, note, found.tokens)
     stand_in(context.window, call, found.line, found.tokens, text)
     return f"kept as {name}"

@@ -227,6 +227,8 @@ def check_budget(spent: Usage, limits: ModelSettings) -> None:
         )
 
 
+LONG_TEXT: Final = 50_000
+"""Characters of a message from which on reading it would hold up whoever types meanwhile."""
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""
 
@@ -298,6 +300,9 @@ class _Turn:
     ) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
+        if len(said.text) > LONG_TEXT:
+            cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)
+            said = msgspec.structs.replace(said, text=cleaned)
         begun = [TurnStarted(origin=origin), said, *beside]
         asked = context.window.record_all(begun, turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text

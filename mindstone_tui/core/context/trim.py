@@ -164,7 +164,8 @@ def _cut_one(
             f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
         )
 
-    shorter = shorten(message.text, max(int(cap / factor) - 12, 16), count, note)
+    most, whole = max(int(cap / factor) - 12, 16), round(size / factor)
+    shorter = shorten(message.text, most, count, note, whole)
     if _size(live, call, shorter, factor) >= size:
         return []
     return [stand_in(live, call, line, size, shorter)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.oversize import parts_of
 from mindstone_tui.core.entries.conversation import MessageCut, UserMessage
-from tests.core.session.stage import Stage, on_stage, script
+from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.recall.embedding import Encoded
+from tests.core.recall.talk import WordModel
+from tests.core.session.coding_session import configure
+from tests.core.session.stage import PATIENCE, Stage, on_stage, script
 
 ROWS = [f"row {number} of the table holds {number * 7} stones" for number in range(3_000)]
 LONG = "\n".join([*ROWS, "Which row is wrong?"])
@@ -116,6 +121,54 @@ async def test_nobody_is_asked_about_a_message_that_fits(home: Path, tmp_path: P
         assert (await stage.say("\n".join(ROWS[:300]))).ending == "done"
         assert not stage.all(events.ToolAsked)
         assert not stage.entries(MessageCut)
+
+
+def files_with(folder: Path, text: str) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+async def test_a_secret_in_a_long_message_is_blacked_out(home: Path, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    model = script(tmp_path, {"text": "Fine."})
+    async with on_stage(home, model=model, context_window=WINDOW, cwd=tmp_path) as stage:
+        assert (await stage.say(f"{LONG}\ntoken {secret}\n{LONG}")).ending == "done"
+        (said,) = stage.entries(UserMessage)
+        assert secret not in said.text
+        assert said.text.startswith(LONG)
+        assert said.text.endswith(LONG)
+    assert not files_with(home, secret)
+
+
+class Blocked(WordModel):
+    """Makes no vector of the table before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def encode(self, text: str) -> Encoded:
+        if "row " in text:
+            self.go.wait(PATIENCE)
+        return super().encode(text)
+
+
+async def test_no_request_waits_for_the_vectors_of_a_very_long_message(
+    home: Path, tmp_path: Path
+) -> None:
+    configure(home, recall="vector_wait = 3600.0")
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    slow = Blocked()
+    async with on_stage(
+        home, model=model, context_window=WINDOW, cwd=tmp_path, embedder=lambda name: slow
+    ) as stage:
+        try:
+            for said in (f"{LONG}\n{LONG}\n{LONG}", "What now?", LONG, "And now?"):
+                assert (await stage.say(said)).ending == "done"
+                await stage.idle()
+            assert stage.entries(ContextWindowPruned)
+        finally:
+            slow.go.set()
 
 
 @given(st.text(alphabet="ab \n", max_size=400), st.integers(1, 90), st.integers(1, 50))
