@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.context.budget import work_left
@@ -15,7 +15,7 @@ from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.window import ContextWindowPruned, ToolResultsTrimmed
 from tests.core.context.generated import generated
 from tests.core.context.stage import Stage, words
-from tests.faults import FULL
+from tests.faults import FULL, sized
 
 SESSIONS = st.lists(
     st.tuples(
@@ -47,7 +47,7 @@ def still_to_gain(stage: Stage) -> int:
     return sum(size for _, size in found)
 
 
-@generated
+@settings(generated, max_examples=sized(12, 10_000))
 @given(turns=SESSIONS, window=WINDOWS)
 @example(turns=[(300, [], 300)] * 12 + [(20, [1_500] * 8, 50)], window=24_000)
 @example(turns=[(300, [], 300)] * 12 + [(20, [600] * 8, 50)] * 4, window=64_000)
