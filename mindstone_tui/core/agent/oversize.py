@@ -29,7 +29,7 @@ _EXCERPT: Final = 10.0
 _AT_ONCE: Final = 3
 """Parts of a message that have room beside each other."""
 _MOST_PARTS: Final = 20
-_SHOWN: Final = 160
+_SHOWN: Final = 70
 
 
 class LargeMessage(msgspec.Struct, frozen=True):
@@ -107,19 +107,19 @@ async def ask_how(
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:
     start, end = one_line(found.text[:_SHOWN], _SHOWN), one_line(found.text[-_SHOWN:], _SHOWN)
     ways = [
-        ("", "Its beginning and its end; the model can look up the rest in history"),
-        (_AS_FILE, f"As {found.file} in this folder, which the model reads in parts"),
+        ("", "Beginning and end; the model can look up the rest in history"),
+        (_AS_FILE, f"As {found.file} in this folder, to be read in parts"),
     ]
     if parts := len(found.parts):
         ways.append(
-            (_SPLIT, f"In {parts} messages, a model call each; early ones may be out again")
+            (_SPLIT, f"Split into {parts} messages, a model call each; early parts may leave")
         )
     return events.ToolAsked(
         turn=turn,
         call=call,
         name="message",
         risk="message",
-        shown=f"a message of {found.size}\n{start}\n…\n{end}",
+        shown=f"message of {found.size}\n{start}\n…\n{end}",
         digest="",
         why=f"{found.room:,} tokens fit beside the instructions. The text is kept in any case.",
         scopes=tuple(AskedScope(scope="once", label=said, remember=way) for way, said in ways),

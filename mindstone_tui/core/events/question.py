@@ -19,7 +19,7 @@ _QUESTIONS: Final = {
     "write": "Allow {tool} to change this file?",
     "read": "Allow {tool} to read this?",
     "memory": "Remember this?",
-    "message": "This is larger than the window. How should it be sent?",
+    "message": "This message is larger than the window. How should it be sent?",
 }
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")
