@@ -322,25 +322,22 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
         share = live.settings.context.spike_step
     pins = live.fold.state.pins
     results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
-    lines: list[Line] = []
-    for running in (False, True):
-        if running and total <= marks.ceiling:
+    least = call.room.tokens(share) if total <= marks.emergency else 1
+    taken: list[Trimmed] = []
+    for running in (False, True) if total > marks.ceiling else (False,):
+        left = total - freed_by(taken)
+        if freed_by(taken) >= least and left <= marks.ceiling:
             break
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
-        if not some:
-            continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
             again = read_again(live.fold.lines.values())
             order.sort(key=lambda one: (one.candidate.key not in again, -one.candidate.tokens))
         target = marks.floor if running else marks.trim_to
-        taken = _placeholders(live, call, measured, order, some, total - target)
-        least = call.room.tokens(share) if total <= marks.emergency else 1
-        if freed_by(taken) >= least:
-            lines += record_trimmed(live, call, measured, taken, "pressure")
-            measured = live.measure(call)
-            total = budget.pressing(measured.total, call.expected, call.room)
-    return lines
+        taken += _placeholders(live, call, measured, order, some, left - target)
+    if freed_by(taken) < least:
+        return []
+    return record_trimmed(live, call, measured, taken, "pressure")
 
 
 def _ahead(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> float:

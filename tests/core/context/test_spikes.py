@@ -130,6 +130,17 @@ def test_of_what_was_read_once_the_largest_gives_way_first(home: Path) -> None:
     assert sizes[0] > 3_900
 
 
+def test_results_of_earlier_turns_and_of_this_one_spare_the_words_together(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    stage.work("look", [words(1_300, "old")], "seen")
+    while stage.window.measure(stage.window.now()).total < 19_904 * 0.82:
+        stage.chat(words(100, f"q{stage.turn}"), words(100, f"a{stage.turn}"))
+    plans = stage.work("look again", [words(1_300, "new"), words(700, "more")], "done")
+    assert not [prune for plan in plans for prune in prunes(plan)]
+    ((trim,),) = [found for plan in plans if (found := trims(plan))]
+    assert len({stage.window.fold.lines[one.result].turn for one in trim.results}) == 2
+
+
 def first_trim(home: Path, *, listed: bool) -> tuple[int, int]:
     """Work in equal steps; the step and the call of it before which results first gave way."""
     stage = Stage(home, window=24_000)
