@@ -58,7 +58,7 @@ MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
 
-TrimTrigger = Literal["trim", "share", "pressure", "manual", "emergency", "cascade"]
+TrimTrigger = Literal["trim", "share", "pressure", "manual", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -235,7 +235,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += _results_give_way(live, call, marks, tempo)
     pruned, held = await _prune_if_due(live, call, marks)
     lines += pruned
-    lines += await _emergency(live, call, marks)
+    lines += await _emergency(live, call, marks, tempo)
     lines += cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
         lines += _blocked(live, call, "protected", held, total)
@@ -273,7 +273,7 @@ def trim_results(
     """Turn older tool results into placeholders, all of them in one step.
 
     Each step changes the front of the prompt, so by itself it is only taken where it is deep: it
-    frees the share that was set for it. Asked for by hand or in an emergency, any gain is worth it.
+    frees the share that was set for it. Asked for by hand, any gain is worth it.
     """
     measured = live.measure(call)
     if measured.total <= marks.trim and trigger != "cascade":
@@ -283,7 +283,7 @@ def trim_results(
         measured,
         trimmed=state.trimmed,
         spared={*state.pins, call.turn},
-        keep=0 if trigger == "emergency" else settings.keep_trimmed,
+        keep=settings.keep_trimmed,
     )
     if trigger == "cascade":
         shortest = live.settings.cascade.result_tokens
@@ -384,23 +384,6 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
     if freed_by(taken) < share:
         return []
     return record_trimmed(live, call, measured, taken, "share")
-
-
-def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """The running turn does not fit any more: the oldest of its results give way, deep enough."""
-    measured = live.measure(call)
-    if measured.total <= marks.emergency:
-        return []
-    state = live.fold.state
-    results = [
-        (line, size)
-        for line, size in trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
-        if line.turn == call.turn
-    ]
-    ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
-    excess = measured.total - marks.trim_to
-    taken = _placeholders(live, call, measured, ranked, results, excess)
-    return record_trimmed(live, call, measured, taken, "emergency") if taken else []
 
 
 def _placeholders(
@@ -565,12 +548,11 @@ def _blocked(
     return [live.record(entry, call.turn)]
 
 
-async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Still too full: older results give way, the recent floor, then what the running turn read
-    first, and the derived texts of the head."""
+async def _emergency(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+    """Still too full: any result gives way, then the recent floor and the head's derived texts."""
     if live.measure(call).total <= marks.emergency:
         return []
-    lines = trim_results(live, call, marks, "emergency")
+    lines = _results_give_way(live, call, marks, tempo)
     measured = live.measure(call)
     if measured.total > marks.emergency:
         units = units_of(live, call, measured, marks)
@@ -580,5 +562,4 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
             live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
         )
         lines += pruned.lines
-    lines += _trim_running_turn(live, call, marks)
     return lines + drop_summaries(live, call, marks.emergency)

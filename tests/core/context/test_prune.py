@@ -284,7 +284,6 @@ def results_of(stage: Stage) -> list[int]:
         ("trim", 4, 6),
         ("trim", 0, 10),
         ("manual", 4, 6),
-        ("emergency", 4, 10),
         ("cascade", 4, 6),
         ("trim", 9, 0),
         ("manual", 9, 1),
@@ -341,7 +340,7 @@ def test_in_an_emergency_older_results_give_way_first_and_may_be_enough(home: Pa
 def test_below_its_mark_nothing_is_trimmed_except_in_a_cascade(home: Path) -> None:
     stage = worked(home, 5, 500, keep_trimmed=1)
     call, marks = now(stage)
-    for trigger in ("trim", "manual", "emergency"):
+    for trigger in ("trim", "manual"):
         assert prune.trim_results(stage.window, call, marks, trigger) == []
     (line,) = prune.trim_results(stage.window, call, marks, "cascade")
     assert len(line.entry.results) == 4  # type: ignore[union-attr]
