@@ -54,7 +54,7 @@ Status = Literal["planned", "in_progress", "done"]
 FORMAT: Final = 1
 GOAL_LENGTH: Final = 2_000
 TOPIC_LENGTH: Final = 400
-_LONGEST_TOLD: Final = 4_000
+_LONGEST_TOLD: Final = 10_000
 """Characters in which a message says what it is after; more is a paste."""
 KEPT: Final = 60
 """Newest issues, learnings and notes of progress that a checkpoint carries, of each."""
@@ -400,11 +400,11 @@ def _sourced_statement(one: Settled) -> Sourced:
 
 def _only_tells(said: str) -> bool:
     """Whether somebody promises, wishes or leaves something open, and asks for nothing."""
-    short = len(said) <= _LONGEST_TOLD
-    return short and len(prose(said)) == 1 and kind_of_sentence(said) in _TELLS
+    return len(prose(said)) == 1 and kind_of_sentence(said) in _TELLS
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
+    text = text[:_LONGEST_TOLD]
     said = text.strip()
     if is_small_talk(text):
         # Better than nothing to go on from, and only until something is asked.
@@ -415,7 +415,7 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
-    words = len(content_words(said[:_LONGEST_TOLD].lower()))
+    words = len(content_words(said.lower()))
     broad = words >= _TOPIC_WORDS and not told and not _COMMAND_LINE.fullmatch(said)
     weak = (
         is_small_talk(state.goal)
