@@ -346,10 +346,9 @@ def _ahead(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> float:
     fast = budget.velocity_class(tempo.speed) == "high"
     turn = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed if fast else 0
     steps = _steps_taken(live, call)
-    if steps is None:
-        return turn
-    usual = max(tempo.speed, tempo.now / max(steps, 1))
-    return max(turn, budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to))
+    usual = max(tempo.speed, tempo.now / steps) if steps else tempo.speed
+    work = budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to)
+    return turn if steps is None else max(turn, work)
 
 
 def _steps_taken(live: LiveWindow, call: Call) -> int | None:
