@@ -51,7 +51,7 @@ from mindstone_tui.core.transcript import History
 _EMBEDDED_AT_ONCE: Final = 8
 _SOON_MADE: Final = 200
 """Passages whose vectors are worth waiting for: they take a few seconds."""
-_EMBEDDED_IN_A_HURRY: Final = 1
+_EMBEDDED_IN_A_HURRY: Final = 2
 """Passages, while a turn waits for their vectors and may wait only so long."""
 _LAG_LOOKED_AT: Final = 2_000
 _ECHOED: Final = 3
@@ -243,11 +243,15 @@ class SessionRecall:
         passages = {each.turn: passages_of(each.lines) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
-        # Words are enough to find it again; meaning is waited for, but not for ever, and not at all
-        # behind a message of megabytes. The oldest are made first, and they are what leaves.
+        # Words are enough to find it again; meaning is waited for, but not for ever, and for that
+        # of megabytes not at all. What leaves is made first, whatever else has no vector yet.
         every = [passage for each in passages.values() for passage in each]
-        if self.index.pending() <= _SOON_MADE:
-            self.embed_within(self._settings.vector_wait, lambda: not self.index.waits(every))
+        if 0 < len(every) <= _SOON_MADE:
+            self.embed_within(
+                self._settings.vector_wait,
+                lambda: not self.index.waits(every),
+                min(passage.seq for passage in every),
+            )
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
@@ -256,12 +260,14 @@ class SessionRecall:
                 receipts[turn] = receipt
         return receipts
 
-    def embed_within(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+    def embed_within(
+        self, seconds: float, enough: Callable[[], bool] = lambda: False, first: int = 0
+    ) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""
         deadline = time.monotonic() + seconds
         with contextlib.suppress(VectorsUnavailable):
             while (left := deadline - time.monotonic()) > 0 and not enough():
-                if not self.embed_some(_EMBEDDED_IN_A_HURRY, patience=left):
+                if not self.embed_some(_EMBEDDED_IN_A_HURRY, left, first):
                     break
 
     def keep_up(self) -> None:
@@ -296,8 +302,10 @@ class SessionRecall:
             }
             return max(len(behind) - 1, 0)
 
-    def embed_some(self, limit: int = _EMBEDDED_AT_ONCE, patience: float = -1) -> bool:
-        """Make a few of the vectors that are missing; False when none is.
+    def embed_some(
+        self, limit: int = _EMBEDDED_AT_ONCE, patience: float = -1, first: int = 0
+    ) -> bool:
+        """Make a few of the vectors that are missing, from a line on first; False when none is.
 
         It is False, too, when somebody else makes them and is not done within that patience. Raises
         `VectorsUnavailable` when they cannot be made.
@@ -306,7 +314,7 @@ class SessionRecall:
         if not self._embedding.acquire(timeout=patience):
             return False
         try:
-            made = self.index.embed_pending(limit) > 0 or self._shelves.embed_some(limit)
+            made = self.index.embed_pending(limit, first) > 0 or self._shelves.embed_some(limit)
         except VectorsUnavailable:
             self.vectors = False
             raise
