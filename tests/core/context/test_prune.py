@@ -481,6 +481,20 @@ def test_in_an_emergency_even_recent_exchanges_leave_oldest_first(home: Path) ->
     assert of(MessageCut, prepared) == []  # which would come next
 
 
+def test_where_older_ones_cannot_be_indexed_recent_exchanges_leave_in_an_emergency(
+    home: Path,
+) -> None:
+    stage = staged(home, min_recent=12)
+    chat(stage, range(30))
+    stage.index.refused = set(range(1, 27))
+    stage.ask(words(700, "more"))
+    prepared = stage.plan()
+    (pruned,) = of(ContextWindowPruned, prepared)
+    assert pruned.trigger == "emergency"
+    assert [one.turn for one in pruned.left][:1] == [27]
+    assert prepared.tokens <= 7_125
+
+
 def summed(stage: Stage, count: int = 3) -> None:
     live = stage.window
     live.catch_up()
