@@ -105,7 +105,8 @@ async def ask_how(
 
 
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:
-    start, end = one_line(found.text[:_SHOWN], _SHOWN), one_line(found.text[-_SHOWN:], _SHOWN)
+    start = one_line(found.text.lstrip()[:_SHOWN].partition("\n")[0], _SHOWN)
+    end = one_line(found.text.rstrip()[-_SHOWN:].rpartition("\n")[2], _SHOWN)
     ways = [
         ("", "Beginning and end; the model can look up the rest in history"),
         (_AS_FILE, f"As {found.file} in this folder, to be read in parts"),
