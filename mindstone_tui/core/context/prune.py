@@ -326,9 +326,9 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
     taken: list[Trimmed] = []
     for running in (False, True) if total > marks.ceiling else (False,):
         left = total - freed_by(taken)
-        if freed_by(taken) >= least and left <= marks.ceiling:
-            break
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
+        if not some or (freed_by(taken) >= least and left <= marks.ceiling):
+            continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
             again = read_again(live.fold.lines.values())
