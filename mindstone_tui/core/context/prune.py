@@ -305,8 +305,10 @@ RESULTS_FIRST: Final = 10.0
 they give less, the next change would follow soon."""
 
 
-def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
-    """Before anything that people said leaves, shorten what tools said.
+def _results_give_way(
+    live: LiveWindow, call: Call, marks: Marks, tempo: Tempo, share: float = RESULTS_FIRST
+) -> list[Line]:
+    """Before anything that people said leaves, shorten what tools said, if that frees a share.
 
     At the ceiling, and below it ahead of what may come next: results of earlier turns, those that
     were read again first, then the largest. Only at the ceiling those of the running turn that the
@@ -314,7 +316,6 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
     """
     measured = live.measure(call)
     total = budget.pressing(measured.total, call.expected, call.room)
-    share = RESULTS_FIRST
     if total <= marks.ceiling:
         ahead = _ahead(live, call, marks, tempo)
         if not ahead or total + ahead <= marks.ceiling:
@@ -322,7 +323,7 @@ def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) 
         share = live.settings.context.spike_step
     pins = live.fold.state.pins
     results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
-    least = call.room.tokens(share) if total <= marks.emergency else 1
+    least = max(call.room.tokens(share), 1)
     taken: list[Trimmed] = []
     for running in (False, True) if total > marks.ceiling else (False,):
         left = total - freed_by(taken)
@@ -551,7 +552,7 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -
     """Still too full: any result gives way, then the recent floor and the head's derived texts."""
     if live.measure(call).total <= marks.emergency:
         return []
-    lines = _results_give_way(live, call, marks, tempo)
+    lines = _results_give_way(live, call, marks, tempo, share=0.0)
     measured = live.measure(call)
     if measured.total > marks.emergency:
         units = units_of(live, call, measured, marks)

@@ -49,8 +49,8 @@ from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
 _EMBEDDED_AT_ONCE: Final = 8
-_SOON_MADE: Final = 200
-"""Passages whose vectors are worth waiting for: they take a few seconds."""
+_SOON_MADE: Final = 300
+"""Passages of an exchange whose vectors are worth waiting for."""
 _EMBEDDED_IN_A_HURRY: Final = 2
 """Passages, while a turn waits for their vectors and may wait only so long."""
 _LAG_LOOKED_AT: Final = 2_000
@@ -246,7 +246,7 @@ class SessionRecall:
         # Words are enough to find it again; meaning is waited for, but not for ever, and for that
         # of megabytes not at all. What leaves is made first, whatever else has no vector yet.
         every = [passage for each in passages.values() for passage in each]
-        if 0 < len(every) <= _SOON_MADE:
+        if every and max(map(len, passages.values())) <= _SOON_MADE:
             self.embed_within(
                 self._settings.vector_wait,
                 lambda: not self.index.waits(every),
