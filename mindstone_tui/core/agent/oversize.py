@@ -128,14 +128,9 @@ def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:
 
 
 def _settled(asked: events.ToolAsked, status: ToolStatus, said: str) -> events.ToolEnded:
+    turn, call, name = asked.turn, asked.call, asked.name
     return events.ToolEnded(
-        turn=asked.turn,
-        call=asked.call,
-        name=asked.name,
-        entry="",
-        status=status,
-        text=said,
-        finding=said,
+        turn=turn, call=call, name=name, entry="", status=status, text=said, finding=said
     )
 
 

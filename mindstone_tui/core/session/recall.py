@@ -247,11 +247,9 @@ class SessionRecall:
         # of megabytes not at all. What leaves is made first, whatever else has no vector yet.
         every = [passage for each in passages.values() for passage in each]
         if every and max(map(len, passages.values())) <= _SOON_MADE:
-            self.embed_within(
-                self._settings.vector_wait,
-                lambda: not self.index.waits(every),
-                min(passage.seq for passage in every),
-            )
+            first = min(passage.seq for passage in every)
+            wait = self._settings.vector_wait
+            self.embed_within(wait, lambda: not self.index.waits(every), first)
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
