@@ -142,7 +142,7 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
                 }
                 for number, scope in enumerate(told.scopes)
             ),
-            {"optionId": "deny", "name": "Decline", "kind": "reject_once"},
+            {"optionId": "deny", "name": told.no, "kind": "reject_once"},
         ],
     }
 

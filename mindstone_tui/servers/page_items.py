@@ -117,7 +117,9 @@ def question(asked: ev.ToolAsked) -> Item:
     options = [
         {"id": f"allow-{number}", "label": scope.label} for number, scope in enumerate(told.scopes)
     ]
-    declines = [{"id": "deny", "label": "Decline"}, {"id": "why", "label": "Decline and say why"}]
+    declines = [{"id": "deny", "label": told.no}]
+    if asked.risk != "message":
+        declines.append({"id": "why", "label": "Decline and say why"})
     return {
         "type": "ask",
         "call": asked.call,

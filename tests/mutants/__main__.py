@@ -44,7 +44,12 @@ NEAREST: Final = {
     "core.context.prune": "core/context/test_prune.py"
     " core/context/test_spikes.py::test_a_turn_of_a_dozen_reads_takes_nobody_s_words"
     " core/context/test_spikes.py::test_what_was_read_again_gives_way_before_what_was_read_once"
-    " core/context/test_spikes.py::test_of_what_was_read_once_the_largest_gives_way_first",
+    " core/context/test_spikes.py::test_of_what_was_read_once_the_largest_gives_way_first"
+    " core/context/test_spikes.py"
+    "::test_results_of_earlier_turns_and_of_this_one_spare_the_words_together"
+    " core/context/test_spikes.py::test_room_for_open_work_is_made_between_its_steps"
+    " core/context/test_spikes.py"
+    "::test_within_a_turn_room_for_open_work_is_made_where_the_list_is_written",
     "core.context.policies": "core/context/test_policies.py",
     "core.context.plan": "core/context/test_plan.py core/context/test_plan_lines.py",
     "core.recall.ranking": "core/recall/test_ranking.py",

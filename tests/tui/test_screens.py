@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from textual.widgets import Input, OptionList, ProgressBar, Static
+from textual.widgets import Button, Input, OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
@@ -91,6 +91,48 @@ async def test_an_approval_needs_a_deliberate_key_and_refuses_by_default() -> No
             assert app.focused is app.chat.input_area.prompt
             assert app.chat.input_area.prompt.text == ""
             talk.did.clear()
+
+
+TOO_LARGE = ev.ToolAsked(
+    turn=1,
+    call="m",
+    name="message",
+    risk="message",
+    shown="message of 2,000 lines, 54,593 tokens\nfirst\n…\nlast",
+    digest="",
+    scopes=tuple(
+        ev.AskedScope(scope="once", label=f"way {way}", remember=way) for way in ("", "b", "c")
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "allowed", "way"),
+    [("n", False, ""), ("y", True, ""), ("s", True, "b"), ("r down down down enter", True, "c")],
+)
+async def test_a_message_that_is_too_large_is_decided_on_like_anything_else(
+    keys: str, allowed: bool, way: str
+) -> None:
+    app, talk = staged(asked(1, "row\n" * 2_000), TOO_LARGE)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: bool(asked_in(app)))
+        buttons = [str(each.label) for each in app.chat.input_area.query(Button)]
+        assert "Do not send it" in buttons[0]
+        assert [label.split()[-1] for label in buttons[1:]] == ["way", "b", "c"]
+        await pilot.press(*"yes", "tab", *keys.split())
+        await until(pilot, lambda: bool(talk.did))
+        ((_, call, given),) = talk.did
+        assert isinstance(given, Answer)
+        assert (call, given.allowed, given.remember) == ("m", allowed, way)
+        assert app.chat.input_area.prompt.text == "yes"
+
+
+async def test_a_long_message_is_read_until_its_request_leaves() -> None:
+    app, talk = staged(asked(1, "row\n" * 1_999))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.status.doing.startswith("reading 2,000 lines"))
+        talk.announce(ev.ModelCalled(turn=1, call=1, model="m", prompt_hash="", tokens=9))
+        await until(pilot, lambda: app.chat.status.doing.startswith("sent"))
 
 
 async def test_once_a_tool_has_ended_the_model_is_waited_for() -> None:

@@ -300,6 +300,8 @@ class TurnContext:
         self.reports = True
         """Whether somebody wants every report as it changes, or only the numbers of a request."""
         self.steering: list[UserMessage] = []
+        self.following: list[UserMessage] = []
+        """Further parts of a message that was split, each for the turn after the one before it."""
         self.added: list[int] = []
         """Lines of this turn whose text its next prompts end with, beside what was recalled."""
         self._warned: set[str] = set()
@@ -453,6 +455,11 @@ class TurnContext:
         """What the person added to the running turn, once."""
         waiting, self.steering = self.steering, []
         return waiting
+
+    def take_following(self) -> list[UserMessage]:
+        """What is to have its own turn next: one more part of a message, then what steered."""
+        part, self.following = self.following[:1], self.following[1:]
+        return [*part, *self.take_steering()]
 
 
 def _cache_marks(prepared: Prepared) -> tuple[int, ...]:

@@ -218,8 +218,14 @@ class Memories:
 
     def head_sections(self) -> tuple[tuple[Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
-        shelf = read_shelf(self.agent)
-        return head_sections(shelf, self.notes, self._context.settings.memory, self._context.count)
+        shelf, context = read_shelf(self.agent), self._context
+        settings, share = context.settings.memory, context.share("system_prompt", context.target)
+        rooms = msgspec.structs.replace(
+            settings,
+            notes_tokens=min(settings.notes_tokens, share),
+            digest_tokens=min(settings.digest_tokens, share // 2),
+        )
+        return head_sections(shelf, self.notes, rooms, context.count)
 
     def digest(self, likeness: Mapping[str, float], room: int) -> MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""

@@ -205,7 +205,7 @@ async def _ask_person(
     approval = wanted.approval
     question = await question_about(context, turn, wanted.tool, approval, decision)
     # On disk before it is put: any surface may answer, and the first answer on disk holds.
-    context.window.record(_written(question), turn)
+    context.window.record(written(question), turn)
     yield question
     answer = await waiting
     if not answer.allowed:
@@ -284,7 +284,8 @@ async def question_about(
     )
 
 
-def _written(question: events.ToolAsked) -> ToolAsked:
+def written(question: events.ToolAsked) -> ToolAsked:
+    """A question as it is put on disk."""
     asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
     return ToolAsked(**asked)
 

@@ -19,6 +19,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import Fired
+from mindstone_tui.core.agent.oversize import ask_how, find_oversized
 from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan
@@ -45,6 +46,7 @@ from mindstone_tui.core.errors import (
     ContextTooLong,
     DoesNotFit,
     EntryNotSaved,
+    Interrupted,
     MindstoneError,
     ProviderError,
 )
@@ -225,6 +227,8 @@ def check_budget(spent: Usage, limits: ModelSettings) -> None:
         )
 
 
+LONG_TEXT: Final = 50_000
+"""Characters of a message from which on reading it would hold up whoever types meanwhile."""
 MOST_SHRINKS: Final = 2
 """How often a request is made smaller because its provider calls it too long."""
 
@@ -251,6 +255,8 @@ async def take_turn(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
+    except Interrupted as stopped:
+        ending, why, remedy = "interrupted", stopped.what, stopped.remedy
     except EntryNotSaved as error:
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
@@ -295,6 +301,9 @@ class _Turn:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
         said = msgspec.structs.replace(said, note=context.files.untold())
+        if len(said.text) > LONG_TEXT:
+            cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)
+            said = msgspec.structs.replace(said, text=cleaned)
         begun = [TurnStarted(origin=origin), said, *beside]
         asked = context.window.record_all(begun, turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
@@ -311,6 +320,10 @@ class _Turn:
         lines += context.services.heard(asked, text)
         for event in announcements(*lines):
             yield event
+        found = await find_oversized(context, asked, target)
+        if found is not None and context.permissions.asks:
+            async for event in ask_how(context, turn, found, target):
+                yield event
         for event in announcements(*await context.make_room(target)):
             yield event
         async for event in self._recall(text):
@@ -348,6 +361,8 @@ class _Turn:
         """Close whatever is open, write the end, and announce it."""
         context, turn = self._context, self._turn
         context.questions.abandon()
+        if ending != "done":
+            context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
         answered = self._answered()
         open_calls = [call for call in self._asked if call.id not in answered]

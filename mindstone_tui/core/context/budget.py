@@ -245,6 +245,13 @@ def spike(now: int, before: Sequence[Growth], factor: float) -> VelocitySpiked |
     return VelocitySpiked(tokens=now, baseline=round(middle, 1), ratio=round(now / middle, 2))
 
 
+def work_left(steps: int, usual: float, span: int) -> float:
+    """Tokens that open work is to find room for: all of it, where a window that was cleared holds
+    that much, else its next step."""
+    needed = steps * usual
+    return needed if needed <= span else min(usual, span)
+
+
 def burn(growth: Sequence[Growth], shares_used: Sequence[Component]) -> tuple[Burn, ...]:
     """How fast each share filled in these turns, and in how many more it has to act so."""
     turns = max(len(growth), 1)

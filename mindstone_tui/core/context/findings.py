@@ -24,6 +24,8 @@ _READ: Final = 40_000
 """Characters at each end of a result that are looked at."""
 _MOST_NAMES: Final = 12
 _LINE: Final = 160
+_LONGEST_LINE: Final = 1_000
+"""Characters of a line that report something; a longer one is data."""
 _MOST_KEPT: Final = 2_000
 """Placeholders that are kept in mind."""
 
@@ -69,7 +71,7 @@ def finding_of(result: ToolReturned, room: int, count: Count) -> str:
     if len(text) > 2 * _READ:
         text = f"{text[:_READ]}\n{text[-_READ:]}"
     lines = [line for line in text.splitlines() if line.strip()]
-    ended = _ENDED.search(lines[-1]) if lines else None
+    ended = _ENDED.search(lines[-1][-_LINE:]) if lines else None
     body = lines[:-1] if ended else lines
     failed = ended is not None and ended[2] != "0"
     for recognise in _SHAPES:
@@ -127,6 +129,7 @@ def _status(lines: Sequence[str]) -> list[str]:
 
 def _checked(lines: Sequence[str]) -> list[str]:
     """A test run, a linter or a compiler: what failed, where first, which rules, and totals."""
+    lines = [line[:_LONGEST_LINE] for line in lines]
     totals = [bare for line in lines if _TOTAL.search(bare := line.strip(" =-#*"))]
     failing = dict.fromkeys(found[1] for line in lines if (found := _FAILING.match(line)))
     wrong = [line for line in lines if _COMPLAINT.search(line)]
@@ -271,7 +274,7 @@ def _counted(hits: int, places: Sequence[str]) -> str:
 
 def _error(lines: Sequence[str]) -> str:
     """The line that says what went wrong; what was raised says more than that something was."""
-    wrong = [line for line in lines if is_error(line)]
+    wrong = [line for line in lines if is_error(line[:_LONGEST_LINE])]
     raised = [line for line in wrong if _RAISED.search(line)]
     return next(iter(raised or wrong), "")
 

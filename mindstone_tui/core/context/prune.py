@@ -39,6 +39,7 @@ from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
     ContextWindowPruned,
@@ -57,7 +58,7 @@ MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
 _GAPS_SAID: Final = 6
 
-TrimTrigger = Literal["trim", "share", "pressure", "manual", "emergency", "cascade"]
+TrimTrigger = Literal["trim", "share", "pressure", "manual", "cascade"]
 
 
 def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
@@ -234,7 +235,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     lines += _results_give_way(live, call, marks, tempo)
     pruned, held = await _prune_if_due(live, call, marks)
     lines += pruned
-    lines += await _emergency(live, call, marks)
+    lines += await _emergency(live, call, marks, tempo)
     lines += cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
         lines += _blocked(live, call, "protected", held, total)
@@ -272,7 +273,7 @@ def trim_results(
     """Turn older tool results into placeholders, all of them in one step.
 
     Each step changes the front of the prompt, so by itself it is only taken where it is deep: it
-    frees the share that was set for it. Asked for by hand or in an emergency, any gain is worth it.
+    frees the share that was set for it. Asked for by hand, any gain is worth it.
     """
     measured = live.measure(call)
     if measured.total <= marks.trim and trigger != "cascade":
@@ -282,7 +283,7 @@ def trim_results(
         measured,
         trimmed=state.trimmed,
         spared={*state.pins, call.turn},
-        keep=0 if trigger == "emergency" else settings.keep_trimmed,
+        keep=settings.keep_trimmed,
     )
     if trigger == "cascade":
         shortest = live.settings.cascade.result_tokens
@@ -304,49 +305,61 @@ RESULTS_FIRST: Final = 10.0
 they give less, the next change would follow soon."""
 
 
-def _results_give_way(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
-    """Before anything that people said leaves, shorten what tools said.
+def _results_give_way(
+    live: LiveWindow, call: Call, marks: Marks, tempo: Tempo, share: float = RESULTS_FIRST
+) -> list[Line]:
+    """Before anything that people said leaves, shorten what tools said, if that frees a share.
 
-    At the ceiling, and ahead of a turn that grows far more than turns usually do: results of
-    earlier turns, those that were read again first, then the largest. Only at the ceiling those of
-    the running turn that the model has answered to already, the oldest first.
+    At the ceiling, and below it ahead of what may come next: results of earlier turns, those that
+    were read again first, then the largest. Only at the ceiling those of the running turn that the
+    model has answered to already, the oldest first.
     """
     measured = live.measure(call)
     total = budget.pressing(measured.total, call.expected, call.room)
-    share = RESULTS_FIRST
     if total <= marks.ceiling:
-        ahead = _ahead(tempo)
+        ahead = _ahead(live, call, marks, tempo)
         if not ahead or total + ahead <= marks.ceiling:
             return []
         share = live.settings.context.spike_step
     pins = live.fold.state.pins
     results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
-    lines: list[Line] = []
-    for running in (False, True):
-        if running and total <= marks.ceiling:
-            break
+    least = max(call.room.tokens(share), 1)
+    taken: list[Trimmed] = []
+    for running in (False, True) if total > marks.ceiling else (False,):
+        left = total - freed_by(taken)
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
-        if not some:
+        if not some or (freed_by(taken) >= least and left <= marks.ceiling):
             continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
             again = read_again(live.fold.lines.values())
             order.sort(key=lambda one: (one.candidate.key not in again, -one.candidate.tokens))
         target = marks.floor if running else marks.trim_to
-        taken = _placeholders(live, call, measured, order, some, total - target)
-        least = call.room.tokens(share) if total <= marks.emergency else 1
-        if freed_by(taken) >= least:
-            lines += record_trimmed(live, call, measured, taken, "pressure")
-            measured = live.measure(call)
-            total = budget.pressing(measured.total, call.expected, call.room)
-    return lines
+        taken += _placeholders(live, call, measured, order, some, left - target)
+    if freed_by(taken) < least:
+        return []
+    return record_trimmed(live, call, measured, taken, "pressure")
 
 
-def _ahead(tempo: Tempo) -> float:
-    """What the next turn may add where turns are fast or this one is far larger than usual."""
-    if tempo.spike:
-        return max(tempo.speed, tempo.now)
-    return tempo.speed if budget.velocity_class(tempo.speed) == "high" else 0
+def _ahead(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> float:
+    """What may come next: of a turn where they are fast or this one is far larger than usual, and
+    of the list of what is to be done, whose steps should not be disturbed in their middle."""
+    fast = budget.velocity_class(tempo.speed) == "high"
+    turn = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed if fast else 0
+    steps = _steps_taken(live, call)
+    usual = max(tempo.speed, tempo.now / steps) if steps else tempo.speed
+    work = budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to)
+    return turn if steps is None else max(turn, work)
+
+
+def _steps_taken(live: LiveWindow, call: Call) -> int | None:
+    """How often this turn went back to the list; None in the middle of a step."""
+    ran = [
+        line.entry.name
+        for line in live.fold.lines.values()
+        if line.turn == call.turn and isinstance(line.entry, ToolReturned)
+    ]
+    return ran.count("todo") if not ran or ran[-1] == "todo" else None
 
 
 def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
@@ -371,23 +384,6 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
     if freed_by(taken) < share:
         return []
     return record_trimmed(live, call, measured, taken, "share")
-
-
-def _trim_running_turn(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """The running turn does not fit any more: the oldest of its results give way, deep enough."""
-    measured = live.measure(call)
-    if measured.total <= marks.emergency:
-        return []
-    state = live.fold.state
-    results = [
-        (line, size)
-        for line, size in trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
-        if line.turn == call.turn
-    ]
-    ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
-    excess = measured.total - marks.trim_to
-    taken = _placeholders(live, call, measured, ranked, results, excess)
-    return record_trimmed(live, call, measured, taken, "emergency") if taken else []
 
 
 def _placeholders(
@@ -552,12 +548,11 @@ def _blocked(
     return [live.record(entry, call.turn)]
 
 
-async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Still too full: older results give way, the recent floor, then what the running turn read
-    first, and the derived texts of the head."""
+async def _emergency(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> list[Line]:
+    """Still too full: any result gives way, then the recent floor and the head's derived texts."""
     if live.measure(call).total <= marks.emergency:
         return []
-    lines = trim_results(live, call, marks, "emergency")
+    lines = _results_give_way(live, call, marks, tempo, share=0.0)
     measured = live.measure(call)
     if measured.total > marks.emergency:
         units = units_of(live, call, measured, marks)
@@ -567,5 +562,4 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
             live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
         )
         lines += pruned.lines
-    lines += _trim_running_turn(live, call, marks)
     return lines + drop_summaries(live, call, marks.emergency)

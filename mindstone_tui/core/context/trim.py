@@ -17,6 +17,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, ToolReturned
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import DoesNotFit
+from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD
 
 _LEAST_SAVED: Final = 32
 """Tokens that one placeholder must save."""
@@ -163,12 +164,22 @@ def _cut_one(
             f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
         )
 
-    shorter = shorten(message.text, max(int(cap / factor) - 12, 16), count, note)
-    after = round((count(shorter) + 4) * factor)
-    if after >= size:
+    most, whole = max(int(cap / factor) - 12, 16), round(size / factor)
+    shorter = shorten(message.text, most, count, note, whole)
+    if _size(live, call, shorter, factor) >= size:
         return []
-    entry = MessageCut(target=line.seq, text=shorter, tokens_before=size, tokens_after=after)
-    return [live.record(entry, call.turn)]
+    return [stand_in(live, call, line, size, shorter)]
+
+
+def _size(live: LiveWindow, call: Call, text: str, factor: float) -> int:
+    return round((live.ledger(call.model).counter.text(text) + MESSAGE_OVERHEAD) * factor)
+
+
+def stand_in(live: LiveWindow, call: Call, line: Line, size: int, text: str) -> Line:
+    """Let a text stand in prompts for a message of this size, which history keeps whole."""
+    after = _size(live, call, text, live.measure(call).factor)
+    entry = MessageCut(target=line.seq, text=text, tokens_before=size, tokens_after=after)
+    return live.record(entry, call.turn)
 
 
 def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:

@@ -77,6 +77,8 @@ class LiveWindow(View):
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
         self.placeholders = Placeholders()
+        self.open_steps = 0
+        """Of the list of what is to be done: how much is still open."""
         self.room_maker: RoomMaker | None = None
         """How room is made where the session brings other means than the sliding window."""
         self._replacements = transcript.replacements
@@ -205,6 +207,16 @@ class LiveWindow(View):
         receipts = await self._off_loop(self._indexer.ensure, units)
         self.catch_up()
         return receipts
+
+    async def count_ahead(self, call: Call, seq: int) -> None:
+        """Count a long message off the loop, before anybody on it asks how large it is."""
+        import asyncio  # as above
+
+        ledger = self.ledger(call.model)
+        for placed in self.fold.placed(model=call.model, turn=call.turn):
+            if placed.line is not None and placed.line.seq == seq:
+                sees = {"images": call.images, "sounds": call.sounds}
+                await asyncio.to_thread(ledger.message, placed, **sees)
 
     # What holds for all prompts from here on; nothing is written where it does already
 

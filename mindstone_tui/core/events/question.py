@@ -19,6 +19,7 @@ _QUESTIONS: Final = {
     "write": "Allow {tool} to change this file?",
     "read": "Allow {tool} to read this?",
     "memory": "Remember this?",
+    "message": "This message is larger than the window. How should it be sent?",
 }
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")
@@ -47,6 +48,7 @@ class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What each part of a command does."""
     scopes: tuple[AskedScope, ...]
     """How far each yes would reach, and where it would be kept, in plain words."""
+    no: str = "Decline"
 
     @property
     def heading(self) -> str:
@@ -84,6 +86,7 @@ def explain(asked: ToolAsked) -> Explanation:
         diff=asked.diff,
         parts=asked.parts if asked.risk == "run" else (),
         scopes=scopes_of(asked),
+        no="Do not send it" if asked.risk == "message" else "Decline",
     )
 
 

@@ -101,7 +101,7 @@ class PlansFeature(Feature):
         """Of the plan as a person edited it; empty takes those of the newest answer."""
         for line in reversed(past.lines):
             self._take(line)
-        self.context.permissions.planning = self.planning
+        self._tell()
 
     def _take(self, line: Line) -> None:
         match line.entry:
@@ -116,12 +116,17 @@ class PlansFeature(Feature):
             case PlanChanged(stage=stage, steps=steps):
                 self.planning = stage in ("planning", "edited")
                 self.steps = steps if stage == "edited" else ()
-                self.context.permissions.planning = self.planning
+
+    def _tell(self) -> None:
+        """Let permissions and the window know how the work stands."""
+        self.context.permissions.planning = self.planning
+        self.context.window.open_steps = sum(one.status != "done" for one in self.items)
 
     def record(self, entry: TodoChanged | PlanChanged) -> Line:
         """Write a change down; it holds at once."""
         line = self.context.window.record(entry, self.context.transcript.last_turn)
         self._take(line)
+        self._tell()
         return line
 
     def standing(self) -> SystemPrompt:

@@ -313,7 +313,9 @@ class PromptFilesFeature(Feature):
             self.refresh()
         if not self.skills:
             return SystemPrompt(())
-        text = skills_section(list(self.skills.values()), self.context.settings.skills.head_chars)
+        share = self.context.share("system_prompt", self.context.target)
+        room = min(self.context.settings.skills.head_chars, share * 2)  # about half of its tokens
+        text = skills_section(list(self.skills.values()), room)
         size = sum(each.size for each in self.skills.values())
         return SystemPrompt((Section(name="skills", text=text, source="SKILL.md", raw_size=size),))
 

@@ -14,6 +14,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.context.cascade import HANDOFF_SHARE
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, summarise
@@ -48,6 +49,8 @@ TASK: Final = "task"
 BEFORE: Final = 64
 """Lines before a task's first message among which its start is looked for."""
 _SHOWN: Final = 120
+_RESUME: Final = 2_000
+"""Tokens of a checkpoint that is put into the prompt, where the window is large."""
 _DRIFT_SHOWN: Final = 300
 
 
@@ -257,8 +260,13 @@ class Tasks:
             ended = HandoffReplayed(sha256="", text="", state=fold.state)
             self._context.window.record(ended, self._context.transcript.last_turn)
 
-    def resume(self, budget: int = 2_000) -> Resumption:
-        """The five steps of going on; refused with its reason when the checkpoint is no good."""
+    def resume(self) -> Resumption:
+        """The five steps of going on; refused with its reason when the checkpoint is no good.
+
+        What matters least of it is told only as far as a small window has room.
+        """
+        call = self._context.window.call(self._context.target)
+        budget = min(_RESUME, call.room.tokens(HANDOFF_SHARE))
         with self._context.transcript.history() as history:
             return bootstrap(
                 lambda: checkpoint_store.load_proven(self.places, history),

@@ -54,6 +54,8 @@ Status = Literal["planned", "in_progress", "done"]
 FORMAT: Final = 1
 GOAL_LENGTH: Final = 2_000
 TOPIC_LENGTH: Final = 400
+_LONGEST_TOLD: Final = 10_000
+"""Characters in which a message says what it is after; more is a paste."""
 KEPT: Final = 60
 """Newest issues, learnings and notes of progress that a checkpoint carries, of each."""
 COMMANDS: Final = 8
@@ -402,6 +404,7 @@ def _only_tells(said: str) -> bool:
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
+    text = text[:_LONGEST_TOLD]
     said = text.strip()
     if is_small_talk(text):
         # Better than nothing to go on from, and only until something is asked.

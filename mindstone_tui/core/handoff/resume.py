@@ -146,8 +146,8 @@ def resume_block(
     """The task for the model: rules first, then the goal, where it stands, and what is open.
 
     What gives way in a small room, in this order: the summary of what left, learnings, what is
-    done, decisions, what is planned later. Rules, goal, the current subtask, changes and issues
-    never do.
+    done, decisions, what is planned later; how much did is said. Rules, goal, the current subtask,
+    changes and issues never do.
     """
     shown = {
         "summary": [summary] if summary else [],
@@ -157,10 +157,12 @@ def resume_block(
         "planned": [_box(one) for one in _planned(checkpoint)[:OPEN_SHOWN]],
     }
     text = _block(checkpoint, changed, shown)
+    left_out = 0
     for name, items in shown.items():
         while items and count(text) > budget:
             items.pop(-1 if name == "planned" else 0)
-            text = _block(checkpoint, changed, shown)
+            left_out += 1
+            text = _block(checkpoint, changed, shown, left_out)
     return text
 
 
@@ -169,7 +171,9 @@ def _planned(checkpoint: Checkpoint) -> tuple[Subtask, ...]:
     return tuple(one for one in checkpoint.subtasks if one.status != "done" and one is not current)
 
 
-def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]]) -> str:
+def _block(
+    checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]], left_out: int = 0
+) -> str:
     parts = (
         ("Rules that bind", said(checkpoint.constraints)),
         (goal_title(checkpoint), [checkpoint.goal]),
@@ -190,6 +194,8 @@ def _block(checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list
         "transcript, which wins where they differ; turns and lines are those of the transcript."
     )
     blocks = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
+    if left_out:
+        blocks.append(f"[{left_out} more points of it are left out for want of room.]")
     return "\n\n".join([head, *blocks])
 
 

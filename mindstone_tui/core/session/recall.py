@@ -50,6 +50,10 @@ from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
 _EMBEDDED_AT_ONCE: Final = 8
+_SOON_MADE: Final = 300
+"""Passages of an exchange whose vectors are worth waiting for."""
+_EMBEDDED_IN_A_HURRY: Final = 2
+"""Passages, while a turn waits for their vectors and may wait only so long."""
 _LAG_LOOKED_AT: Final = 2_000
 _ECHOED: Final = 3
 """Telling words of a passage, not in the question, that make an answer one that leaned on it."""
@@ -238,10 +242,13 @@ class SessionRecall:
         passages = {each.turn: passages_of(each.lines) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
-        # Words are enough to find it again; meaning is waited for, but not for ever. The oldest
-        # are made first, and they are what leaves.
+        # Words are enough to find it again; meaning is waited for, but not for ever, and for that
+        # of megabytes not at all. What leaves is made first, whatever else has no vector yet.
         every = [passage for each in passages.values() for passage in each]
-        self.embed_within(self._settings.vector_wait, lambda: not self.index.waits(every))
+        if every and max(map(len, passages.values())) <= _SOON_MADE:
+            first = min(passage.seq for passage in every)
+            wait = self._settings.vector_wait
+            self.embed_within(wait, lambda: not self.index.waits(every), first)
         receipts: dict[int, Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
@@ -250,12 +257,15 @@ class SessionRecall:
                 receipts[turn] = receipt
         return receipts
 
-    def embed_within(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+    def embed_within(
+        self, seconds: float, enough: Callable[[], bool] = lambda: False, first: int = 0
+    ) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""
         deadline = time.monotonic() + seconds
         with contextlib.suppress(VectorsUnavailable):
-            while time.monotonic() < deadline and not enough() and self.embed_some():
-                continue
+            while (left := deadline - time.monotonic()) > 0 and not enough():
+                if not self.embed_some(_EMBEDDED_IN_A_HURRY, left, first):
+                    break
 
     def keep_up(self) -> None:
         """Take the newest exchange into the index; blocks, so call it off the loop."""
@@ -289,18 +299,24 @@ class SessionRecall:
             }
             return max(len(behind) - 1, 0)
 
-    def embed_some(self) -> bool:
-        """Make a few of the vectors that are missing; False when none is.
+    def embed_some(
+        self, limit: int = _EMBEDDED_AT_ONCE, patience: float = -1, first: int = 0
+    ) -> bool:
+        """Make a few of the vectors that are missing, from a line on first; False when none is.
 
-        Raises `VectorsUnavailable` when they cannot be made.
+        It is False, too, when somebody else makes them and is not done within that patience. Raises
+        `VectorsUnavailable` when they cannot be made.
         """
+        # A prune that waits and the background would make the same ones.
+        if not self._embedding.acquire(timeout=patience):
+            return False
         try:
-            with self._embedding:  # a prune that waits and the background would make the same ones
-                made = self.index.embed_pending(_EMBEDDED_AT_ONCE) > 0
-                made = made or self._shelves.embed_some(_EMBEDDED_AT_ONCE)
+            made = self.index.embed_pending(limit, first) > 0 or self._shelves.embed_some(limit)
         except VectorsUnavailable:
             self.vectors = False
             raise
+        finally:
+            self._embedding.release()
         self.vectors = True
         return made
 

@@ -51,20 +51,20 @@ APPROVAL_CHOICES: Final = {
     "full-auto": "runs everything in a sandbox",
 }
 MODE_CHOICES: Final[Mapping[str, str]] = {
-    "sliding_window": "oldest exchanges leave whole; no model call, nothing reworded",
-    "auto_compact": "a summary stands for them; one model call each time, wording is lost",
-    "cascade": "cheap steps first; a model is asked for summaries only where they do not do",
+    "sliding_window": "exchanges leave whole, 0 model calls; at risk: what recall does not find",
+    "auto_compact": "a summary for them, 1-2 calls reading 60 % of the window; lost: wording",
+    "cascade": "findings and leaving, then summaries, 0-10 calls; lost: wording of the oldest",
 }
-"""How room is made, and what that means for the prompt."""
+"""How room is made, what it costs each time, and what may be lost."""
 POLICY_CHOICES: Final[Mapping[str, str]] = {
-    "fifo": "oldest first; predictable, best for prompt caches",
-    "lru": "least recently used first; you return to old files",
-    "priority": "weighs age, source, reuse; keeps your words longest",
-    "semantic_merge": "repeated things first; you go in circles",
-    "type_based": "tool results first, then answers, your words last",
-    "hybrid": "a blend of all of these; for long mixed sessions",
+    "fifo": "oldest first; predictable; at risk: what was agreed early",
+    "lru": "longest unused first; you return to old files; at risk: rules nobody repeats",
+    "priority": "weighs age, source, reuse; keeps your words longest; at risk: old answers",
+    "semantic_merge": "repeated things first; you go in circles; at risk: as with fifo",
+    "type_based": "results first, then answers, your words last; at risk: results in use",
+    "hybrid": "a blend, for long mixed sessions; at risk: hard to foresee what leaves",
 }
-"""In which order exchanges leave, and when to choose it."""
+"""In which order exchanges leave, when to choose it, and what may be missed. None costs a call."""
 
 
 class SessionServices:

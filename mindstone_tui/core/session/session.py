@@ -456,7 +456,7 @@ class Session:
             self._never_began(asked)
         self._work = None
         self._in_turn = False
-        for waiting in reversed(self._context.take_steering()):
+        for waiting in reversed(self._context.take_following()):
             self._inbox.put(SentMessage(waiting.text, waiting.images, waiting.queued), first=True)
         if self._closing:
             self._persist_pending()

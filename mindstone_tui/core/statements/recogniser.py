@@ -139,6 +139,7 @@ _PRINTED_HOLDS: Final = pattern_of(
 )
 _PASTED: Final = 6_000
 """Characters from which on a message is a paste with words around it."""
+_LONGEST_WHOLE: Final = 100_000
 _PASTE_HEAD: Final = 1_500
 _PASTE_TAIL: Final = 800
 _SHOUTED: Final = 30
@@ -169,9 +170,29 @@ def recognise(utterance: Utterance) -> tuple[Statement, ...]:
         return ()
     read_out = _by_model if utterance.speaker == "assistant" else _by_person
     return tuple(
-        msgspec.structs.replace(one, at=Pointer(utterance.line, one.at.start), turn=utterance.turn)
-        for one in read_out(utterance.text)
+        msgspec.structs.replace(
+            one, at=Pointer(utterance.line, start + one.at.start), turn=utterance.turn
+        )
+        for start, text in _ends(utterance.text)
+        for one in read_out(text)
     )
+
+
+def _ends(text: str) -> Iterator[tuple[int, str]]:
+    """A text, or of a very long one the words around what was pasted, each with its place.
+
+    The middle of such a text is read by nobody, and cutting it into sentences takes a second.
+    """
+    if len(text) <= _LONGEST_WHOLE:
+        yield 0, text
+        return
+    yield 0, text[: text.rfind("\n", 0, _PASTE_HEAD) + 1 or _PASTE_HEAD]
+    start = text.find("\n", len(text) - _PASTE_TAIL) + 1 or len(text) - _PASTE_TAIL
+    if text.count("\n```", 0, start) % 2:  # it stands in a block that was pasted
+        closed = text.find("\n```", start)
+        start = text.find("\n", closed + 1) if closed >= 0 else -1
+    if start >= 0:
+        yield start, text[start:]
 
 
 # A task under way reads the messages since its last checkpoint again after each turn.

@@ -43,6 +43,8 @@ LONGEST_PIECE: Final = 1_000
 _NO_RANK: Final = 1 << 32
 _HEAD: Final = struct.Struct("<4sIII")
 _MAGIC: Final = b"BPE1"
+_PART: Final = 50_000
+_LINE_BEGINS: Final = pattern_of(r"\n(?=[A-Za-z0-9])")
 _REMEMBERED: Final = 20_000
 """Pieces whose count is kept: most of a text is words that were met before."""
 _BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
@@ -80,17 +82,19 @@ class Vocabulary:
         if not (text.isascii() or self._is_plain(text)):
             return None
         known, total = self._known, 0
-        for piece in (self._split_any if _BEYOND.search(text) else self._split_plain)(text):
-            size = known.get(piece)
-            if size is None:
-                raw = piece.encode()
-                if len(raw) > LONGEST_PIECE:
-                    return None
-                size = self._tokens(raw)
-                if len(known) >= _REMEMBERED:
-                    known.clear()
-                known[piece] = size
-            total += size
+        split = self._split_any if _BEYOND.search(text) else self._split_plain
+        for part in _parts(text):
+            for piece in split(part):
+                size = known.get(piece)
+                if size is None:
+                    raw = piece.encode()
+                    if len(raw) > LONGEST_PIECE:
+                        return None
+                    size = self._tokens(raw)
+                    if len(known) >= _REMEMBERED:
+                        known.clear()
+                    known[piece] = size
+                total += size
         return total
 
     @functools.cached_property
@@ -316,6 +320,8 @@ class TokenCounter:
         self._counted = 0
         self._since = 0.0
         self._asked = False
+        self._longest = ("", 0)
+        """A long text that was counted last: whoever shortens one asks for it several times."""
         self._schema = functools.lru_cache(_SCHEMAS)(self.text)
 
     @property
@@ -334,6 +340,13 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """Tokens in a text; special tokens that it spells out are text like any other."""
+        if len(text) < _PART:
+            return self._text(text)
+        if text != self._longest[0]:
+            self._longest = text, self._text(text)
+        return self._longest[1]
+
+    def _text(self, text: str) -> int:
         if (
             not self._is_bulk(len(text))
             and (vocabulary := open_vocabulary(self.encoding)) is not None
@@ -443,6 +456,18 @@ def rebuild_vocabularies() -> None:
         assert encoding is not None
         path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
         path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Long texts cut where a line begins with a letter or a digit, which no token reaches over.
+
+    Splitting one takes the whole interpreter; other threads have their turn between two.
+    """
+    start = 0
+    while len(text) - start > _PART and (found := _LINE_BEGINS.search(text, start + _PART)):
+        yield text[start : found.end()]
+        start = found.end()
+    yield text[start:] if start else text
 
 
 def _pieces(text: str) -> Iterator[str]:

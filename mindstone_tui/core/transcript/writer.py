@@ -95,6 +95,8 @@ class Transcript:
         self.channel = channel
         self._disk = disk
         self._clean = clean
+        self._cleaned = ""
+        """A long text that was cleaned ahead."""
         self._clock = clock
         self._entropy = entropy
         self._forked_from = forked_from
@@ -126,6 +128,14 @@ class Transcript:
     def clean(self) -> Clean:
         """What every text goes through before it is written."""
         return self._clean
+
+    def clean_ahead(self, text: str) -> str:
+        """A long text as it will be written; the looking is done here, off the loop."""
+        self._cleaned = self._clean(text)
+        return self._cleaned
+
+    def _as_written(self, text: str) -> str:
+        return text if text is self._cleaned else self._clean(text)
 
     @property
     def head(self) -> Head:
@@ -249,7 +259,7 @@ class Transcript:
         drafts = [pending.draft for pending in (*self._refused, *self._unsaved)]
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
-            body = prepare(draft.entry, self._clean, keep)
+            body = prepare(draft.entry, self._as_written, keep)
             place = msgspec.json.encode({"session": own, "ts": draft.ts, "turn": draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         replace_file(path, b"".join(lines))
@@ -326,7 +336,7 @@ class Transcript:
         for pending in [pending for pending in self._unsaved if pending.body is None]:
             pending.points = point is not None
             try:
-                pending.body = prepare(pending.draft.entry, self._clean, self.keep_blob, point)
+                pending.body = prepare(pending.draft.entry, self._as_written, self.keep_blob, point)
             except TranscriptError as error:
                 if not isinstance(error, EntryNotSaved):
                     # It will never fit, and must not stand in the way of those after it.
@@ -343,7 +353,7 @@ class Transcript:
             elif not pending.points:
                 continue
             pending.points = False
-            pending.body = prepare(entry, self._clean, self.keep_blob)
+            pending.body = prepare(entry, self._as_written, self.keep_blob)
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
@@ -392,7 +402,7 @@ class Transcript:
     ) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
-        body = pending.body or prepare(draft.entry, self._clean, self.keep_blob)
+        body = pending.body or prepare(draft.entry, self._as_written, self.keep_blob)
         turn = before.turn if draft.turn is None else draft.turn
         session = str(self.places.key)
         raw, digest = seal(

@@ -59,6 +59,8 @@ _DECIDES = ("approve", "approve!", "refuse", "edit")
 _TWICE: Final = 1.0
 """Seconds within which a key counts as pressed twice."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+LONG_LINES: Final = 100
+"""Lines of a message from which on it is said that they are being read."""
 
 
 class TalkScreen(Screen[None]):
@@ -222,6 +224,8 @@ class ChatScreen(TalkScreen):
                 self._say_doing("answering")
                 await self.conversation.show(event)
                 return  # hundreds of these come in a second, and nothing else shows them
+            case ev.ModelCalled():
+                self._say_doing("sent")
             case ev.ThinkingDelta():
                 self._say_doing("thinking")
             case ev.ModelChanged(model=model):
@@ -314,7 +318,8 @@ class ChatScreen(TalkScreen):
         self._since = self.host.clock()
         self.query("#welcome").remove()
         self._mark_running(True)
-        self._say_doing("sent")
+        lines = event.text.count("\n") + 1
+        self._say_doing(f"reading {lines:,} lines" if lines >= LONG_LINES else "sent")
         if self._ticking is None:
             self._ticking = self.set_interval(1, self._tick)
 
@@ -332,8 +337,7 @@ class ChatScreen(TalkScreen):
 
     def _mark_running(self, running: bool) -> None:
         """Show that a turn runs; a mark on the screen would have every message styled anew."""
-        for each in self.query("#working, #prompt"):
-            each.set_class(running, "-running")
+        self.query("#working, #prompt").set_class(running, "-running")
 
     def _say_doing(self, what: str) -> None:
         if what != self._doing:
@@ -346,14 +350,10 @@ class ChatScreen(TalkScreen):
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
             self.status.doing = f"{self._doing} · {elapsed} · esc stops"
             sign = _SPINNER[seconds % len(_SPINNER)]
-            said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
+            waits = f"waiting for {self.status.model or 'the model'}"
+            what = waits if self._doing == "sent" else self._doing
+            said = f"{sign} {what} · {elapsed} · Esc stops"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
-
-    def _saying(self) -> str:
-        """What goes on, for the line below the conversation."""
-        if self._doing == "sent":
-            return f"waiting for {self.status.model or 'the model'}"
-        return self._doing
 
     # approvals
 

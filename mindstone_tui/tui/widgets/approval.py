@@ -350,17 +350,20 @@ class Approval(Decision):
             yield Static(_parts(told.parts), markup=False, id="parts")
 
     def answers(self) -> ComposeResult:
-        yield button("n", Content("Decline"), "deny")
-        yield button("r", Content("Decline and say why"), "explain")
+        yield button("n", Content(self.told.no), "deny")
+        if self.asked.risk != "message":
+            yield button("r", Content("Decline and say why"), "explain")
         for number, scope in enumerate(self.told.scopes):
-            key = ("y", "s")[number] if number < 2 else ""
+            key = "ys"[number : number + 1]
             yield button(key, show.line(scope.label, 120), f"allow-{number}")
 
     def choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""
+        if not self.query(f"#{choice}"):  # a key may stand for what is not offered
+            return
         if choice == "explain":
             self._show_reason(True)
-        elif self.query(f"#{choice}"):  # a key may stand for a yes that is not offered
+        else:
             super().choose(choice)
 
     def answer(self, choice: str) -> Answer:

@@ -16,7 +16,7 @@ from mindstone_tui.core.context.policies import EvictionCandidate, Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Span, ToolCall, ToolSchema
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import MessageCut, UserMessage
 from mindstone_tui.core.entries.derived import HandoffReplayed, SummaryDerived, TaskStarted
 from mindstone_tui.core.entries.window import (
     ContextPruneBlocked,
@@ -284,7 +284,6 @@ def results_of(stage: Stage) -> list[int]:
         ("trim", 4, 6),
         ("trim", 0, 10),
         ("manual", 4, 6),
-        ("emergency", 4, 10),
         ("cascade", 4, 6),
         ("trim", 9, 0),
         ("manual", 9, 1),
@@ -338,10 +337,86 @@ def test_in_an_emergency_older_results_give_way_first_and_may_be_enough(home: Pa
     assert stage.window.measure(call).total <= marks.trim
 
 
+def of_the_running_turn(stage: Stage, sizes: list[int]) -> None:
+    """A turn that has read so much by now, and is about to ask once more."""
+    turn = stage.ask("read on")
+    for number, size in enumerate(sizes):
+        stage.look(turn, number, words(size, f"n{number}"))
+    stage.window.catch_up()
+
+
+def test_of_the_running_turn_no_more_gives_way_than_the_floor_asks_for(home: Path) -> None:
+    stage = worked(home, 2, 700, results_hard=9_000.0, spike_step=90.0)
+    stage.answer("well")
+    stage.end()
+    of_the_running_turn(stage, [700] * 10)
+    call, marks = now(stage)
+    assert stage.window.measure(call).total > marks.emergency
+    entries = [line.entry for line in finish(prune.make_room(stage.window, call))]
+    assert not [one for one in entries if isinstance(one, ContextWindowPruned)]
+    (entry,) = [one for one in entries if isinstance(one, ToolResultsTrimmed)]
+    turns = [stage.window.fold.lines[one.result].turn for one in entry.results]
+    assert turns == sorted(turns)
+    assert len(set(turns)) == 3
+    largest = max(one.tokens_before for one in entry.results)
+    assert marks.floor - largest < entry.tokens_after <= marks.floor
+
+
+def total_of(stage: Stage) -> int:
+    """The size of a prompt that nobody has asked to be made smaller."""
+    stage.ask("and now?")
+    return stage.window.measure(stage.window.now()).total
+
+
+@pytest.mark.parametrize("mark", ["ceiling", "trim"])
+def test_a_mark_is_crossed_only_by_what_is_over_it(home: Path, mark: str) -> None:
+    def played(name: str, **changes: Any) -> Stage:
+        given: dict[str, Any] = {"results_hard": 9_000.0, "trim_step": 5.0, "keep_trimmed": 0}
+        stage = staged(home / name, floor=30.0, **given, **changes)
+        if mark == "trim":
+            look(stage, 0, 1_200)
+            look(stage, 1, 1_200)
+        for number in range(15):
+            stage.ask(words(120, f"q{number}"))
+            stage.answer(words(120, f"a{number}"))
+            stage.end()
+        return stage
+
+    total = total_of(played("usual"))
+    for name, tokens, moved in (("at", total, False), ("over", total - 1, True)):
+        stage = played(name, **{mark: (tokens + 0.5) * 100 / 7_500})
+        assert total_of(stage) == total
+        call, marks = now(stage)
+        assert getattr(marks, mark) == tokens
+        assert bool(finish(prune.make_room(stage.window, call))) is moved
+
+
+def test_a_long_task_is_cut_and_what_else_is_too_much_leaves_in_the_same_step(home: Path) -> None:
+    stage = staged(home)
+    stage.ask(words(1_400, "task"))
+    stage.answer("ok")
+    stage.end()
+    for number in range(26):
+        stage.ask(words(120, f"q{number}"))
+        stage.answer(words(120, f"a{number}"))
+        stage.end()
+    stage.ask("and now?")
+    kinds = [line.kind for line in finish(prune.make_room(stage.window, stage.window.now()))]
+    assert kinds == ["message_cut", "context_window_pruned"]
+
+
+def test_results_that_are_hardly_longer_than_their_findings_stay(home: Path) -> None:
+    """They are over the mark of their share, and shortening them would free less than a share."""
+    stage = worked(home, 200, 40, window=16_384, results_hard=150.0)
+    call, _ = now(stage)
+    assert stage.window.measure(call).component("tool_results") > 8_500
+    assert prune.trim_over_share(stage.window, call) == []
+
+
 def test_below_its_mark_nothing_is_trimmed_except_in_a_cascade(home: Path) -> None:
     stage = worked(home, 5, 500, keep_trimmed=1)
     call, marks = now(stage)
-    for trigger in ("trim", "manual", "emergency"):
+    for trigger in ("trim", "manual"):
         assert prune.trim_results(stage.window, call, marks, trigger) == []
     (line,) = prune.trim_results(stage.window, call, marks, "cascade")
     assert len(line.entry.results) == 4  # type: ignore[union-attr]
@@ -401,6 +476,22 @@ def test_in_an_emergency_even_recent_exchanges_leave_oldest_first(home: Path) ->
     assert {one.trigger for one in pruned} <= {"ceiling", "emergency"}
     gone = [one.turn for each in pruned for one in each.left]
     assert gone == sorted(gone)
+    assert prepared.tokens <= 7_125
+    assert max(gone) == 6
+    assert of(MessageCut, prepared) == []  # which would come next
+
+
+def test_where_older_ones_cannot_be_indexed_recent_exchanges_leave_in_an_emergency(
+    home: Path,
+) -> None:
+    stage = staged(home, min_recent=12)
+    chat(stage, range(30))
+    stage.index.refused = set(range(1, 27))
+    stage.ask(words(700, "more"))
+    prepared = stage.plan()
+    (pruned,) = of(ContextWindowPruned, prepared)
+    assert pruned.trigger == "emergency"
+    assert [one.turn for one in pruned.left][:1] == [27]
     assert prepared.tokens <= 7_125
 
 

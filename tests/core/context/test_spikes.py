@@ -5,15 +5,17 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.core.context.budget import work_left
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.trim import trimmable
+from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.window import ContextWindowPruned, ToolResultsTrimmed
 from tests.core.context.generated import generated
 from tests.core.context.stage import Stage, words
-from tests.faults import FULL
+from tests.faults import FULL, sized
 
 SESSIONS = st.lists(
     st.tuples(
@@ -45,7 +47,7 @@ def still_to_gain(stage: Stage) -> int:
     return sum(size for _, size in found)
 
 
-@generated
+@settings(generated, max_examples=sized(12, 10_000))
 @given(turns=SESSIONS, window=WINDOWS)
 @example(turns=[(300, [], 300)] * 12 + [(20, [1_500] * 8, 50)], window=24_000)
 @example(turns=[(300, [], 300)] * 12 + [(20, [600] * 8, 50)] * 4, window=64_000)
@@ -126,3 +128,66 @@ def test_of_what_was_read_once_the_largest_gives_way_first(home: Path) -> None:
     sizes = [result.tokens_before for result in entries[0].results]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 3_900
+
+
+def test_results_of_earlier_turns_and_of_this_one_spare_the_words_together(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    stage.work("look", [words(1_300, "old")], "seen")
+    while stage.window.measure(stage.window.now()).total < 19_904 * 0.82:
+        stage.chat(words(100, f"q{stage.turn}"), words(100, f"a{stage.turn}"))
+    plans = stage.work("look again", [words(1_300, "new"), words(700, "more")], "done")
+    assert not [prune for plan in plans for prune in prunes(plan)]
+    ((trim,),) = [found for plan in plans if (found := trims(plan))]
+    assert len({stage.window.fold.lines[one.result].turn for one in trim.results}) == 2
+
+
+def first_trim(home: Path, *, listed: bool) -> tuple[int, int]:
+    """Work in equal steps; the step and the call of it before which results first gave way."""
+    stage = Stage(home, window=24_000)
+    for number in range(16):
+        stage.chat(words(200, f"q{number}"), words(350, f"a{number}"))
+    for step in range(9):
+        stage.window.open_steps = 9 - step if listed else 0
+        plans = stage.work(f"step {step}", [words(900, f"s{step}")], words(100, "done"))
+        for call, plan in enumerate(plans, 1):
+            assert not prunes(plan)
+            if trims(plan):
+                return step, call
+    raise AssertionError("nothing gave way")
+
+
+def test_room_for_open_work_is_made_between_its_steps(home: Path) -> None:
+    step, call = first_trim(home / "listed", listed=True)
+    assert call == 1
+    assert (step, call) < first_trim(home / "unlisted", listed=False)
+
+
+def test_within_a_turn_room_for_open_work_is_made_where_the_list_is_written(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    for number in range(12):
+        stage.chat(words(200, f"q{number}"), words(350, f"a{number}"))
+    stage.work("look around", [words(800, f"s{number}") for number in range(4)], "seen")
+    turn = stage.ask("carry out the plan")
+    stage.window.open_steps = 12
+    for step in range(12):
+        for at, name in enumerate(["read", "read", "todo"]):
+            prepared = stage.plan(3 * step + at + 1)
+            assert not prunes(prepared)
+            if trims(prepared):
+                assert (step > 0, at) == (True, 0)  # the list was the last thing it wrote
+                assert stage.window.measure(stage.window.now()).total < 24_000 * 0.75
+                return
+            call = ToolCall(id=f"call_{turn}_{step}_{at}", name=name, arguments="{}")
+            stage.answer("", [call])
+            stage.result(call.id, words(40 if name == "todo" else 130, f"r{step}"), name)
+        stage.window.open_steps -= 1
+    raise AssertionError("nothing gave way")
+
+
+@given(steps=st.integers(0, 60), usual=st.integers(0, 9_000), span=st.integers(1, 200_000))
+def test_room_is_wanted_for_all_open_work_or_for_its_next_step(
+    steps: int, usual: int, span: int
+) -> None:
+    wanted = work_left(steps, usual, span)
+    assert wanted <= span
+    assert wanted == steps * usual or (steps * usual > span and wanted == min(usual, span))

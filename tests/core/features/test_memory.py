@@ -438,3 +438,29 @@ async def test_proposals_of_every_session_are_listed_with_where_they_come_from(
         await stage.run(f"/memory refuse {proposed.proposal}")
     async with on_stage(home, model=model) as stage:
         assert "pier nine" not in (await stage.run("/memory"))[1]
+
+
+async def test_notes_are_loaded_only_as_far_as_the_window_has_room(
+    home: Path, tmp_path: Path
+) -> None:
+    shown: dict[int, int] = {}
+    for window in (8_000, 128_000):
+        model = script(tmp_path, OK)
+        async with on_stage(home / str(window), model=model, context_window=window) as stage:
+            await stage.say("hello")
+            context = stage.session.services.context
+            for number in range(120):
+                said = f"Lesson {number}: the importer wants its dates in UTC, with seconds."
+                context.window.record(NoteTaken(category="learnings", text=said), 1)
+            vital = NoteTaken(category="decisions", text="We keep SQLite.", importance="critical")
+            context.window.record(vital, 1)
+            stage.session.services.read_anew()
+            (noted,) = [
+                section
+                for section in context.services.system_prompt().sections
+                if section.name == "notes"
+            ]
+            assert "We keep SQLite." in noted.text
+            shown[window] = context.count(noted.text)
+            assert shown[window] <= context.share("system_prompt", context.target) + 80
+    assert shown[8_000] < 500 < 1_500 < shown[128_000]

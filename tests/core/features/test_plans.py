@@ -100,8 +100,11 @@ async def test_the_models_list_stands_in_head_report_and_checkpoint(tmp_path: Pa
         assert "[~] fix it" in stage.requests()[-1][0]["content"]
         state = stage.session.services.features.get(TasksFeature).tasks.state().checkpoint
         assert [one.status for one in state.subtasks] == ["done", "in_progress", "planned"]
+        assert stage.session.services.context.window.open_steps == 2
         await stage.run("/todo done 2")
+        assert stage.session.services.context.window.open_steps == 1
         await stage.run("/todo drop 3")
+        assert stage.session.services.context.window.open_steps == 0
         state = stage.session.services.features.get(TasksFeature).tasks.state().checkpoint
         assert {one.title: one.status for one in state.subtasks} == {
             "find it": "done",

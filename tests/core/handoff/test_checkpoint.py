@@ -378,6 +378,9 @@ def test_the_resume_block_is_bounded_and_keeps_every_rule_and_issue(home: Path) 
     assert small.count("Bug number") == 25
     assert "open 0" in small
     assert "finished" not in small
+    gone = sum(block.count(each) - small.count(each) for each in ("finished", "open ", "Chose"))
+    assert f"[{gone} more points of it are left out for want of room.]" in small
+    assert "left out" not in block
 
 
 def test_drift_names_what_changed_around_the_task() -> None:

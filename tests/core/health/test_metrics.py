@@ -156,6 +156,14 @@ def test_a_window_that_is_kept_under_its_ceiling_is_no_alert() -> None:
     assert of(980) == {"utilization": "critical"}
 
 
+def test_the_advice_for_a_full_window_names_what_really_holds_it() -> None:
+    held = "the newest messages: a lower `context.min_recent` lets them leave"
+    full = [turn(n, prompt_tokens=980, ceiling=0.92, protected_by=held) for n in range(5)]
+    (alert,) = active(series(*full), HealthSettings())
+    assert f"Most of what may not leave is {held}." in f"{alert.message} {alert.remedy}"
+    assert "/unpin" not in alert.remedy
+
+
 def metric_alerts(samples: list[TurnSample]) -> dict[str, str]:
     return {one.metric: one.level for one in active(series(*samples), HealthSettings())}
 

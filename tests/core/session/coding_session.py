@@ -202,6 +202,27 @@ class Chat(Story):
         return ScriptedTurn(said, ((("read", {"path": f"src/{module}.py"}),),), answer)
 
 
+class Spikes(Story):
+    """Facts are told between turns that read a dozen files, and all are asked for at the end."""
+
+    def __init__(self, turns: int) -> None:
+        self.told = turns // 12
+        self._all = turns
+        super().__init__(turns)
+
+    def _turn(self, number: int) -> ScriptedTurn:
+        asked = number - 1 - (self._all - self.told)
+        if asked >= 0:
+            return ScriptedTurn(self._facts[asked].question, answer="Yes.", asks=self._facts[asked])
+        if number % 11 == 3 and len(self._facts) < self.told:
+            return self._fact(number)
+        if number % 9 == 7:
+            several = self.random.sample(MODULES, 12)
+            rounds = tuple((("read", {"path": f"src/{name}.py"}),) for name in several)
+            return ScriptedTurn("Fix this, and keep to what we agreed.", rounds, self._prose(60))
+        return self._work()
+
+
 def furnish(folder: Path) -> None:
     """Write the project that the session works on."""
     chance = random.Random(11)

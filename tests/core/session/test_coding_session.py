@@ -11,10 +11,13 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.library.find import RecalledHit, StoredRecall
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.replay.verify_requests import rebuilt_calls
+from mindstone_tui.core.transcript import History
 from tests.core.session.coding_session import (
     WINDOW,
     Chat,
     Planted,
+    Spikes,
     Story,
     play,
     recalled,
@@ -51,6 +54,22 @@ async def test_the_window_of_a_long_coding_session_stays_still(folder: Path) -> 
             assert (planted.turn, True) in [
                 (each.turn, planted.answer in each.text) for each in passages
             ], planted.question
+
+
+async def test_every_fact_that_was_stated_before_spikes_is_there_when_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    story = Spikes(sized(36, 170))
+    words_alone = {} if FULL else {"recall": WORDS_ALONE}
+    places = await play(tmp_path, story, window=24_000, **words_alone)
+    found = stillness(places)
+    assert found.trims + found.prunes >= 2
+    with History(places) as history:
+        for number, turn in enumerate(story.turns, start=1):
+            if turn.asks is not None:
+                (sent,) = rebuilt_calls(history, number)
+                assert turn.asks.answer in str(sent.messages), turn.asks.question
+    assert len(story.planted) == sized(3, 14)
 
 
 async def test_an_ordinary_chat_with_tools_and_recall_says_nothing_twice(tmp_path: Path) -> None:

@@ -468,3 +468,15 @@ def test_orders_are_found_in_the_forms_that_people_give_them(sentence: str, kind
 )
 def test_what_is_over_at_once_and_what_others_said_settle_nothing(sentence: str) -> None:
     assert kind_of_sentence(sentence) is None
+
+
+@pytest.mark.parametrize("fence", ["", "```\n"])
+def test_of_a_very_long_paste_the_words_around_it_are_read(fence: str) -> None:
+    rule, other = "From now on always write tests first.", "From now on never push to main."
+    pasted = "2026-11-01 the job said: from now on never retry this.\n" * 4_000
+    text = f"{rule}\n\n{fence}{pasted}{fence}\n{other}"
+    found = recognise(Utterance(speaker="user", text=text, line=7))
+    assert {one.words for one in found} >= {rule, other}
+    assert all(text[one.at.start :].startswith(one.words) for one in found)
+    inside = [one for one in found if 2_000 < one.at.start < len(text) - 1_000]
+    assert not inside

@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.tokens.count import (
@@ -100,3 +100,14 @@ def test_another_file_is_no_vocabulary(tmp_path: Path) -> None:
     other.write_bytes(b"x" * 64)
     with pytest.raises(ValueError, match=r"other\.bpe"):
         Vocabulary(other)
+
+
+ENDS = st.sampled_from(["a b", " x", "\n", ";\n", "//", "1,2", "\t", "end.", "é"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(ENDS, max_size=9))
+def test_a_long_text_counts_the_same_in_parts(pieces: list[str]) -> None:
+    text = "".join(f"line {number}{''.join(pieces)}\n" for number in range(9_000))
+    for name in VOCABULARIES:
+        assert looked_up(name).count(text) == loaded(name, text)
