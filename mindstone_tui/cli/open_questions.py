@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.api import Conversation, connect
+from mindstone_tui.api import connect
 from mindstone_tui.cli import options
-from mindstone_tui.cli.line_chat import LineQuestions, read_line
+from mindstone_tui.cli.line_chat import LineChat, LineQuestions, read_line
 from mindstone_tui.cli.output import complain, hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.events.narrate import describe
-from mindstone_tui.core.library.open_questions import OpenQuestion, waiting_everywhere
+from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
 from mindstone_tui.core.text import exact, one_line
 
 _CHANNEL: Final = "waiting"
@@ -36,13 +37,15 @@ def waiting(
 ) -> None:
     """List what waits for a decision, and answer it.
 
-    `answer N no` declines, from anywhere. `answer N yes` allows once: it shows exactly what was
-    asked and wants the word written in full, on a terminal.
+    Approvals, plans, memories and trust in folders wait. `answer N no` declines, from anywhere.
+    `answer N yes` allows it, once: it shows exactly what was asked and wants the word written in
+    full, on a terminal.
     """
-    found = waiting_everywhere(options.places())
+    found = WaitingRoom(options.places()).look()
     if words:
         question, allowed = _meant(words, found)
-        raise typer.Exit(asyncio.run(_answer(question, allowed, why.strip())))
+        answer = _answer if question.kind == "approval" else _decide
+        raise typer.Exit(asyncio.run(answer(question, allowed, why.strip())))
     if json:
         say_json({"waiting": found})
     elif not found:
@@ -53,8 +56,7 @@ def waiting(
         in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
         for line in in_full.splitlines():
             say(f"   {line}")
-        here = f"`mindstone waiting answer {number} yes` or `no` answers it."
-        say(f"   {each.remedy if each.kind != 'approval' or each.gone else here}")
+        say(f"   {each.how(number)}")
 
 
 def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, bool]:
@@ -73,8 +75,6 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
                 f"`{one_line(' '.join(words), 60)}` is no answer.",
                 "For example: mindstone waiting answer 1 no",
             )
-    if question.kind != "approval":
-        raise UsageError(f"A {question.kind} is decided in its session.", question.remedy)
     if word == "yes" and question.gone:
         raise UsageError(question.sentence(datetime.now(UTC)), question.remedy)
     if word == "yes" and not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -96,7 +96,7 @@ async def _answer(question: OpenQuestion, allowed: bool, why: str) -> int:
         async for event in conversation.events():
             match event:
                 case events.ToolAsked(call=question.call):
-                    asking.append(asyncio.create_task(_ask(conversation, event)))
+                    asking.append(asyncio.create_task(_ask(conversation.answer, event)))
                 case events.ToolAnswered(call=question.call):
                     say(f"{describe(event).text}: {one_line(question.what, 200)}")
                     return ExitCode.DONE
@@ -114,9 +114,35 @@ async def _answer(question: OpenQuestion, allowed: bool, why: str) -> int:
         await conversation.close()
 
 
-async def _ask(conversation: Conversation, asked: events.ToolAsked) -> None:
+async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
+    """Decide what is no question about a tool, by the command of its session that does."""
+    if allowed:
+        title, _, body = question.shown.partition("\n")
+        asked = events.ToolAsked(
+            turn=question.turn,
+            call=question.call,
+            name=question.name,
+            risk=question.kind,
+            shown=exact(body or title),
+            digest="",
+            why=question.sentence(datetime.now(UTC)),
+            scopes=(events.AskedScope(scope="once", label="Allow it"),),
+        )
+        given: list[events.Answer] = []
+        await _ask(lambda call, answer: given.append(answer), asked)
+        if not given[0].allowed:
+            return ExitCode.DECLINED
+    line = question.command(yes=allowed)
+    line = f"{line} {why}" if why and question.kind == "plan" and not allowed else line
+    folder = question.call if question.kind == "trust" else None
+    # The work of a plan that begins may ask as well.
+    talk = await connect(question.session, channel=_CHANNEL, asks=allowed, cwd=folder)
+    return await LineChat(talk, read_line, interactive=allowed).run(only=line)
+
+
+async def _ask(answer: Callable[[str, events.Answer], None], asked: events.ToolAsked) -> None:
     """Show the question, and take the first whole word that is entered once it could be read."""
-    questions = LineQuestions(conversation.answer)
+    questions = LineQuestions(answer)
     questions.ask(asked)
     while line := await read_line():
         if questions.take(line) and not questions.open:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +18,11 @@ from mindstone_tui import api
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page_items import Item, answer_of, items_of, items_of_line
+from mindstone_tui.servers.page_items import Item, answer_of, items_of, items_of_line, waiting
 from mindstone_tui.servers.wire import decode, sse
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class PageRoom:
         self._places = home.places.session(SessionKey.parse(conversation.session))
         self.readers: set[asyncio.Queue[Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
+        self._since: dict[str, float] = {}
+        """When each question was asked, by the loop's clock."""
         self.panel: Item | None = None
         self.taking = False
         """Whether a turn that began on the page runs."""
@@ -64,9 +68,12 @@ class PageRoom:
     def join(self) -> asyncio.Queue[Item | None]:
         """A place for everything from now on, the open questions first."""
         reader: asyncio.Queue[Item | None] = asyncio.Queue(_BEHIND)
-        for item in (self.panel, *(item for one in self.asked.values() for item in items_of(one))):
-            if item is not None:
-                reader.put_nowait(item)
+        now = asyncio.get_running_loop().time()
+        if self.panel is not None:
+            reader.put_nowait(self.panel)
+        for call, one in self.asked.items():
+            for item in items_of(one):
+                reader.put_nowait({**item, "age": round(now - self._since[call])})
         self.readers.add(reader)
         self.conversation.attend(True)
         return reader
@@ -89,6 +96,7 @@ class PageRoom:
             match event:
                 case ev.ToolAsked(call=call):
                     self.asked[call] = event
+                    self._since[call] = asyncio.get_running_loop().time()
                 case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call):
                     self.asked.pop(call, None)
                 case ev.TurnStarted():
@@ -127,6 +135,7 @@ class Page:
     def __init__(self, home: api.Home) -> None:
         self._home = home
         self._lookup = Lookup(home)
+        self._waits = WaitingRoom(home.places)
         self._rooms: dict[str, PageRoom] = {}
         self._opening = asyncio.Lock()
 
@@ -141,6 +150,7 @@ class Page:
             Route("/page/events", self._events, methods=["GET"]),
             Route("/page/search", self._search, methods=["GET"]),
             Route("/page/around", self._around, methods=["GET"]),
+            Route("/page/waiting", self._waiting, methods=["GET"]),
             Route("/page/send", self._send, methods=["POST"]),
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/stop", self._stop, methods=["POST"]),
@@ -225,6 +235,10 @@ class Page:
             self._lookup.context_around, given.get("session", ""), given.get("line", "")
         )
         return _json(told)
+
+    async def _waiting(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self._waits.look, LATELY)
+        return _json(waiting(found, datetime.now(UTC)))
 
     async def _send(self, request: Request) -> Response:
         told = decode(await request.body())

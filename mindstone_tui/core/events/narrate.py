@@ -6,7 +6,7 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -104,10 +104,15 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
     A window that went yellow, red and yellow again is yellow now.
     """
     told: dict[tuple[object, ...], str] = {}
+    answers: list[ev.ToolAnswered] = []
     for event in events:
-        words = _brief(event)
+        if isinstance(event, ev.ToolAnswered):
+            answers.append(event)
+            words = _counted(answers)
+        else:
+            words = _brief(event)
         match event:
-            case ev.ZoneChanged():
+            case ev.ZoneChanged() | ev.ToolAnswered():
                 topic: tuple[object, ...] = (type(event),)
             case ev.ShareCrossed(component=component):
                 topic = (type(event), component)
@@ -116,6 +121,14 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
         told.pop(topic, None)
         told[topic] = words
     return list(told.values())
+
+
+def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
+    """All decisions of a turn in a few words, and what tells each of them."""
+    yes = sum(each.allowed for each in answers)
+    counts = [f"{yes} allowed"] if yes else []
+    counts += [f"{len(answers) - yes} declined"] if yes < len(answers) else []
+    return f"{', '.join(counts)} (/why turn {answers[-1].turn})"
 
 
 def _brief(event: ev.AnyEvent) -> str:

@@ -150,8 +150,10 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"An incomplete last line ({length} bytes) was moved aside", copy
         case store.FileReplaced():
             return "Another program replaced the transcript file", ""
-        case store.ProjectTrusted(folder=folder):
-            return f"Folder trusted: {folder}", ""
+        case store.TrustAsked(folder=folder, files=files):
+            return f"Folder not trusted yet: {folder}", ", ".join(files)
+        case store.ProjectTrusted(folder=folder, refused=refused):
+            return f"Folder {'not ' if refused else ''}trusted: {folder}", ""
     return None
 
 

@@ -19,6 +19,8 @@ _QUESTIONS: Final = {
     "write": "Allow {tool} to change this file?",
     "read": "Allow {tool} to read this?",
     "memory": "Remember this?",
+    "plan": "Let this plan begin?",
+    "trust": "Let this folder tell the model what to do?",
 }
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.hooks import shown
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
-from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.library.open_questions import LOOKED_BACK
 from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.tools.hooks import read_hooks
 from mindstone_tui.core.tools.trust import ProjectInstructions
 
@@ -17,6 +19,11 @@ class StandingFeature(Feature):
     """The agent's own files, and the instructions of a folder that is trusted."""
 
     name = "standing files"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self._asked: set[str] = set()
+        """Contents for which trust was asked here."""
 
     def standing(self) -> SystemPrompt:
         """Who the agent is and whom it works for, then the project within what is left."""
@@ -36,9 +43,22 @@ class StandingFeature(Feature):
         return SystemPrompt((*found.sections, *instructions), (*found.warnings, *cut))
 
     async def before_turn(self) -> Sequence[str]:
-        """Which files of the project are not read for want of trust."""
+        """Which files of the project are not read for want of trust, which then waits."""
         unread = self.session.project.unread()
+        if unread and self.session.opening.channel != "delegate":
+            self._ask_for_trust(self.session.project.instructions())
         return [unread] if unread else []
+
+    def _ask_for_trust(self, found: ProjectInstructions) -> None:
+        """Write down, once in a session, that this content wants to be trusted."""
+        if found.digest in self._asked:
+            return
+        self._asked.add(found.digest)
+        asked = TrustAsked(folder=str(found.folder), digest=found.digest, files=_sizes(found))
+        with self.context.transcript.history() as history:
+            before = [line.entry for line in history.newest(("trust_asked",), LOOKED_BACK)]
+        if asked not in before:
+            self.context.window.record(asked, self.context.transcript.last_turn)
 
     @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
     async def trust(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -49,7 +69,7 @@ class StandingFeature(Feature):
         if argument not in ("", "yes", "no"):
             raise WrongUse(f"/trust does not know `{argument}`.")
         if argument == "no":
-            self.session.project.distrust()
+            self._decide(self.session.project.instructions(), trusted=False)
         found = self._trust() if argument == "yes" else self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(
@@ -80,8 +100,17 @@ class StandingFeature(Feature):
         """Let this folder's instruction files be read, as they are now."""
         found = self.session.project.instructions()
         if found.state != "none":
-            self.session.project.trust(found)
-            files = {each.path: str(each.raw_size) for each in found.files}
-            entry = ProjectTrusted(folder=str(found.folder), files=files)
-            self.context.window.record(entry, self.context.transcript.last_turn)
+            self._decide(found, trusted=True)
         return self.session.project.instructions()
+
+    def _decide(self, found: ProjectInstructions, *, trusted: bool) -> None:
+        if trusted:
+            self.session.project.trust(found)
+        else:
+            self.session.project.distrust()
+        entry = ProjectTrusted(folder=str(found.folder), files=_sizes(found), refused=not trusted)
+        self.context.window.record(entry, self.context.transcript.last_turn)
+
+
+def _sizes(found: ProjectInstructions) -> dict[str, str]:
+    return {each.path: str(each.raw_size) for each in found.files}

@@ -21,15 +21,26 @@ from mindstone_tui.core.entries import Entry, Line, decode_line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
+    SessionOpened,
     UserMessage,
 )
 from mindstone_tui.core.entries.line import Malformed
-from mindstone_tui.core.errors import NoSuchSession, UsageError
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
+from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
+from mindstone_tui.core.transcript.reader import History
 
+_PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
+_LATELY: Final = 30
+"""Sessions in which earlier messages are looked for."""
+_LOOKED_BACK: Final = 1_500
+"""Lines of each."""
+_MOST_SAID: Final = 100
+"""Messages of this session, and of the others."""
 _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
@@ -70,6 +81,45 @@ def list_sessions(places: Places) -> list[SessionSummary]:
     """Every session, the one written to last first."""
     found = [summary for session in places.sessions() if (summary := _summarise(session))]
     return sorted(found, key=lambda summary: summary.updated, reverse=True)
+
+
+def lately_used(home: Places, newest: int = 0) -> list[SessionPlaces]:
+    """The sessions that people talk in, the one written to last first, or so many of them."""
+    used: dict[SessionPlaces, int] = {}
+    for each in home.sessions():
+        if CHILD not in each.key.main:
+            with contextlib.suppress(OSError):
+                used[each] = each.transcript.stat().st_mtime_ns
+    return sorted(used, key=lambda each: used[each], reverse=True)[: newest or None]
+
+
+def place_of(entry: object) -> str:
+    """The folder that a session works in, where an entry tells."""
+    sections = entry.sections if isinstance(entry, InstructionsChanged) else ()
+    told = [each.text for each in sections if each.name == "environment"]
+    found = _PLACE.match(told[0]) if told else None
+    return found[1] if found else ""
+
+
+def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
+    """What a person said lately in the sessions of a folder, oldest first; in their own last."""
+    others: list[Line] = []
+    here: list[Line] = []
+    for places in lately_used(home, _LATELY):
+        with contextlib.suppress(MindstoneError, OSError), History(places) as history:
+            lines = list(history.newest(("user_message", "instructions_changed"), _LOOKED_BACK))
+            said = [each for each in lines if _is_said(each)]
+            if places.key == own:
+                here = said[:_MOST_SAID]
+            elif folder in (place_of(each.entry) for each in lines):
+                others += said
+    others.sort(key=lambda each: each.ts)
+    every = (*others[-_MOST_SAID:], *reversed(here))
+    return [as_written(each.entry.text) for each in every if isinstance(each.entry, UserMessage)]
+
+
+def _is_said(line: Line) -> bool:
+    return isinstance(line.entry, UserMessage) and not line.parent and not is_imported(line)
 
 
 def start_over(places: SessionPlaces) -> Path:
@@ -136,13 +186,16 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
         if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
             return named
     first = ""
+    fork = ""
     for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
         with contextlib.suppress(Malformed):
             entry = decode_line(piece).entry
+            if isinstance(entry, SessionOpened) and entry.forked_from is not None:
+                fork = f"Fork of {entry.forked_from.session.rpartition(':')[2]}: "
             if isinstance(entry, UserMessage):
                 if asked := _request_in(entry.text):
-                    return one_line(asked, LONGEST_TITLE)
-                first = first or one_line(entry.text, LONGEST_TITLE)
+                    return one_line(f"{fork}{asked}", LONGEST_TITLE)
+                first = first or one_line(f"{fork}{entry.text}", LONGEST_TITLE)
     return first
 
 

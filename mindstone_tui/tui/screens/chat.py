@@ -128,7 +128,7 @@ class ChatScreen(TalkScreen):
         """What the screen shows the beginning of."""
         self.running = 0
         """The turn that runs, or 0."""
-        self._since = 0.0
+        self._since = self._waits = 0.0
         self._escaped = self._broke = 0.0
         """When Esc, and Ctrl+C, last had nothing else to do."""
         self.unsent = ""
@@ -228,7 +228,7 @@ class ChatScreen(TalkScreen):
                 self.status.model = model
             case ev.MessageReturned(text=text):
                 typed = self.input_area.prompt.text
-                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
+                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text, literal=True)
             case ev.MemoryProposed():
                 self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
@@ -259,8 +259,6 @@ class ChatScreen(TalkScreen):
         library = self.host.library
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
-            said = [one.question for one in self.conversation.feed.exchanges if one.question]
-            self.input_area.prompt.remember_older(said)
         elif not event.turns:
             from mindstone_tui.tui.widgets.welcome import Welcome
 
@@ -341,11 +339,12 @@ class ChatScreen(TalkScreen):
 
     def _tick(self) -> None:
         if self.running:
-            seconds = int(self.host.clock() - self._since)
+            seconds = int(self.host.clock() - (self._waits if self._asked else self._since))
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
-            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
+            how = "Tab answers, Esc stops" if self._asked else "Esc stops"
+            self.status.doing = f"{self._doing} · {elapsed} · {how.lower()}"
             sign = _SPINNER[seconds % len(_SPINNER)]
-            said = f"{sign} {self._saying()} · {elapsed} · Esc stops"
+            said = f"{sign} {self._saying()} · {elapsed} · {how}"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
 
     def _saying(self) -> str:
@@ -358,7 +357,8 @@ class ChatScreen(TalkScreen):
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._say_doing("approval needed")
+        self._waits = self._waits if self._asked[1:] else self.host.clock()
+        self._say_doing("waits for your answer")
         self.post_message(ApprovalWaits())
         if len(self._asked) == 1:
             self._put_question()
@@ -428,9 +428,9 @@ class ChatScreen(TalkScreen):
             self._wait_in_line(event)
             return
         self.conversation.anchor()
-        if event.text.startswith("!"):
+        if event.text.startswith("!") and not event.literal:
             self.talk.command(f"/shell {event.text[1:].strip()}")
-        elif event.text.startswith("/"):
+        elif event.text.startswith("/") and not event.literal:
             self.command(event.text)
         else:
             self._send(event)
@@ -448,7 +448,8 @@ class ChatScreen(TalkScreen):
     def _take_back_newest(self) -> None:
         if self.input_area.waiting.messages:
             newest = self.input_area.waiting.messages[-1]
-            self.input_area.prompt.write(newest.text)
+            early = self._early.get(newest.entry)
+            self.input_area.prompt.write(newest.text, literal=early is None or early.literal)
             self._withdraw(newest.entry)
 
     @on(Queued.TakenBack)
