@@ -248,16 +248,24 @@ class LineChat:
         self._at_end = False
         self._pasted = False
         """Whether the newest message was pasted, as far as lines tell."""
+        self._until = ""
+        """The call after whose answer it is over."""
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
 
-    async def run(self, only: str = "") -> int:
-        """Take lines until there are no more, or one, then finish; how the last turn ended."""
+    async def run(self, only: str = "", until: str = "") -> int:
+        """Take lines until there are no more, then finish; how the last turn ended.
+
+        Or take `only` one line, or none: finish with the answer to the call that is named.
+        """
+        self._until = until
         drawing = asyncio.create_task(self._draw())
         hearing = asyncio.create_task(self._hear())
         try:
-            while not self._quit and not drawing.done():
+            if until:
+                await self._finish(drawing)
+            while not until and not self._quit and not drawing.done():
                 line = only or await self._next()
                 if line is None:
                     break
@@ -307,6 +315,9 @@ class LineChat:
             self._talk.command(text.strip())
         else:
             self._talk.send(text)
+        await self._finish(drawing)
+
+    async def _finish(self, drawing: asyncio.Task[None]) -> None:
         finished = asyncio.create_task(self._finished.wait())
         await asyncio.wait({finished, drawing}, return_when=asyncio.FIRST_COMPLETED)
         finished.cancel()
@@ -331,6 +342,8 @@ class LineChat:
         match event:
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
                 self._questions.settle(call)
+                if call == self._until:
+                    self._finished.set()
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()

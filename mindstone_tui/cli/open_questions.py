@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -13,10 +12,9 @@ import typer
 from mindstone_tui.api import connect
 from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import LineChat, LineQuestions, read_line
-from mindstone_tui.cli.output import complain, hint, say, say_json
+from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
 from mindstone_tui.core.text import exact, one_line
 
@@ -44,8 +42,7 @@ def waiting(
     found = WaitingRoom(options.places()).look()
     if words:
         question, allowed = _meant(words, found)
-        answer = _answer if question.kind == "approval" else _decide
-        raise typer.Exit(asyncio.run(answer(question, allowed, why.strip())))
+        raise typer.Exit(asyncio.run(_decide(question, allowed, why.strip())))
     if json:
         say_json({"waiting": found})
     elif not found:
@@ -85,66 +82,39 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
     return question, word == "yes"
 
 
-async def _answer(question: OpenQuestion, allowed: bool, why: str) -> int:
-    """Give one answer and say what became of it."""
-    conversation = await connect(question.session, channel=_CHANNEL, asks=allowed, follow=allowed)
-    asking: list[asyncio.Task[None]] = []
-    try:
-        if not allowed:
-            no = events.Answer(allowed=False, why=why, how="typed waiting answer no")
-            conversation.answer(question.call, no)
-        async for event in conversation.events():
-            match event:
-                case events.ToolAsked(call=question.call):
-                    asking.append(asyncio.create_task(_ask(conversation.answer, event)))
-                case events.ToolAnswered(call=question.call):
-                    say(f"{describe(event).text}: {one_line(question.what, 200)}")
-                    return ExitCode.DONE
-                case events.Noticed(level="info" | "warning") | events.ContextReported():
-                    pass
-                case events.Noticed(message=message) | events.NotSaved(what=message):
-                    complain(message)
-                    return ExitCode.FAILED
-                case _:
-                    pass
-        return ExitCode.FAILED
-    finally:
-        for task in asking:
-            task.cancel()
-        await conversation.close()
-
-
 async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
-    """Decide what is no question about a tool, by the command of its session that does."""
-    if allowed:
-        title, _, body = question.shown.partition("\n")
-        asked = events.ToolAsked(
-            turn=question.turn,
-            call=question.call,
-            name=question.name,
-            risk=question.kind,
-            shown=exact(body or title),
-            digest="",
-            why=question.sentence(datetime.now(UTC)),
-            scopes=(events.AskedScope(scope="once", label="Allow it"),),
-        )
-        given: list[events.Answer] = []
-        await _ask(lambda call, answer: given.append(answer), asked)
-        if not given[0].allowed:
-            return ExitCode.DECLINED
-    line = question.command(yes=allowed)
-    line = f"{line} {why}" if why and question.kind == "plan" and not allowed else line
+    """Decide it in its session, a yes after everything was shown; what became of it."""
+    is_approval = question.kind == "approval"
+    if allowed and not is_approval and not await _agreed(question):
+        return ExitCode.DECLINED
     folder = question.call if question.kind == "trust" else None
     # The work of a plan that begins may ask as well.
-    talk = await connect(question.session, channel=_CHANNEL, asks=allowed, cwd=folder)
-    return await LineChat(talk, read_line, interactive=allowed).run(only=line)
+    talk = await connect(
+        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=folder
+    )
+    chat = LineChat(talk, read_line, interactive=allowed)
+    if allowed and is_approval:  # shown there, as any question of another surface
+        return await chat.run(until=question.call)
+    reason = f" {why}" if why and question.kind in ("approval", "plan") else ""
+    return await chat.run(only=f"{question.command(yes=allowed)}{reason}")
 
 
-async def _ask(answer: Callable[[str, events.Answer], None], asked: events.ToolAsked) -> None:
-    """Show the question, and take the first whole word that is entered once it could be read."""
-    questions = LineQuestions(answer)
+async def _agreed(question: OpenQuestion) -> bool:
+    """Show what is no question about a tool, and take the first whole word that is entered."""
+    title, _, body = question.shown.partition("\n")
+    asked = events.ToolAsked(
+        turn=question.turn,
+        call=question.call,
+        name=question.name,
+        risk=question.kind,
+        shown=exact(body or title),
+        digest="",
+        why=question.sentence(datetime.now(UTC)),
+        scopes=(events.AskedScope(scope="once", label="Allow it"),),
+    )
+    given: list[events.Answer] = []
+    questions = LineQuestions(lambda call, answer: given.append(answer))
     questions.ask(asked)
-    while line := await read_line():
-        if questions.take(line) and not questions.open:
-            return
-    questions.decline_all("nobody could be asked")
+    while not given and (line := await read_line()):
+        questions.take(line)
+    return bool(given) and given[0].allowed

@@ -85,7 +85,7 @@ async def test_a_killed_surface_leaves_its_question(home: Path, tmp_path: Path) 
     assert (refused.returncode, "asked again" in refused.stderr) == (2, True)
     no = ("waiting", "answer", "1", "no", "--why", "not today")
     declined = await asyncio.to_thread(mindstone, *no)
-    assert (declined.returncode, "Declined by `mindstone waiting`" in declined.stdout) == (0, True)
+    assert (declined.returncode, "Declined: rm -rf build" in declined.stdout) == (0, True)
     assert listed() == []
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         await late.rest()

@@ -50,11 +50,12 @@ _KINDS: Final = (
     "project_trusted",
 )
 _DECIDED_BY: Final = {
+    "approval": ("/answer yes", "/answer no"),
     "memory": ("/memory approve {call}", "/memory refuse {call}"),
     "plan": ("/plan approve", "/plan refuse"),
     "trust": ("/trust yes", "/trust no"),
 }
-"""The slash command for a yes and for a no, of what is no question about a tool."""
+"""The slash command for a yes and for a no."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,22 +108,18 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, *, yes: bool) -> str:
         """The slash command that decides it in its session."""
-        if self.kind == "approval":
-            return "/answer yes" if yes else "/answer no"
         return _DECIDED_BY[self.kind][not yes].format(call=self.call)
 
     @property
     def remedy(self) -> str:
-        """How anybody can end the wait, from a terminal."""
+        """How anybody can end the wait for an answer, from a terminal."""
         name = self.session.removeprefix("agent:default:")
         if self.gone:
             return (
                 f"Say `go on` in {name}, or give the command again: it is asked again where it is "
                 "still wanted."
             )
-        line = self.command(yes=self.kind != "approval")
-        did = "declines" if self.kind == "approval" else "allows"
-        return f'`mindstone run -s {name} "{line}"` {did} it.'
+        return f'`mindstone run -s {name} "/answer no"` declines it.'
 
     def how(self, number: int, here: str = "") -> str:
         """How whoever reads the list, in a session or (nowhere) on the command line, decides it."""
