@@ -133,6 +133,7 @@ class HomeLibrary:
     def unsent(self, key: str, text: str | None = None) -> str:
         """What was written in a session and not sent; another text takes its place."""
         path = self._home.session(SessionKey.parse(key)).folder / "unsent"
+        kept = ""
         with contextlib.suppress(MindstoneError, OSError):
             kept = read_regular(path).decode("utf-8", "replace") if path.exists() else ""
             if text is not None and text != kept:
@@ -141,8 +142,7 @@ class HomeLibrary:
                 )  # only who left something needs it
 
                 replace_file(path, Redactor().redact(text).text.encode())
-            return kept
-        return ""
+        return kept
 
 
 class HomeSetup:

@@ -22,7 +22,14 @@ from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page_items import Item, answer_of, items_of, items_of_line, waiting
+from mindstone_tui.servers.page_items import (
+    Item,
+    answer_of,
+    items_of,
+    items_of_line,
+    question,
+    waiting,
+)
 from mindstone_tui.servers.wire import decode, sse
 
 if TYPE_CHECKING:
@@ -55,9 +62,8 @@ class PageRoom:
         self.conversation = conversation
         self._places = home.places.session(SessionKey.parse(conversation.session))
         self.readers: set[asyncio.Queue[Item | None]] = set()
-        self.asked: dict[str, ev.ToolAsked] = {}
-        self._since: dict[str, float] = {}
-        """When each question was asked, by the loop's clock."""
+        self.asked: dict[str, tuple[ev.ToolAsked, float]] = {}
+        """Each question that is open, and when it was asked by the loop's clock."""
         self.panel: Item | None = None
         self.taking = False
         """Whether a turn that began on the page runs."""
@@ -71,9 +77,8 @@ class PageRoom:
         now = asyncio.get_running_loop().time()
         if self.panel is not None:
             reader.put_nowait(self.panel)
-        for call, one in self.asked.items():
-            for item in items_of(one):
-                reader.put_nowait({**item, "age": round(now - self._since[call])})
+        for asked, since in self.asked.values():
+            reader.put_nowait({**question(asked), "age": round(now - since)})
         self.readers.add(reader)
         self.conversation.attend(True)
         return reader
@@ -95,8 +100,7 @@ class PageRoom:
         async for event in self.conversation.events():
             match event:
                 case ev.ToolAsked(call=call):
-                    self.asked[call] = event
-                    self._since[call] = asyncio.get_running_loop().time()
+                    self.asked[call] = event, asyncio.get_running_loop().time()
                 case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call):
                     self.asked.pop(call, None)
                 case ev.TurnStarted():
@@ -255,7 +259,7 @@ class Page:
     async def _answer(self, request: Request) -> Response:
         told = decode(await request.body())
         room = await self._room(str(told.get("session", "")))
-        asked = room.asked.get(str(told.get("call", "")))
+        asked, _ = room.asked.get(str(told.get("call", "")), (None, 0.0))
         if asked is None:
             raise UsageError("That question is no longer open.", "Somebody was first.")
         room.conversation.answer(asked.call, answer_of(asked, told))

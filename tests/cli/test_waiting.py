@@ -235,3 +235,14 @@ async def test_trust_in_a_folder_waits_once_until_somebody_decides(
     assert (declined.returncode, listed()) == (0, [])
     await asyncio.to_thread(mindstone, *said)
     assert listed() == [], "it was asked and answered for what it says now"
+
+
+async def test_what_was_rewound_waits_no_longer(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Well."}, {"text": "1. measure\n2. rewrite"}, loop=True)
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.say("hello")
+        await stage.run("/plan")
+        await stage.say("remember that the staging port is 8790, and make it faster")
+        assert sorted(one["kind"] for one in listed()) == ["memory", "plan"]
+        await stage.run("/rewind turn 1")
+    assert listed() == []

@@ -15,7 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import SURFACES, EventLine, Tone, call_line, of_entry
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry, surface_of
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -106,11 +106,8 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
     told: dict[tuple[object, ...], str] = {}
     answers: list[ev.ToolAnswered] = []
     for event in events:
-        if isinstance(event, ev.ToolAnswered):
-            answers.append(event)
-            words = _counted(answers)
-        else:
-            words = _brief(event)
+        answers += [event] if isinstance(event, ev.ToolAnswered) else []
+        words = _counted(answers) if answers[-1:] == [event] else _brief(event)
         match event:
             case ev.ZoneChanged() | ev.ToolAnswered():
                 topic: tuple[object, ...] = (type(event),)
@@ -126,9 +123,9 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
 def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
     """All decisions of a turn in a few words, and what tells each of them."""
     yes = sum(each.allowed for each in answers)
-    counts = [f"{yes} allowed"] if yes else []
-    counts += [f"{len(answers) - yes} declined"] if yes < len(answers) else []
-    return f"{', '.join(counts)} (/why turn {answers[-1].turn})"
+    counted = ((yes, "allowed"), (len(answers) - yes, "declined"))
+    told = ", ".join(f"{count} {word}" for count, word in counted if count)
+    return f"{told} (/why turn {answers[-1].turn})"
 
 
 def _brief(event: ev.AnyEvent) -> str:
@@ -261,7 +258,7 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
 
 def _decided(event: ev.ToolAnswered) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
-    on, surface = SURFACES.get(event.channel, ("on", one_line(event.channel, 20)))
+    on, surface = surface_of(event.channel)
     how = f" with {one_line(event.how, 60)}" if event.how else ""
     after = f", {seconds(event.seen)} after it came into view" if event.seen else ""
     return f"{'Allowed' if event.allowed else 'Declined'} {on} {surface}{how}{after}"

@@ -21,6 +21,13 @@ SURFACES: Final = {
     "waiting": ("by", "`mindstone waiting`"),
 }
 """Who takes a turn or answers, by the channel of its lines, and how a place there is named."""
+
+
+def surface_of(channel: str) -> tuple[str, str]:
+    """How a place on a surface is named, and the surface, in words."""
+    return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
+
+
 _FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 
 Tone = Literal["note", "good", "warning", "error"]

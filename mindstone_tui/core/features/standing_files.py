@@ -10,7 +10,6 @@ from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.library.open_questions import LOOKED_BACK
 from mindstone_tui.core.session.features import Feature, WrongUse, command
-from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.tools.hooks import read_hooks
 from mindstone_tui.core.tools.trust import ProjectInstructions
 
@@ -19,11 +18,6 @@ class StandingFeature(Feature):
     """The agent's own files, and the instructions of a folder that is trusted."""
 
     name = "standing files"
-
-    def __init__(self, session: SessionServices) -> None:
-        super().__init__(session)
-        self._asked: set[str] = set()
-        """Contents for which trust was asked here."""
 
     def standing(self) -> SystemPrompt:
         """Who the agent is and whom it works for, then the project within what is left."""
@@ -51,9 +45,6 @@ class StandingFeature(Feature):
 
     def _ask_for_trust(self, found: ProjectInstructions) -> None:
         """Write down, once in a session, that this content wants to be trusted."""
-        if found.digest in self._asked:
-            return
-        self._asked.add(found.digest)
         asked = TrustAsked(folder=str(found.folder), digest=found.digest, files=_sizes(found))
         with self.context.transcript.history() as history:
             before = [line.entry for line in history.newest(("trust_asked",), LOOKED_BACK)]
@@ -70,7 +61,9 @@ class StandingFeature(Feature):
             raise WrongUse(f"/trust does not know `{argument}`.")
         if argument == "no":
             self._decide(self.session.project.instructions(), trusted=False)
-        found = self._trust() if argument == "yes" else self.session.project.show()
+        elif argument == "yes" and self.session.project.instructions().state != "none":
+            self._decide(self.session.project.instructions(), trusted=True)
+        found = self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(
                 command="trust", text="This folder has no instructions for the model."
@@ -96,14 +89,8 @@ class StandingFeature(Feature):
             command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
         )
 
-    def _trust(self) -> ProjectInstructions:
-        """Let this folder's instruction files be read, as they are now."""
-        found = self.session.project.instructions()
-        if found.state != "none":
-            self._decide(found, trusted=True)
-        return self.session.project.instructions()
-
     def _decide(self, found: ProjectInstructions, *, trusted: bool) -> None:
+        """Let this folder's instruction files be read as they are now, or not."""
         if trusted:
             self.session.project.trust(found)
         else:

@@ -23,9 +23,10 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
 )
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.events.narrate_entry import SURFACES
+from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
 from mindstone_tui.core.paths import Places, SessionPlaces
@@ -48,6 +49,8 @@ _KINDS: Final = (
     "plan_changed",
     "trust_asked",
     "project_trusted",
+    "rewound",
+    "restored",
 )
 _DECIDED_BY: Final = {
     "approval": ("/answer yes", "/answer no"),
@@ -85,13 +88,6 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         title, _, body = self.shown.partition("\n")
         return body or title.removeprefix("run ") if self.risk == "run" else self.shown
 
-    @property
-    def asker(self) -> str:
-        """The surface that asked, in words."""
-        other = f"another program ({one_line(self.channel, 20)})"
-        _, surface = SURFACES.get(self.channel, ("by", other))
-        return surface[0].upper() + surface[1:]
-
     def sentence(self, now: datetime) -> str:
         """Who waits for what since when."""
         when = ago(datetime.fromisoformat(self.since), now)
@@ -100,7 +96,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             verb = "asked for" if self.kind == "trust" else "proposed"
             return f"{one_line(what, 120)}, {verb} {when}, waits for a decision."
         verb = "run" if self.risk == "run" else "allow"
-        told = f"{self.asker} asked {when} whether to {verb} `{one_line(what, 120)}`"
+        _, asker = surface_of(self.channel)
+        told = (
+            f"{asker[0].upper()}{asker[1:]} asked {when} whether to {verb} `{one_line(what, 120)}`"
+        )
         if self.gone:
             return f"{told}, and has ended before anybody answered; nothing ran."
         told = f"{told}, and waits for an answer"
@@ -176,11 +175,12 @@ def question_in(line: Line, lease: Lease, *, gone: bool = False) -> OpenQuestion
 def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
     """What waits in one session, oldest first."""
     with History(places) as history:
-        lines = list(history.newest(_KINDS, LOOKED_BACK))[::-1]
+        every = list(history.newest(_KINDS, LOOKED_BACK))
+        lines = not_rewound(every)[::-1]
         made = _planned(lines)
         said = [] if made is None else [history.whole(each) for each in history.turn(made.turn)]
     session = str(places.key)
-    found = [*_proposed(session, lines), *_untrusted(home, session, lines)]
+    found = [*_proposed(session, lines), *_untrusted(home, session, every[::-1])]
     if made is not None:
         answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
         found.append(_proposal(session, made, "plan", "plan", "\n".join(["A plan", *answer])))

@@ -65,11 +65,6 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a session must be on this machine to tell whether it is meant."""
         return bool(self.program or self.project or self.model)
 
-    @property
-    def chooses_lines(self) -> bool:
-        """Whether some lines of a session that is meant may not be."""
-        return bool(self.since or self.until or self.role or self.tool or self.file)
-
     def whose(self) -> SessionFilter:
         """The same, without what must be asked of each line."""
         return msgspec.structs.replace(self, role="", tool="", file="")

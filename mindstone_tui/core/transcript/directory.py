@@ -39,8 +39,8 @@ _LATELY: Final = 30
 """Sessions in which earlier messages are looked for."""
 _LOOKED_BACK: Final = 1_500
 """Lines of each."""
-_MOST_SAID: Final = 100
-"""Messages of this session, and of the others."""
+_MOST_SAID: Final = 200
+"""Messages of all of them."""
 _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
@@ -103,23 +103,18 @@ def place_of(entry: object) -> str:
 
 def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
     """What a person said lately in the sessions of a folder, oldest first; in their own last."""
-    others: list[Line] = []
-    here: list[Line] = []
+    said: list[tuple[bool, str, str]] = []
     for places in lately_used(home, _LATELY):
         with contextlib.suppress(MindstoneError, OSError), History(places) as history:
             lines = list(history.newest(("user_message", "instructions_changed"), _LOOKED_BACK))
-            said = [each for each in lines if _is_said(each)]
-            if places.key == own:
-                here = said[:_MOST_SAID]
-            elif folder in (place_of(each.entry) for each in lines):
-                others += said
-    others.sort(key=lambda each: each.ts)
-    every = (*others[-_MOST_SAID:], *reversed(here))
-    return [as_written(each.entry.text) for each in every if isinstance(each.entry, UserMessage)]
-
-
-def _is_said(line: Line) -> bool:
-    return isinstance(line.entry, UserMessage) and not line.parent and not is_imported(line)
+            if places.key == own or folder in {place_of(line.entry) for line in lines}:
+                said += [
+                    (places.key == own, line.ts, as_written(line.entry.text))
+                    for line in lines
+                    if isinstance(line.entry, UserMessage)
+                    and not (line.parent or is_imported(line))
+                ]
+    return [text for _, _, text in sorted(said)[-_MOST_SAID:]]
 
 
 def start_over(places: SessionPlaces) -> Path:
