@@ -62,8 +62,7 @@ class PageRoom:
         self.conversation = conversation
         self._places = home.places.session(SessionKey.parse(conversation.session))
         self.readers: set[asyncio.Queue[Item | None]] = set()
-        self.asked: dict[str, tuple[ev.ToolAsked, float]] = {}
-        """Each question that is open, and when it was asked by the loop's clock."""
+        self.asked: dict[str, ev.ToolAsked] = {}
         self.panel: Item | None = None
         self.taking = False
         """Whether a turn that began on the page runs."""
@@ -74,11 +73,9 @@ class PageRoom:
     def join(self) -> asyncio.Queue[Item | None]:
         """A place for everything from now on, the open questions first."""
         reader: asyncio.Queue[Item | None] = asyncio.Queue(_BEHIND)
-        now = asyncio.get_running_loop().time()
-        if self.panel is not None:
-            reader.put_nowait(self.panel)
-        for asked, since in self.asked.values():
-            reader.put_nowait({**question(asked), "age": round(now - since)})
+        for item in (self.panel, *map(question, self.asked.values())):
+            if item is not None:
+                reader.put_nowait(item)
         self.readers.add(reader)
         self.conversation.attend(True)
         return reader
@@ -100,7 +97,7 @@ class PageRoom:
         async for event in self.conversation.events():
             match event:
                 case ev.ToolAsked(call=call):
-                    self.asked[call] = event, asyncio.get_running_loop().time()
+                    self.asked[call] = event
                 case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call):
                     self.asked.pop(call, None)
                 case ev.TurnStarted():
@@ -259,7 +256,7 @@ class Page:
     async def _answer(self, request: Request) -> Response:
         told = decode(await request.body())
         room = await self._room(str(told.get("session", "")))
-        asked, _ = room.asked.get(str(told.get("call", "")), (None, 0.0))
+        asked = room.asked.get(str(told.get("call", "")))
         if asked is None:
             raise UsageError("That question is no longer open.", "Somebody was first.")
         room.conversation.answer(asked.call, answer_of(asked, told))

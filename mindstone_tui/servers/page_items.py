@@ -123,6 +123,7 @@ def question(asked: ev.ToolAsked) -> Item:
         "worst": asked.worst,
         "diff": told.diff,
         "channel": asked.channel,
+        "since": asked.since,
         "options": [*options, *declines],
     }
 

@@ -204,7 +204,7 @@ async def _ask_person(
     """Put a call to a person, and record what they say."""
     approval = wanted.approval
     question = await question_about(context, turn, wanted.tool, approval, decision)
-    waiting = _put(context, question, turn)
+    question, waiting = _put(context, question, turn)
     yield question
     answer = await waiting
     if not answer.allowed:
@@ -224,14 +224,14 @@ async def _ask_person(
 
 def _put(
     context: TurnContext, question: events.ToolAsked, turn: int
-) -> asyncio.Future[events.Answer]:
+) -> tuple[events.ToolAsked, asyncio.Future[events.Answer]]:
     """Write a question down before it is put: any surface may answer, and the first answer holds.
 
     The place for the answer is open when this returns.
     """
     asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
-    context.window.record(ToolAsked(**asked), turn)
-    return context.questions.ask(question.call)
+    line = context.window.record(ToolAsked(**asked), turn)
+    return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
 
 
 async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> events.Answer:
@@ -240,7 +240,7 @@ async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> e
     No turn ends with it: a command that is stopped takes its question back.
     """
     turn = context.transcript.last_turn
-    waiting = _put(context, question, turn)
+    question, waiting = _put(context, question, turn)
     context.tell(question)
     try:
         answer = await waiting

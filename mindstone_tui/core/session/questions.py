@@ -198,7 +198,9 @@ class SharedQuestions:
         if self._context.permissions.asks:
             self._shown.add(asked.call)
             fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
-            self._emit(events.ToolAsked(turn=line.turn, channel=line.channel, **fields))
+            self._emit(
+                events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
+            )
 
     def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
         answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})

@@ -94,7 +94,9 @@ const draw = {
     node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
     node.classList.toggle("worst", WORST.includes(item.worst));
-    const asked = Date.now() - 1000 * (item.age || 0), age = make("small", "age");
+    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age");
+    const begun = tools[item.call];
+    if (begun) begun.querySelector(".state").textContent = "approval needed";
     const tick = setInterval(() => {
       if (!node.isConnected) clearInterval(tick);
       age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";

@@ -155,7 +155,7 @@ class Prompt(TextArea):
         ),
         Binding("shift+enter,ctrl+j", "newline", "New line", id="prompt.newline", show=False),
         Binding("ctrl+o", "unfold", "Open folded paste", id="prompt.unfold", show=False),
-        Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
+        Binding("up", "up", "Earlier, in any session here", id="prompt.earlier", show=False),
         Binding("down", "down", "Later message", id="prompt.later", show=False),
         Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
         Binding("ctrl+c", "break", "Clear or stop; twice: quit", id="prompt.break", show=False),
