@@ -157,6 +157,7 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
             assert asked.count("mkdir -p out && rm -rf build") == 1
             assert "deletes  rm -rf build (" in asked
             assert "it does more than look" in asked
+            assert browser.run("document.title").startswith("? "), "another tab would not tell"
             browser.run("second()")
             browser.run("document.querySelector('[data-choice=why]').click()")
             browser.until("document.activeElement.tagName === 'INPUT'")
@@ -164,6 +165,7 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
             waits(browser, "All is well.")
             assert "with enter" in seen(browser)
             waits(browser, "Approvals of this turn: 1 declined (/why turn 1)")
+            assert browser.run("document.title") == "agent:default:main · MindStone"
 
     wish = calls(("shell", {"command": "mkdir -p out && rm -rf build"}))
     async with residing(home, tmp_path, wish, {"text": "All is well."}) as served:

@@ -93,6 +93,8 @@ const draw = {
     const node = asks[item.call] = make("div", "ask");
     node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
+    node.setAttribute("aria-label", item.heading);
+    titled(); // whoever looks at another tab sees it there
     node.classList.toggle("worst", WORST.includes(item.worst));
     const asked = Date.parse(item.since) || Date.now(), age = make("small", "age");
     const begun = tools[item.call];
@@ -181,10 +183,12 @@ function diffOf(text) {
   for (const line of text.split("\n")) node.append(make("span", { "+": "more", "-": "less" }[line[0]] || "", line + "\n"));
   return node;
 }
+function titled() { document.title = (Object.keys(asks).length ? "? " : "") + session + " · MindStone"; }
 function settle(name, text) {
   const node = asks[name];
   if (!node) return;
   delete asks[name];
+  titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
   if (held) $("text").focus();
@@ -236,7 +240,7 @@ async function open(name) {
   for (const item of told.items) draw[item.type](item);
   busy(told.busy);
   talk.scrollTop = talk.scrollHeight;
-  document.title = session + " · MindStone";
+  titled();
   await sessions();
   listen(session);
   look();
