@@ -108,8 +108,8 @@ WISH = ev.ToolAsked(
     why="The folder is not on your list of places to edit.",
     scopes=(
         ev.AskedScope(scope="once", label="Allow once"),
-        ev.AskedScope(scope="exact", label="Allow edit on mindstone/journal.py, until you leave"),
-        ev.AskedScope(scope="edits", label="Allow every edit in this folder, until you leave"),
+        ev.AskedScope(scope="exact", label="Allow edit on journal.py, until you leave"),
+        ev.AskedScope(scope="edits", label="Allow every edit here, until you leave"),
     ),
 )
 
