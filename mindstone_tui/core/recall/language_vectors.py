@@ -18,7 +18,6 @@ from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import Floats
 from mindstone_tui.core.recall.store import (
-    FAILED,
     NOT_READ,
     PENDING,
     STORED,
@@ -132,11 +131,6 @@ class LanguageVectors:
                     (row, packed[at].tobytes()),
                 )
                 self._database.execute("update passages set other = ? where row = ?", (STORED, row))
-
-    def give_up(self, row: int) -> None:
-        """Mark a text that the model cannot take."""
-        with writing(self._database):
-            self._database.execute("update passages set other = ? where row = ?", (FAILED, row))
 
     def _still_wanted(self, row: int) -> bool:
         found = self._database.execute(
