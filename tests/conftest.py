@@ -61,6 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 LONG_AND_APART = frozenset(
     {
         "tests/red/test_red.py",
+        "tests/tui/test_decisions.py",
         "tests/faults/test_homes.py",
         "tests/tui/test_snapshots.py",
         "tests/cli/test_replay.py",

@@ -386,3 +386,53 @@ def test_no_test_holds_a_number_against_itself() -> None:
         and any(isinstance(each, ast.Name) and each.id in numbers for each in ast.walk(node))
     ]
     assert found == []
+
+
+SAYS_YES = {
+    "mindstone_tui.core.events.question",  # makes an answer of a choice
+    "mindstone_tui.core.session.questions",  # hears the answer that is in history
+    "mindstone_tui.core.features.app",  # `/answer yes`, a whole command, where questions are shown
+}
+TAKES_A_CHOICE = {
+    "mindstone_tui.tui.widgets.approval",
+    "mindstone_tui.cli.line_chat",
+    "mindstone_tui.servers.page_items",
+    "mindstone_tui.servers.acp_updates",
+}
+"""The one component of each surface in which a person decides."""
+ASKS_BY_ITSELF = ("typer.confirm", "click.confirm", "input")
+
+
+def called(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+
+
+def may_be_a_yes(call: ast.Call) -> bool:
+    """Whether an answer that is made there can allow anything."""
+    allowed = [each.value for each in call.keywords if each.arg == "allowed"]
+    return not (allowed and isinstance(allowed[0], ast.Constant) and allowed[0].value is False)
+
+
+def test_every_surface_has_one_component_that_decides() -> None:
+    """A yes is made of a choice, in one module; a choice is taken by one component a surface."""
+    wrong = set()
+    for name, path in modules().items():
+        for call in called(path):
+            function = ast.unparse(call.func)
+            by_name = function.rpartition(".")[2]
+            if by_name == "Answer" and may_be_a_yes(call) and name not in SAYS_YES:
+                wrong.add(f"{name}:{call.lineno} makes a yes of its own")
+            if by_name == "answer_to" and name not in TAKES_A_CHOICE:
+                wrong.add(f"{name}:{call.lineno} takes a choice")
+            if function in ASKS_BY_ITSELF:
+                wrong.add(f"{name}:{call.lineno} asks by {function}")
+            drawn = within(name, "mindstone_tui.tui") and by_name in (
+                "Button",
+                "Switch",
+                "Checkbox",
+            )
+            if drawn and name not in TAKES_A_CHOICE:
+                wrong.add(f"{name}:{call.lineno} draws a {by_name}")
+    assert not wrong
+    page = (PACKAGE / "servers" / "page_files" / "page.js").read_text("utf-8")
+    assert page.count('"/page/answer"') == page.count(".disabled = false") == 1

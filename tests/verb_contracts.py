@@ -130,7 +130,7 @@ export nowhere
 frobnicate
 sessions --frobnicate
 waiting --json
-waiting answer 1 no
+waiting answer 9 no
 waiting maybe
 run --json --model {model} /waiting
 """

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.tui import host
 from mindstone_tui.tui.themes import palette_of
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.model_list import Availability, Download
+    from mindstone_tui.core.library.open_questions import WaitingRoom
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
     from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
@@ -74,6 +79,7 @@ class HomeLibrary:
     def __init__(self, home: Places, settings: Settings) -> None:
         self._home = home
         self._settings = settings
+        self._room: WaitingRoom | None = None
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         """Every session that is meant, newest first."""
@@ -108,6 +114,35 @@ class HomeLibrary:
 
         self._fetch_news(key)
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
+
+    async def said(self, key: str, folder: Path) -> Sequence[str]:
+        """What a person said lately in the sessions of a folder, oldest first; in this one last."""
+        from mindstone_tui.core.transcript.directory import said_in
+
+        return await asyncio.to_thread(said_in, self._home, str(folder), SessionKey.parse(key))
+
+    async def waiting(self) -> str:
+        """What waits for a decision in any session, in one line."""
+        from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short
+
+        if self._room is None:
+            self._room = WaitingRoom(self._home)
+        found = await asyncio.to_thread(self._room.look, LATELY)
+        return in_short(found, datetime.now(UTC))
+
+    def unsent(self, key: str, text: str | None = None) -> str:
+        """What was written in a session and not sent; another text takes its place."""
+        path = self._home.session(SessionKey.parse(key)).folder / "unsent"
+        kept = ""
+        with contextlib.suppress(MindstoneError, OSError):
+            kept = read_regular(path).decode("utf-8", "replace") if path.exists() else ""
+            if text is not None and text != kept:
+                from mindstone_tui.core.redaction import (
+                    Redactor,
+                )  # only who left something needs it
+
+                replace_file(path, Redactor().redact(text).text.encode())
+        return kept
 
 
 class HomeSetup:

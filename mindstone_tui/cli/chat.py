@@ -32,7 +32,7 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
     if unsent := app.unsent:
-        typer.echo(f"Not sent: {exact(unsent)}", err=True)
+        typer.echo(f"Not sent, and in the prompt at the next start: {exact(unsent)}", err=True)
     if name := app.resume_name:
         typer.echo(f"Resume: {own_command()} -s {name}", err=True)
     return app.return_code or code or 0

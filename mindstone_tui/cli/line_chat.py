@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import signal
 import sys
 import threading
@@ -142,7 +143,7 @@ class LineQuestions:
             return False
         word = line.strip().lower()
         seen = self._clock() - self._shown
-        if seen >= GRACE:
+        if seen >= GRACE and "\n" not in line.strip():  # what was pasted decides nothing
             said, _, why = line.strip().partition(":")
             if word in _ANSWERS or (said.lower() == "no" and why.strip()):
                 call, said = self._open[0].call, said.lower()
@@ -181,8 +182,15 @@ def show(asked: ev.ToolAsked) -> None:
         hint(f"  {row}")
 
 
+_TOGETHER: Final = 0.1
+"""Seconds within which lines follow each other that were pasted and not typed."""
+
+
 async def read_line() -> str:
-    """The next line of stdin, read by a thread that the end of the program does not wait for."""
+    """The next line of stdin, read by a thread that the end of the program does not wait for.
+
+    Lines that are pasted into a terminal come as one text: none of them is a line by itself.
+    """
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
 
@@ -193,6 +201,11 @@ async def read_line() -> str:
     def read() -> None:
         try:
             text = sys.stdin.readline()
+            while text and sys.stdin.isatty() and select.select([sys.stdin], [], [], _TOGETHER)[0]:
+                more = sys.stdin.readline()
+                if not more:
+                    break
+                text += more
         except (OSError, ValueError):  # the terminal is gone
             text = ""
         with contextlib.suppress(RuntimeError):  # so is the loop
@@ -233,20 +246,32 @@ class LineChat:
         # A person may type ahead; a pipe is read as it is needed.
         self._lines: asyncio.Queue[str] = asyncio.Queue(0 if interactive else 1)
         self._at_end = False
+        self._pasted = False
+        """Whether the newest message was pasted, as far as lines tell."""
+        self._until = ""
+        """The call after whose answer it is over."""
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
 
-    async def run(self) -> int:
-        """Take lines until there are no more, then finish; how the last turn ended."""
+    async def run(self, only: str = "", until: str = "") -> int:
+        """Take lines until there are no more, then finish; how the last turn ended.
+
+        Or take `only` one line, or none: finish with the answer to the call that is named.
+        """
+        self._until = until
         drawing = asyncio.create_task(self._draw())
         hearing = asyncio.create_task(self._hear())
         try:
-            while not self._quit and not drawing.done():
-                line = await self._next()
+            if until:
+                await self._finish(drawing)
+            while not until and not self._quit and not drawing.done():
+                line = only or await self._next()
                 if line is None:
                     break
                 await self._say(line, drawing)
+                if only:
+                    break
         finally:
             hearing.cancel()
             await self._talk.close()
@@ -272,6 +297,7 @@ class LineChat:
         while line := await self._lines.get():
             text = line.rstrip("\r\n")
             if not text.endswith("\\"):
+                self._pasted = any("\n" in each for each in (*parts, text))
                 return "\n".join([*parts, text])
             parts.append(text[:-1])
         self._lines.put_nowait("")  # the end is still the end
@@ -281,12 +307,17 @@ class LineChat:
         if not text.strip():
             return
         self._finished.clear()
-        if text.startswith("!"):
+        if self._pasted:  # a message, however it begins
+            self._talk.send(text)
+        elif text.startswith("!"):
             self._talk.command(f"/shell {text[1:].strip()}")
         elif text.startswith("/"):
             self._talk.command(text.strip())
         else:
             self._talk.send(text)
+        await self._finish(drawing)
+
+    async def _finish(self, drawing: asyncio.Task[None]) -> None:
         finished = asyncio.create_task(self._finished.wait())
         await asyncio.wait({finished, drawing}, return_when=asyncio.FIRST_COMPLETED)
         finished.cancel()
@@ -311,6 +342,8 @@ class LineChat:
         match event:
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
                 self._questions.settle(call)
+                if call == self._until:
+                    self._finished.set()
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()

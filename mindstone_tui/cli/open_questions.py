@@ -9,14 +9,13 @@ from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.api import Conversation, connect
+from mindstone_tui.api import connect
 from mindstone_tui.cli import options
-from mindstone_tui.cli.line_chat import LineQuestions, read_line
-from mindstone_tui.cli.output import complain, hint, say, say_json
+from mindstone_tui.cli.line_chat import LineChat, LineQuestions, read_line
+from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.events.narrate import describe
-from mindstone_tui.core.library.open_questions import OpenQuestion, waiting_everywhere
+from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
 from mindstone_tui.core.text import exact, one_line
 
 _CHANNEL: Final = "waiting"
@@ -36,13 +35,14 @@ def waiting(
 ) -> None:
     """List what waits for a decision, and answer it.
 
-    `answer N no` declines, from anywhere. `answer N yes` allows once: it shows exactly what was
-    asked and wants the word written in full, on a terminal.
+    Approvals, plans, memories and trust in folders wait. `answer N no` declines, from anywhere.
+    `answer N yes` allows it, once: it shows exactly what was asked and wants the word written in
+    full, on a terminal.
     """
-    found = waiting_everywhere(options.places())
+    found = WaitingRoom(options.places()).look()
     if words:
         question, allowed = _meant(words, found)
-        raise typer.Exit(asyncio.run(_answer(question, allowed, why.strip())))
+        raise typer.Exit(asyncio.run(_decide(question, allowed, why.strip())))
     if json:
         say_json({"waiting": found})
     elif not found:
@@ -53,8 +53,7 @@ def waiting(
         in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
         for line in in_full.splitlines():
             say(f"   {line}")
-        here = f"`mindstone waiting answer {number} yes` or `no` answers it."
-        say(f"   {each.remedy if each.kind != 'approval' or each.gone else here}")
+        say(f"   {each.how(number)}")
 
 
 def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, bool]:
@@ -73,8 +72,6 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
                 f"`{one_line(' '.join(words), 60)}` is no answer.",
                 "For example: mindstone waiting answer 1 no",
             )
-    if question.kind != "approval":
-        raise UsageError(f"A {question.kind} is decided in its session.", question.remedy)
     if word == "yes" and question.gone:
         raise UsageError(question.sentence(datetime.now(UTC)), question.remedy)
     if word == "yes" and not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -85,40 +82,39 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
     return question, word == "yes"
 
 
-async def _answer(question: OpenQuestion, allowed: bool, why: str) -> int:
-    """Give one answer and say what became of it."""
-    conversation = await connect(question.session, channel=_CHANNEL, asks=allowed, follow=allowed)
-    asking: list[asyncio.Task[None]] = []
-    try:
-        if not allowed:
-            no = events.Answer(allowed=False, why=why, how="typed waiting answer no")
-            conversation.answer(question.call, no)
-        async for event in conversation.events():
-            match event:
-                case events.ToolAsked(call=question.call):
-                    asking.append(asyncio.create_task(_ask(conversation, event)))
-                case events.ToolAnswered(call=question.call):
-                    say(f"{describe(event).text}: {one_line(question.what, 200)}")
-                    return ExitCode.DONE
-                case events.Noticed(level="info" | "warning") | events.ContextReported():
-                    pass
-                case events.Noticed(message=message) | events.NotSaved(what=message):
-                    complain(message)
-                    return ExitCode.FAILED
-                case _:
-                    pass
-        return ExitCode.FAILED
-    finally:
-        for task in asking:
-            task.cancel()
-        await conversation.close()
+async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
+    """Decide it in its session, a yes after everything was shown; what became of it."""
+    is_approval = question.kind == "approval"
+    if allowed and not is_approval and not await _agreed(question):
+        return ExitCode.DECLINED
+    folder = question.call if question.kind == "trust" else None
+    # The work of a plan that begins may ask as well.
+    talk = await connect(
+        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=folder
+    )
+    chat = LineChat(talk, read_line, interactive=allowed)
+    if allowed and is_approval:  # shown there, as any question of another surface
+        return await chat.run(until=question.call)
+    reason = f" {why}" if why and question.kind in ("approval", "plan") else ""
+    return await chat.run(only=f"{question.command(yes=allowed)}{reason}")
 
 
-async def _ask(conversation: Conversation, asked: events.ToolAsked) -> None:
-    """Show the question, and take the first whole word that is entered once it could be read."""
-    questions = LineQuestions(conversation.answer)
+async def _agreed(question: OpenQuestion) -> bool:
+    """Show what is no question about a tool, and take the first whole word that is entered."""
+    title, _, body = question.shown.partition("\n")
+    asked = events.ToolAsked(
+        turn=question.turn,
+        call=question.call,
+        name=question.name,
+        risk=question.kind,
+        shown=exact(body or title),
+        digest="",
+        why=question.sentence(datetime.now(UTC)),
+        scopes=(events.AskedScope(scope="once", label="Allow it"),),
+    )
+    given: list[events.Answer] = []
+    questions = LineQuestions(lambda call, answer: given.append(answer))
     questions.ask(asked)
-    while line := await read_line():
-        if questions.take(line) and not questions.open:
-            return
-    questions.decline_all("nobody could be asked")
+    while not given and (line := await read_line()):
+        questions.take(line)
+    return bool(given) and given[0].allowed

@@ -8,8 +8,10 @@ command of the same name in the session, so that there is one implementation and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,8 +22,9 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_json
 from mindstone_tui.core import events
-from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.events.narrate import aside
+from mindstone_tui.core.library.open_questions import in_short, waiting_in
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.signals import on_ending
 
@@ -84,7 +87,19 @@ def run(
         wait=not no_wait,
         follow=False,
     )
-    raise typer.Exit(asyncio.run(_take(opening, text, image or [], timeout, show, decline)))
+    code = asyncio.run(_take(opening, text, image or [], timeout, show, decline))
+    if not (json or quiet or is_command):
+        _tell_waiting(session)
+    raise typer.Exit(code)
+
+
+def _tell_waiting(session: str) -> None:
+    """Say on stderr what waits for a decision in the session."""
+    home = options.places()
+    with contextlib.suppress(MindstoneError, OSError):
+        found = waiting_in(home, home.session(options.session_key(session)))
+        if told := in_short(found, datetime.now(UTC), "mindstone waiting"):
+            hint(told)
 
 
 def _prompt(argument: str) -> str:

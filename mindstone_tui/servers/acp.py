@@ -60,7 +60,9 @@ class OpenSession:
         """Calls of tools that the editor has seen begin."""
         self._drafted = ""
         """What was shown of an answer of another surface before it was recorded."""
-        self._questions: set[asyncio.Task[None]] = set()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """Questions that the editor shows, by call."""
+        self._offering: set[asyncio.Task[None]] = set()
         self._planned: tuple[tuple[str, str], ...] = ()
         self._listener = asyncio.create_task(self._listen())
 
@@ -89,7 +91,7 @@ class OpenSession:
 
     async def close(self) -> None:
         """Close the session, and hear it out."""
-        for task in tuple(self._questions):
+        for task in (*self._asking.values(), *self._offering):
             task.cancel()
         await self.conversation.close()
         await self._listener
@@ -99,10 +101,11 @@ class OpenSession:
             for told in self._updates(event):
                 await self.update(told)
             match event:
-                case ev.ToolAsked():
-                    task = asyncio.create_task(self._ask(event))
-                    self._questions.add(task)
-                    task.add_done_callback(self._questions.discard)
+                case ev.ToolAsked(call=call):
+                    self._asking[call] = asyncio.create_task(self._ask(event))
+                case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call) if call in self._asking:
+                    # A click that comes later is for no other question, whatever that is called.
+                    self._asking.pop(call).cancel()
                 case ev.TurnEnded() | ev.CommandEnded():
                     await self._show_plan()
                     self._settle(event)
@@ -348,8 +351,8 @@ class EditorAgent:
         ]
         told = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         task = asyncio.create_task(session.update(told))
-        session._questions.add(task)
-        task.add_done_callback(session._questions.discard)
+        session._offering.add(task)
+        task.add_done_callback(session._offering.discard)
 
     async def _existing(self, params: dict[str, Any]) -> str:
         key = SessionKey.parse(str(params.get("sessionId", "")))

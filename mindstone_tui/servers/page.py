@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +20,19 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page_items import ANEW, Item, answer_of, items_of, items_of_line
+from mindstone_tui.servers.page_items import (
+    ANEW,
+    Item,
+    answer_of,
+    items_of,
+    items_of_line,
+    question,
+    waiting,
+)
 from mindstone_tui.servers.wire import decode, sse
 
 if TYPE_CHECKING:
@@ -66,7 +76,7 @@ class PageRoom:
     def join(self) -> asyncio.Queue[Item | None]:
         """A place for everything from now on, the open questions first."""
         reader: asyncio.Queue[Item | None] = asyncio.Queue(_BEHIND)
-        for item in (self.panel, *(item for one in self.asked.values() for item in items_of(one))):
+        for item in (self.panel, *map(question, self.asked.values())):
             if item is not None:
                 reader.put_nowait(item)
         self.readers.add(reader)
@@ -132,6 +142,7 @@ class Page:
     def __init__(self, home: api.Home) -> None:
         self._home = home
         self._lookup = Lookup(home)
+        self._waits = WaitingRoom(home.places)
         self._rooms: dict[str, PageRoom] = {}
         self._opening = asyncio.Lock()
 
@@ -146,6 +157,7 @@ class Page:
             Route("/page/events", self._events, methods=["GET"]),
             Route("/page/search", self._search, methods=["GET"]),
             Route("/page/around", self._around, methods=["GET"]),
+            Route("/page/waiting", self._waiting, methods=["GET"]),
             Route("/page/send", self._send, methods=["POST"]),
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/stop", self._stop, methods=["POST"]),
@@ -232,6 +244,10 @@ class Page:
             self._lookup.context_around, given.get("session", ""), given.get("line", "")
         )
         return _json(told)
+
+    async def _waiting(self, request: Request) -> Response:
+        found = await asyncio.to_thread(self._waits.look, LATELY)
+        return _json(waiting(found, datetime.now(UTC)))
 
     async def _send(self, request: Request) -> Response:
         told = decode(await request.body())

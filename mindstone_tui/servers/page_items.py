@@ -6,7 +6,8 @@ else the page gets is text, and drawn as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
@@ -19,6 +20,7 @@ from mindstone_tui.core.events.from_entry import tool_answered
 from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
+from mindstone_tui.core.library.open_questions import OpenQuestion, in_short
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
@@ -131,6 +133,7 @@ def question(asked: ev.ToolAsked) -> Item:
         "worst": asked.worst,
         "diff": told.diff,
         "channel": asked.channel,
+        "since": asked.since,
         "options": [*options, *declines],
     }
 
@@ -149,6 +152,20 @@ def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     choice = str(told.get("choice", ""))
     why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
     return answer_to(asked, choice, why=why, how=how, seen=seen)
+
+
+def waiting(found: Sequence[OpenQuestion], now: datetime) -> Item:
+    """What waits for a decision in any session, and what is typed there to decide it."""
+    listed = [
+        {
+            "session": one.session,
+            "text": one.sentence(now),
+            "how": one.how(number, one.session),
+            "command": "" if one.kind == "approval" else one.command(yes=True),
+        }
+        for number, one in enumerate(found, 1)
+    ]
+    return {"short": in_short(found, now).replace("`", ""), "waiting": listed}
 
 
 def recall(passages: Any) -> Item:

@@ -30,7 +30,8 @@ from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
-from mindstone_tui.tui.widgets.context_panel import StatusLine
+from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
+from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _HERE: Final = Path(__file__).parent
 _FIRST: Final = _HERE / "chat.tcss"
 _REST: Final = _HERE / "mindstone.tcss"
+_LOOK_AGAIN: Final = 30.0
+"""Seconds between two looks at what waits for a decision elsewhere."""
 
 
 class MindstoneApp(App[int]):
@@ -97,7 +100,28 @@ class MindstoneApp(App[int]):
 
     async def _open_styled(self, key: str) -> Conversation:
         self._read_styles()
-        return await self._open_conversation(key)
+        opened = await self._open_conversation(key)
+        self._take_up(key or self.host.session)
+        return opened
+
+    @work(group="take up", exit_on_error=False)
+    async def _take_up(self, key: str) -> None:
+        """Put back what was not sent, and let the arrows walk through the project's messages."""
+        library, prompt = self.host.library, self.chat.input_area.prompt
+        if library is None:
+            return
+        if (unsent := library.unsent(key)) and not prompt.text:
+            prompt.write(unsent)
+            library.unsent(key, "")
+        prompt.remember_older(await library.said(key, self.host.folder))
+        await self._look_for_waiting()
+
+    async def _look_for_waiting(self) -> None:
+        """Have the panel say what waits for a decision in any session."""
+        if self.host.library is not None and self.chat.opened:
+            told = await self.host.library.waiting()
+            for panel in self.chat.query(ContextPanel):
+                panel.waiting = told
 
     def list_themes(self) -> themes.Listed:
         """Read the theme files again."""
@@ -125,6 +149,8 @@ class MindstoneApp(App[int]):
 
     def on_mount(self) -> None:
         on_ending(self._end)
+        if self.host.library is not None:
+            self.set_interval(_LOOK_AGAIN, self._look_for_waiting)
         self.set_keymap(self.host.settings.keys)
         if self._theme_refused:
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
@@ -139,6 +165,10 @@ class MindstoneApp(App[int]):
     async def action_quit(self) -> None:
         await self.chat.close()
         self._left = self._session_here()
+        written = [prompt.unfolded for prompt in self.chat.query(Prompt)]
+        self.chat.unsent = "".join(written) or self.chat.unsent
+        if self.unsent and self._left and self.host.library is not None:
+            self.host.library.unsent(self._left, self.unsent)
         self.exit(0)
 
     def _session_here(self) -> str:
@@ -182,6 +212,7 @@ class MindstoneApp(App[int]):
         event.stop()
         if event.elapsed >= self.host.settings.notify_after:
             self._call_back(f"turn {event.ended.ending}")
+        self.run_worker(self._look_for_waiting(), group="waiting", exclusive=True)
 
     @on(ApprovalWaits)
     def _waits(self, event: ApprovalWaits) -> None:

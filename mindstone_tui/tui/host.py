@@ -80,6 +80,15 @@ class Library(Protocol):
     def browse(self, key: str) -> Browse:
         """One session's history."""
 
+    async def said(self, key: str, folder: Path) -> Sequence[str]:
+        """What a person said lately in the sessions of a folder, oldest first; in this one last."""
+
+    async def waiting(self) -> str:
+        """What waits for a decision in any session, in one line; empty where nothing does."""
+
+    def unsent(self, key: str, text: str | None = None) -> str:
+        """What was written in a session and not sent; another text takes its place."""
+
 
 class ModelChoice(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A model that could answer."""

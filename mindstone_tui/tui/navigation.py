@@ -365,7 +365,7 @@ class Navigator:
 
         def take(name: str) -> None:
             self._chat.command(f"/rewind turn {said[name].turn - 1}")
-            self._chat.input_area.prompt.write(said[name].question)
+            self._chat.input_area.prompt.write(said[name].question, literal=True)
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")

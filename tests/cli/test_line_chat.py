@@ -272,3 +272,36 @@ def test_a_chat_whose_errors_go_elsewhere_says_why_it_is_no_app(tmp_path: Path) 
     terminal.type(b"/quit\n")
     assert terminal.finish() == 0
     assert b"\x1b[?1049h" not in terminal.seen
+
+
+def test_lines_that_are_pasted_are_one_message_and_none_of_them_decides_or_runs(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = {"name": "shell", "arguments": {"command": "touch decided"}}
+    script = tmp_path / "script.jsonl"
+    replies = ({"text": "First.", "tool_calls": [wish]}, {"text": "Second."}, {"text": "Third."})
+    script.write_text("\n".join(map(json.dumps, replies)))
+    terminal = OnTerminal(tmp_path, "chat", "--plain", "--model", f"scripted/{script}")
+    terminal.until(b"> ")
+    terminal.type(b"go on\n")
+    terminal.until(b"Write yes or no")
+    pasted = ("a list:", "yes", "no", "!touch run", "no: because", "yes")
+    while b"Nothing is decided" not in terminal.seen:  # from then on a word would
+        before = len(terminal.seen)
+        terminal.type(b"y\n")
+        while b"decided" not in terminal.seen[before:] and b"open" not in terminal.seen[before:]:
+            assert terminal._read(), terminal.seen
+    before = len(terminal.seen)
+    terminal.type("\n".join((*pasted, "")).encode())
+    while b"still open" not in terminal.seen[before:]:
+        assert terminal._read(), terminal.seen
+    before = len(terminal.seen)
+    terminal.type(b"y\n")  # it waits as before
+    while b"Nothing is decided" not in terminal.seen[before:]:
+        assert terminal._read(), terminal.seen
+    asked = read(places_in(home))
+    assert [line.kind for line in asked if line.kind == "tool_answered"] == []
+    terminal.process.kill()
+    terminal.finish()
+    assert not (tmp_path / "decided").exists()
+    assert not (tmp_path / "run").exists()

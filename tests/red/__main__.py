@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.red import Case, Room, Tried
 
 ROOMS = (
-    *("kills", "servers", "crowd", "damage", "compositions", "secrets", "signals"),
-    *("environments", "fuzz", "soak"),
+    *("kills", "servers", "crowd", "damage", "compositions", "decisions", "secrets"),
+    *("signals", "environments", "fuzz", "soak"),
 )
 """Each is a module here with a function of the same name."""
 APART = frozenset({"soak"})

@@ -17,6 +17,7 @@ import pytest
 
 import mindstone_tui
 from mindstone_tui import api
+from mindstone_tui.core import events
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.errors import UsageError
@@ -345,3 +346,66 @@ def test_acpx_takes_a_turn(home: Path, tmp_path: Path) -> None:
     chunks = [one for one in updates if one["sessionUpdate"] == "agent_message_chunk"]
     assert "".join(one["content"]["text"] for one in chunks) == "It is written."
     assert (tmp_path / "note.txt").read_text() == "a stone remembers\n"
+
+
+class Late(Editor):
+    """Answers each question when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.releases: list[asyncio.Event] = []
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **more: Any
+    ) -> Any:
+        self.releases.append(asyncio.Event())
+        async with self.news:
+            self.news.notify_all()
+        await self.releases[-1].wait()
+        return await super().request_permission(session_id, tool_call, options, **more)
+
+    async def asked_times(self, times: int) -> None:
+        async with asyncio.timeout(PATIENCE), self.news:
+            while len(self.releases) < times:
+                await self.news.wait()
+
+
+async def test_a_late_click_in_the_editor_answers_no_other_question_of_the_same_name(
+    home: Path, tmp_path: Path
+) -> None:
+    """Some servers number the calls of each answer anew."""
+    wishes = [
+        {"text": "", "tool_calls": [{"id": "call_0", "name": "shell", "arguments": {"command": c}}]}
+        for c in ("touch one", "touch two")
+    ]
+    done = {"text": "Well."}
+    prefer(home, script(tmp_path, wishes[0], done, wishes[1], done))
+    editor = Late()
+    async with editing(editor) as connection:
+        session = (await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        beside = await api.connect(session, home=home, cwd=tmp_path, asks=True)
+        heard = beside.events()
+
+        async def declined() -> None:
+            async for event in heard:
+                if isinstance(event, events.ToolAsked):
+                    beside.answer(event.call, events.Answer(allowed=False, why="no"))
+                if isinstance(event, events.ToolEnded):
+                    return
+
+        first = asyncio.create_task(connection.prompt(session_id=session, prompt=prompt("go")))
+        await editor.asked_times(1)
+        await declined()
+        await first
+        second = asyncio.create_task(connection.prompt(session_id=session, prompt=prompt("go")))
+        await editor.asked_times(2)
+        editor.releases[0].set()
+        for _ in range(3):  # what the agent answers now, it answers after that click
+            await connection.list_sessions()
+        await declined()
+        await second
+        await beside.close()
+    answers = [line.entry for line in api.log(session=session, kinds=("tool_answered",), home=home)]  # type: ignore[union-attr]
+    assert [entry.allowed for entry in answers if isinstance(entry, ToolAnswered)] == [False] * 2
+    assert not (tmp_path / "one").exists()
+    assert not (tmp_path / "two").exists()

@@ -163,18 +163,52 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
             assert asked.count("mkdir -p out && rm -rf build") == 1
             assert "deletes  rm -rf build (" in asked
             assert "it does more than look" in asked
+            assert browser.run("document.title").startswith("? "), "another tab would not tell"
             browser.run("second()")
             browser.run("document.querySelector('[data-choice=why]').click()")
             browser.until("document.activeElement.tagName === 'INPUT'")
             browser.type("use git clean instead", enter=True)
             waits(browser, "All is well.")
             assert "with enter" in seen(browser)
+            waits(browser, "Approvals of this turn: 1 declined (/why turn 1)")
+            assert browser.run("document.title") == "agent:default:main · MindStone"
 
     wish = calls(("shell", {"command": "mkdir -p out && rm -rf build"}))
     async with residing(home, tmp_path, wish, {"text": "All is well."}) as served:
         await asyncio.to_thread(drive, served)
         (line,) = api.log(session="main", kinds=("tool_refused",), home=served.home)
         assert "use git clean instead" in str(line)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_the_page_lists_what_waits_in_any_session_and_follows_the_browser_in_the_dark(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            shown = "document.documentElement.dataset.theme"
+            for scheme in ("light", "dark", "light"):
+                browser.prefer(scheme)
+                browser.until(f"{shown} === '{scheme}'")
+            browser.run("for (let n = 0; n < 3; n++) document.getElementById('theme').click()")
+            browser.prefer("dark")
+            assert browser.run(shown) == "contrast", "a person chose it"
+            browser.run("document.getElementById('waiting').click()")
+            assert "1 decision waits for you, asked just now" in seen(browser, "#found")
+            assert "/memory approve " in seen(browser, "#found")
+            browser.run("document.querySelector('#found .card').click()")
+            browser.until("document.title.startsWith('agent:default:other')")
+            browser.until("document.getElementById('text').value.startsWith('/memory approve ')")
+
+    async with residing(home, tmp_path) as served:
+        async with mindstone_tui.open(session="other", home=home) as app:
+            async for _ in app.ask("/memory add The staging port is 8790."):
+                pass
+        await asyncio.to_thread(drive, served)
 
 
 async def test_the_page_has_a_policy_and_nothing_on_it_needs_another_host(

@@ -106,7 +106,11 @@ WISH = ev.ToolAsked(
     digest="0" * 64,
     diff=DIFF,
     why="The folder is not on your list of places to edit.",
-    remember=("edit mindstone journal.py",),
+    scopes=(
+        ev.AskedScope(scope="once", label="Allow once"),
+        ev.AskedScope(scope="exact", label="Allow edit on journal.py, until you leave"),
+        ev.AskedScope(scope="edits", label="Allow every edit here, until you leave"),
+    ),
 )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.search import SessionHit
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript.directory import said_in
 from mindstone_tui.core.transcript.reader import History
 from mindstone_tui.tui.from_entries import HistoryBrowse
 from tests.builders import places_in, say, transcript_in, use_tool
@@ -45,6 +47,8 @@ class Shelf:
         self.home = home
         self.asked: list[str] = []
         self.wanted: list[SessionFilter | None] = []
+        self.waits = ""
+        self.kept: dict[str, str] = {}
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         self.wanted.append(wanted)
@@ -93,6 +97,19 @@ class Shelf:
 
     def browse(self, key: str) -> HistoryBrowse:
         return HistoryBrowse(History(places_in(self.home, key)))
+
+    async def said(self, key: str, folder: Path) -> Sequence[str]:
+        home = Places.resolve({"MINDSTONE_HOME": str(self.home)})
+        return said_in(home, str(folder), SessionKey.parse(key))
+
+    async def waiting(self) -> str:
+        return self.waits
+
+    def unsent(self, key: str, text: str | None = None) -> str:
+        before = self.kept.get(key, "")
+        if text is not None:
+            self.kept[key] = text
+        return before
 
 
 class Hasty(Disk):

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual import events
 from textual.keys import _character_to_key
 from textual.widgets import Button
 
+from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.widgets.approval import Gate
 from tests.tui.staged import around, asked, staged, until
 
 GRACE = 1.0
+OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
+"""At full length with `make typed`."""
 
 ENGLISH = [
     *("yes", "no", "maybe", "you", "really", "never", "say", "any", "such", "reason", "sorry"),
@@ -95,33 +100,90 @@ def test_a_step_into_a_question_counts_after_a_second_and_an_answer_after_the_st
     assert gate.whose(at + 9, answers=True, printable=True) == "prompt"
 
 
-async def test_every_character_typed_around_openings_is_in_the_prompt_and_answers_none() -> None:
-    chance, now = random.Random(3), [100.0]
+COMPOSED = (
+    "こんにちは、やります",
+    "네 좋아요",
+    "ｙ是的",
+    "да",
+    "ñandú ÿ",
+    "e\u0301 ỳ",
+    "👩\u200d👩\u200d👧",
+)
+"""What input methods and dead keys hand over: all of it at once."""
+
+
+def hands(chance: random.Random) -> Iterator[tuple[events.Key | events.Paste, str, float]]:
+    """What somebody does who writes: each event, the text that it adds, and the pause after it."""
+    for _ in range(chance.randrange(1, 4)):
+        way = chance.randrange(6)
+        if way == 0:
+            pasted = chance.choice(("yes, any\nno ", "y", "no\n", "s\tr y\n"))
+            yield events.Paste(pasted), pasted, chance.uniform(0.01, 0.4)
+        elif way == 1:
+            for letter in chance.choice(COMPOSED):
+                yield events.Key(_character_to_key(letter), letter), letter, 0.0
+        elif way == 2:
+            for letter in chance.choice("ynrs ") * chance.randrange(5, 40):
+                yield events.Key(_character_to_key(letter), letter), letter, 1 / 30
+        else:
+            speed = chance.choice((5, 20, 200))
+            for letter in english(chance, 2) + " ":
+                pause = chance.uniform(0.2, 1.0) / speed
+                yield events.Key(_character_to_key(letter), letter), letter, pause
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_character(
+    seed: int,
+) -> None:
+    chance, now = random.Random(seed), [100.0]
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), given=host)
-    wanted = ""
-    async with app.run_test(size=(100, 30)) as pilot:
-        prompt = app.chat.input_area.prompt
+    written = 0
+    async with app.run_test(size=(60, 20)) as pilot:
+        area = app.chat.input_area
         await until(pilot, lambda: talk.settled)
-        for opening in range(12):
-            text = english(chance, 6) + " "
-            opens = chance.randrange(len(text))
-            for number, letter in enumerate(text):
+        for opening in range(OPENINGS // 4):
+            doing, wanted = list(hands(chance)), ""
+            opens = chance.randrange(len(doing))
+            for number, (event, text, pause) in enumerate(doing):
                 if number == opens:
-                    talk.announce(msgspec.structs.replace(WISH, call=f"c{opening}"))
-                if chance.random() < 0.2:
+                    talk.announce(WISH)
+                if chance.random() < 0.1:
                     await pilot.pause()
-                app.post_message(events.Key(_character_to_key(letter), letter))
-                now[0] += chance.uniform(0.005, 0.2)
-            if opening % 3 == 0:
-                app.post_message(events.Paste("yes, any\nno "))
-                text += "yes, any\nno "
-            wanted += text
-            await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
-            await until(pilot, lambda wanted=wanted: prompt.text == wanted)  # type: ignore[misc]
-            assert talk.did == []
-            talk.announce(ev.ToolAnswered(turn=1, call=f"c{opening}", allowed=False, channel="web"))
-            await until(pilot, lambda: app.chat.input_area.decision is None)
+                app.post_message(event)
+                wanted += text
+                now[0] += pause
+            await until(pilot, lambda: area.decision is not None and talk.settled)
+            await until(pilot, lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
+            assert talk.did == [], opening
+            written += len(wanted)
+            area.prompt.clear()
+            talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+            await until(pilot, lambda: area.decision is None)
+    print(f"{OPENINGS // 4:,} openings, 0 decisions, {written:,} characters, 0 lost")
+
+
+def test_no_line_that_is_written_or_pasted_while_a_question_opens_decides_in_lines() -> None:
+    chance, now = random.Random(5), [100.0]
+    given: list[str] = []
+    for opening in range(OPENINGS):
+        questions = LineQuestions(lambda call, answer: given.append(call), clock=lambda: now[0])
+        questions.ask(msgspec.structs.replace(WISH, call=f"c{opening}"))
+        for _ in range(chance.randrange(1, 6)):
+            now[0] += chance.uniform(0.0, 2.0)
+            line = chance.choice(
+                (
+                    english(chance, chance.randrange(2, 6)),
+                    *("", "y", "n", "yy" * 20, "yes, and no", "Yes.", "no, wait", "nope", "ja"),
+                    "\n".join(("first", "yes", "no: because", english(chance, 3))),
+                    "yes\nand that",
+                )
+            )
+            questions.take(line + "\n")
+        assert (given, questions.open) == ([], True), opening
+        questions.decline_all("over")
+        given.clear()
 
 
 async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_stop() -> None:

@@ -28,6 +28,7 @@ from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
 from tests.builders import places_in, transcript_in
 from tests.tui.shelf import Hasty, Shelf, fill
 from tests.tui.staged import (
+    SESSION,
     Staged,
     around,
     asked,
@@ -52,9 +53,8 @@ def opened(home: Path, exchanges: int) -> tuple[MindstoneApp, Staged]:
     async def open_conversation(key: str) -> ev.Conversation:
         return talk
 
-    return MindstoneApp(
-        open_conversation, msgspec.structs.replace(around(), library=Shelf(home))
-    ), talk
+    host = msgspec.structs.replace(around(), library=Shelf(home), session=SESSION)
+    return MindstoneApp(open_conversation, host), talk
 
 
 def turns(app: MindstoneApp) -> list[int]:
@@ -175,6 +175,7 @@ async def test_earlier_questions_can_be_recalled_into_the_prompt(home: Path) -> 
     app, talk = opened(home, 20)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, talk)
+        await until(pilot, lambda: bool(app.chat.input_area.prompt._said))
         await pilot.press("up")
         assert app.chat.input_area.prompt.text == "Question 20"
 

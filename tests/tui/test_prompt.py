@@ -15,14 +15,19 @@ from textual.pilot import Pilot
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Attachment
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript.directory import said_in
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import complete, names_below, ranked
 from mindstone_tui.tui.prompt.paste import Pastes
 from mindstone_tui.tui.terminal import PasteParser, typed_ahead
 from mindstone_tui.tui.widgets.base import FoldTitle
+from tests.core.session.stage import on_stage, script
+from tests.tui.shelf import Shelf
 from tests.tui.staged import (
     COMMANDS,
+    SESSION,
     Staged,
     around,
     asked,
@@ -485,3 +490,89 @@ async def test_enter_within_a_burst_sends_what_was_typed_before_it() -> None:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await until(pilot, lambda: len(talk.did) == 2)
         assert [did[1] for did in talk.did] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "typed", "did"),
+    [
+        ("!rm -rf x", "", ("send", "!rm -rf x", (), False)),
+        ("  !rm -rf x\nand more", "", ("send", "  !rm -rf x\nand more", (), False)),
+        ("!rm -rf x\n" * 9, "", ("send", "!rm -rf x\n" * 9, (), False)),
+        (
+            "/usr/lib: not found\nat line 3",
+            "",
+            ("send", "/usr/lib: not found\nat line 3", (), False),
+        ),
+        ("/plan approve", "", ("command", "/plan approve")),
+        ("ls -l", "!", ("command", "/shell ls -l")),
+        ("yes", "", ("send", "yes", (), False)),
+    ],
+)
+async def test_only_a_typed_exclamation_mark_runs_something(
+    pasted: str, typed: str, did: tuple[object, ...]
+) -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*typed)
+        await paste(pilot, app, pasted)
+        assert app.chat.input_area.prompt.has_class("-shell") == bool(typed)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did == [did]
+
+
+async def test_a_message_like_a_command_is_one_again_when_it_is_taken_up() -> None:
+    app, talk = staged()
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await paste(pilot, app, "!make")
+        await pilot.press("enter", "up", "enter")
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert talk.did == [("send", "!make", (), False)] * 2
+        await pilot.press("up", "ctrl+a", "delete", "!", "enter")  # the mark is typed now
+        await until(pilot, lambda: len(talk.did) == 3)
+        assert talk.did[2] == ("command", "/shell make")
+
+
+async def test_what_was_not_sent_is_in_the_prompt_at_the_next_start(home: Path) -> None:
+    shelf = Shelf(home)
+    host = msgspec.structs.replace(around(), library=shelf, session=SESSION, clock=lambda: 100.0)
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"half a thought", "ctrl+c", "ctrl+c")
+        await until(pilot, lambda: bool(shelf.kept))
+    assert shelf.kept == {SESSION: "half a thought"}
+    again, talk = staged(given=host)
+    async with again.run_test() as pilot:
+        await until(pilot, lambda: prompt_of(again) == "half a thought")
+        assert shelf.kept == {SESSION: ""}
+        await pilot.press("enter")
+        await until(pilot, lambda: ("send", "half a thought", (), False) in talk.did)
+    assert shelf.kept == {SESSION: ""}
+
+
+async def test_the_arrows_reach_what_was_said_in_other_sessions_of_the_folder(
+    home: Path, tmp_path: Path
+) -> None:
+    model, folders = script(tmp_path, {"text": "Well."}, loop=True), ("api", "web")
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    said = (("one", "api", "first of api"), ("two", "web", "of web"), ("three", "api", "of api"))
+    for name, folder, text in said:
+        key = SessionKey("default", name)
+        async with on_stage(home, key=key, model=model, cwd=tmp_path / folder) as stage:
+            await stage.say(text)
+    home_places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    here = str(tmp_path / "api")
+    assert said_in(home_places, here, SessionKey("default", "one")) == ["of api", "first of api"]
+    host = msgspec.structs.replace(
+        around(tmp_path / "api"), library=Shelf(home), session="agent:default:new"
+    )
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: app.chat.input_area.prompt._said == ["first of api", "of api"])
+        await pilot.press("up", "up")
+        assert prompt_of(app) == "first of api"

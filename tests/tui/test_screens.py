@@ -49,7 +49,15 @@ WISH = ev.ToolAsked(
     shown="git push\u202e origin",
     digest="0",
     diff="--- a\n+++ b\n-[old]\n+[/new]",
-    remember=("shell:git push",),
+    scopes=(
+        ev.AskedScope(scope="once", label="Allow once"),
+        ev.AskedScope(
+            scope="prefix", label="Allow git push", remember="shell:git push", keep="session"
+        ),
+        ev.AskedScope(
+            scope="always", label="Always git push", remember="shell:git push", keep="config"
+        ),
+    ),
 )
 
 
@@ -170,16 +178,14 @@ async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() 
         name="edit",
         shown=f"edit tests/a.py\n{CHANGE}",
         diff=CHANGE,
-        remember=("edit tests a.py",),
     )
     app, _ = staged(asked(1, "go"), wish)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: "Allow for this session" in drawn(app))
+        await until(pilot, lambda: "Allow edit to change this file?" in drawn(app))
         text = drawn(app)
         assert text.count("+new") == 1
         assert "8 -old" in text
         assert "8 +new" in text
-        assert "Allow for this session: edit tests/a.py" in text
 
 
 async def test_an_approval_lists_each_part_of_a_command_and_names_the_worst() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.run_tools import written
+from mindstone_tui.core.agent.run_tools import put_question
 from mindstone_tui.core.context.messages import shorten
 from mindstone_tui.core.context.trim import stand_in
 from mindstone_tui.core.context.window_view import Call, Target
@@ -92,9 +92,7 @@ async def ask_how(
 ) -> AsyncIterator[events.AnyEvent]:
     """Ask how an oversized message is to be sent, and see to it; raises when it is not to be."""
     call = f"message_{found.line.id}"
-    waiting = context.questions.ask(call)
-    question = _question(turn, call, found)
-    context.window.record(written(question), turn)
+    question, waiting = put_question(context, _question(turn, call, found), turn)
     yield question
     answer = await waiting
     if not answer.allowed:

@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
+    ToolAnswered,
     ToolApproved,
     ToolAsked,
     ToolCalled,
@@ -201,11 +202,9 @@ async def _ask_person(
     permitted: list[_Call],
 ) -> AsyncIterator[events.AnyEvent]:
     """Put a call to a person, and record what they say."""
-    waiting = context.questions.ask(call.id)
     approval = wanted.approval
     question = await question_about(context, turn, wanted.tool, approval, decision)
-    # On disk before it is put: any surface may answer, and the first answer on disk holds.
-    context.window.record(written(question), turn)
+    question, waiting = put_question(context, question, turn)
     yield question
     answer = await waiting
     if not answer.allowed:
@@ -221,6 +220,47 @@ async def _ask_person(
     )
     context.window.record(granted, turn)
     permitted.append(wanted)
+
+
+def put_question(
+    context: TurnContext, question: events.ToolAsked, turn: int
+) -> tuple[events.ToolAsked, asyncio.Future[events.Answer]]:
+    """Write a question down before it is put: any surface may answer, and the first answer holds.
+
+    The place for the answer is open when this returns.
+    """
+    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
+    line = context.window.record(ToolAsked(**asked), turn)
+    return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
+
+
+async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> events.Answer:
+    """Put the question of a command to a person, on every surface; what they say.
+
+    No turn ends with it: a command that is stopped takes its question back.
+    """
+    turn = context.transcript.last_turn
+    question, waiting = put_question(context, question, turn)
+    context.tell(question)
+    try:
+        answer = await waiting
+    except asyncio.CancelledError:
+        stopped = ToolAnswered(call=question.call, allowed=False, why="The command was stopped.")
+        with contextlib.suppress(EntryNotSaved):
+            context.window.record(stopped, turn)
+        raise
+    context.tell(
+        events.ToolEnded(
+            turn=0,
+            call=question.call,
+            name=question.name,
+            entry="",
+            status="ok" if answer.allowed else "refused",
+            text="",
+            finding="allowed" if answer.allowed else "declined",
+        )
+    )
+    return answer
 
 
 async def _carry_out(
@@ -282,12 +322,6 @@ async def question_about(
         worst=worst_of(parts) if parts else "",
         scopes=scopes,
     )
-
-
-def written(question: events.ToolAsked) -> ToolAsked:
-    """A question as it is put on disk."""
-    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
-    return ToolAsked(**asked)
 
 
 def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:

@@ -134,11 +134,22 @@ class SessionDescribed(Entry):
     own sessions here, or a person said so. Anybody can write a folder into a file."""
 
 
+class TrustAsked(Entry):
+    """A folder has something to tell the model, and nobody has trusted it as it is."""
+
+    folder: str
+    digest: str
+    """Of the exact content that would be trusted."""
+    files: dict[str, str]
+    """Each with its size in bytes."""
+
+
 class ProjectTrusted(Entry):
-    """A person allowed this folder's instruction files to be read."""
+    """A person allowed this folder's instruction files to be read, or refused that."""
 
     folder: str
     files: dict[str, str]
+    refused: bool = False
 
 
 class CommandRun(Entry):

@@ -388,6 +388,8 @@ class ToolAsked(EventOfTurn):
     """Every yes there is, from the narrowest to the widest; the first is once."""
     channel: str = ""
     """The surface whose turn it is; empty for this one's own."""
+    since: str = ""
+    """When it was asked, ISO 8601."""
 
 
 class ToolAnswered(EventOfTurn):

@@ -6,7 +6,7 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -15,7 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import SURFACES, EventLine, Tone, call_line, of_entry
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry, surface_of
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -104,10 +104,12 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
     A window that went yellow, red and yellow again is yellow now.
     """
     told: dict[tuple[object, ...], str] = {}
+    answers: list[ev.ToolAnswered] = []
     for event in events:
-        words = _brief(event)
+        answers += [event] if isinstance(event, ev.ToolAnswered) else []
+        words = _counted(answers) if answers[-1:] == [event] else _brief(event)
         match event:
-            case ev.ZoneChanged():
+            case ev.ZoneChanged() | ev.ToolAnswered():
                 topic: tuple[object, ...] = (type(event),)
             case ev.ShareCrossed(component=component):
                 topic = (type(event), component)
@@ -116,6 +118,14 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
         told.pop(topic, None)
         told[topic] = words
     return list(told.values())
+
+
+def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
+    """All decisions of a turn in a few words, and what tells each of them."""
+    yes = sum(each.allowed for each in answers)
+    counted = ((yes, "allowed"), (len(answers) - yes, "declined"))
+    told = ", ".join(f"{count} {word}" for count, word in counted if count)
+    return f"{told} (/why turn {answers[-1].turn})"
 
 
 def _brief(event: ev.AnyEvent) -> str:
@@ -248,7 +258,7 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
 
 def _decided(event: ev.ToolAnswered) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
-    on, surface = SURFACES.get(event.channel, ("on", one_line(event.channel, 20)))
+    on, surface = surface_of(event.channel)
     how = f" with {one_line(event.how, 60)}" if event.how else ""
     after = f", {seconds(event.seen)} after it came into view" if event.seen else ""
     return f"{'Allowed' if event.allowed else 'Declined'} {on} {surface}{how}{after}"

@@ -21,6 +21,13 @@ SURFACES: Final = {
     "waiting": ("by", "`mindstone waiting`"),
 }
 """Who takes a turn or answers, by the channel of its lines, and how a place there is named."""
+
+
+def surface_of(channel: str) -> tuple[str, str]:
+    """How a place on a surface is named, and the surface, in words."""
+    return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
+
+
 _FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
 
 Tone = Literal["note", "good", "warning", "error"]
@@ -150,8 +157,10 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"An incomplete last line ({length} bytes) was moved aside", copy
         case store.FileReplaced():
             return "Another program replaced the transcript file", ""
-        case store.ProjectTrusted(folder=folder):
-            return f"Folder trusted: {folder}", ""
+        case store.TrustAsked(folder=folder, files=files):
+            return f"Folder not trusted yet: {folder}", ", ".join(files)
+        case store.ProjectTrusted(folder=folder, refused=refused):
+            return f"Folder {'not ' if refused else ''}trusted: {folder}", ""
     return None
 
 

@@ -5,12 +5,12 @@ The app, the line chat, the page and editors choose only layout and colour.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.events import Answer, AskedPart, AskedScope, ToolAsked
-from mindstone_tui.core.events.narrate_entry import SURFACES, without_name
+from mindstone_tui.core.events.narrate_entry import surface_of, without_name
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.values import Value
 
@@ -20,14 +20,13 @@ _QUESTIONS: Final = {
     "read": "Allow {tool} to read this?",
     "memory": "Remember this?",
     "message": "This message is larger than the window. How should it be sent?",
+    "plan": "Let this plan begin?",
+    "trust": "Let this folder tell the model what to do?",
 }
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")
 
-_KEPT: Final[tuple[tuple[Literal["exact", "always"], str, Literal["session", "config"]], ...]] = (
-    ("exact", "Allow for this session", "session"),
-    ("always", "Allow always", "config"),
-)
+_ONCE: Final = AskedScope(scope="once", label="Allow once")
 
 
 class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -68,8 +67,6 @@ class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 def explain(asked: ToolAsked) -> Explanation:
     """What a question is about, in words that every surface can show."""
     words = _QUESTIONS.get(asked.risk, "Allow {tool}?")
-    other = f"another program ({one_line(asked.channel, 20)})"
-    _, surface = SURFACES.get(asked.channel, ("by", other))
     title, _, body = asked.shown.partition("\n")
     if asked.diff:
         said = without_name(title, asked.name)
@@ -80,7 +77,7 @@ def explain(asked: ToolAsked) -> Explanation:
     return Explanation(
         question=words.format(tool=one_line(asked.name, 40)),
         worst="" if asked.worst in _USUAL else one_line(asked.worst, 40),
-        where=f"asked by {surface}" if asked.channel else "",
+        where=f"asked by {surface_of(asked.channel)[1]}" if asked.channel else "",
         why=one_line(asked.why, 400),
         exact=said,
         diff=asked.diff,
@@ -91,21 +88,8 @@ def explain(asked: ToolAsked) -> Explanation:
 
 
 def scopes_of(asked: ToolAsked) -> tuple[AskedScope, ...]:
-    """Every yes that is offered, once first; a question of an older program names only rules."""
-    if asked.scopes:
-        return asked.scopes
-    once = AskedScope(scope="once", label="Allow once")
-    kept = [
-        AskedScope(scope=scope, label=f"{said}: {_meant(asked, rule)}", remember=rule, keep=keep)
-        for rule in asked.remember
-        for scope, said, keep in _KEPT
-    ]
-    return (once, *kept)
-
-
-def _meant(asked: ToolAsked, rule: str) -> str:
-    tool, *path = rule.split()
-    return f"{tool} {'/'.join(path)}" if asked.risk == "write" and path else "calls like this one"
+    """Every yes that is offered, once first."""
+    return asked.scopes or (_ONCE,)
 
 
 def answer_to(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,9 @@ import msgspec
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
-from mindstone_tui.core.library.open_questions import waiting_everywhere
+from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short
 from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.transcript import History
 
@@ -25,6 +26,10 @@ class AppFeature(Feature):
     """What a person asks of the surface that they sit at."""
 
     name = "the app"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self._room = WaitingRoom(session.home)
 
     @command("help", usage="[COMMAND]", words=())
     async def show_help(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -65,14 +70,20 @@ class AppFeature(Feature):
         text = "\n".join(told) or "Nothing waits for an answer."
         yield CommandPrinted(command="answer", text=text)
 
+    def left_open(self) -> Sequence[str]:
+        """How much waits for a decision, in any session."""
+        told = in_short(self._room.look(LATELY), datetime.now(UTC))
+        return (told,) if told else ()
+
     @command("waiting")
     async def waiting(self, argument: str) -> AsyncIterator[AnyEvent]:
-        """Show what waits for a decision, in every session, and how to answer it."""
-        found = await asyncio.to_thread(waiting_everywhere, self.session.home)
-        now = datetime.now(UTC)
+        """Show what waits for a decision, in every session, and how to decide it."""
+        found = await asyncio.to_thread(self._room.look)
+        now, here = datetime.now(UTC), str(self.session.key)
         told = [
-            f"{each.session}, turn {each.turn}: {each.sentence(now)}\n  {each.remedy}"
-            for each in found
+            f"{number}  {each.sentence(now)}\n   {each.session}, turn {each.turn}\n"
+            f"   {each.how(number, here)}"
+            for number, each in enumerate(found, 1)
         ]
         yield CommandPrinted(
             command="waiting",

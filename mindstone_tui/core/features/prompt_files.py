@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.run_tools import question_about
+from mindstone_tui.core.agent.run_tools import ask_for_command, question_about
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
@@ -362,18 +362,8 @@ class PromptFilesFeature(Feature):
         decision = context.permissions.decide(SHELL, approval)
         by = str(decision.by)
         if decision.verdict == "ask":
-            waiting = context.questions.ask(call)
-            yield await question_about(context, 0, SHELL, approval, decision)
-            answer = await waiting
-            yield events.ToolEnded(
-                turn=0,
-                call=call,
-                name=SHELL.name,
-                entry="",
-                status="ok" if answer.allowed else "refused",
-                text="",
-                finding="allowed" if answer.allowed else "declined",
-            )
+            question = await question_about(context, 0, SHELL, approval, decision)
+            answer = await ask_for_command(context, question)
             if not answer.allowed:
                 raise NotAllowed(f"Not sent: `{command}` was declined.", "")
             context.permissions.remember(answer)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.hooks import shown
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
-from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.library.open_questions import LOOKED_BACK
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.tools.hooks import read_hooks
 from mindstone_tui.core.tools.trust import ProjectInstructions
@@ -36,9 +37,19 @@ class StandingFeature(Feature):
         return SystemPrompt((*found.sections, *instructions), (*found.warnings, *cut))
 
     async def before_turn(self) -> Sequence[str]:
-        """Which files of the project are not read for want of trust."""
+        """Which files of the project are not read for want of trust, which then waits."""
         unread = self.session.project.unread()
+        if unread and self.session.opening.channel != "delegate":
+            self._ask_for_trust(self.session.project.instructions())
         return [unread] if unread else []
+
+    def _ask_for_trust(self, found: ProjectInstructions) -> None:
+        """Write down, once in a session, that this content wants to be trusted."""
+        asked = TrustAsked(folder=str(found.folder), digest=found.digest, files=_sizes(found))
+        with self.context.transcript.history() as history:
+            before = [line.entry for line in history.newest(("trust_asked",), LOOKED_BACK)]
+        if asked not in before:
+            self.context.window.record(asked, self.context.transcript.last_turn)
 
     @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
     async def trust(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -49,8 +60,10 @@ class StandingFeature(Feature):
         if argument not in ("", "yes", "no"):
             raise WrongUse(f"/trust does not know `{argument}`.")
         if argument == "no":
-            self.session.project.distrust()
-        found = self._trust() if argument == "yes" else self.session.project.show()
+            self._decide(self.session.project.instructions(), trusted=False)
+        elif argument == "yes" and self.session.project.instructions().state != "none":
+            self._decide(self.session.project.instructions(), trusted=True)
+        found = self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(
                 command="trust", text="This folder has no instructions for the model."
@@ -76,12 +89,15 @@ class StandingFeature(Feature):
             command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
         )
 
-    def _trust(self) -> ProjectInstructions:
-        """Let this folder's instruction files be read, as they are now."""
-        found = self.session.project.instructions()
-        if found.state != "none":
+    def _decide(self, found: ProjectInstructions, *, trusted: bool) -> None:
+        """Let this folder's instruction files be read as they are now, or not."""
+        if trusted:
             self.session.project.trust(found)
-            files = {each.path: str(each.raw_size) for each in found.files}
-            entry = ProjectTrusted(folder=str(found.folder), files=files)
-            self.context.window.record(entry, self.context.transcript.last_turn)
-        return self.session.project.instructions()
+        else:
+            self.session.project.distrust()
+        entry = ProjectTrusted(folder=str(found.folder), files=_sizes(found), refused=not trusted)
+        self.context.window.record(entry, self.context.transcript.last_turn)
+
+
+def _sizes(found: ProjectInstructions) -> dict[str, str]:
+    return {each.path: str(each.raw_size) for each in found.files}

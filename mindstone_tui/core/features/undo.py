@@ -7,11 +7,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal
 
+from mindstone_tui.core.agent.run_tools import ask_for_command
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked, ToolEnded
+from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
 from mindstone_tui.core.session.features import Feature, WrongUse, command
@@ -125,12 +126,8 @@ async def put_back(
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
         call = f"{direction}-{fresh_nonce()}"
-        waiting = services.context.questions.ask(call)
-        yield _question(call, direction, sides, len(conflicts))
-        answer = await waiting
-        # The question has no call behind it that would end; whoever drew it learns the answer.
-        yield _settled(call, direction, allowed=answer.allowed)
-        if not answer.allowed:
+        question = _question(call, direction, sides, len(conflicts))
+        if not (await ask_for_command(services.context, question)).allowed:
             raise UndoError("Nothing was touched.", _how_to_go_on(direction))
         way = "anyway"
     told: list[str] = []
@@ -227,19 +224,6 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
         diff=sides,
         why="What is there now is kept, too.",
         scopes=(AskedScope(scope="once", label="Overwrite"),),
-    )
-
-
-def _settled(call: str, direction: Direction, *, allowed: bool) -> ToolEnded:
-    said = "overwritten" if allowed else "nothing was touched"
-    return ToolEnded(
-        turn=0,
-        call=call,
-        name=direction,
-        entry="",
-        status="ok" if allowed else "refused",
-        text=said,
-        finding=said,
     )
 
 

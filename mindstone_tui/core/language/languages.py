@@ -157,12 +157,6 @@ def is_english(text: str) -> bool:
     return language_of(text) == ENGLISH
 
 
-def small_words_of(text: str) -> frozenset[str]:
-    """The words that say nothing in the language of a text, other than English."""
-    language = language_of(text)
-    return small_words().get(language, frozenset()) if language != ENGLISH else frozenset()
-
-
 def _by_script(text: str) -> str:
     """The language of another script than Latin; empty where that has too small a share."""
     counted = Counter(found.lastgroup or "" for found in _SCRIPTS.finditer(text))

@@ -7,30 +7,38 @@ became of them. Who takes the turn is known from its lease.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
     ToolAnswered,
     ToolAsked,
     ToolReturned,
     TurnEnded,
 )
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.events.narrate_entry import SURFACES
+from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.directory import lately_used
 
-_LOOKED_BACK: Final = 2_000
+LOOKED_BACK: Final = 2_000
 """Lines of a session in which something that waits is looked for."""
+LATELY: Final = 100
+"""Sessions that are looked at where nobody asked for a list: those used last."""
 _KINDS: Final = (
     "tool_asked",
     "tool_answered",
@@ -39,7 +47,18 @@ _KINDS: Final = (
     "memory_proposed",
     "memory_decided",
     "plan_changed",
+    "trust_asked",
+    "project_trusted",
+    "rewound",
+    "restored",
 )
+_DECIDED_BY: Final = {
+    "approval": ("/answer yes", "/answer no"),
+    "memory": ("/memory approve {call}", "/memory refuse {call}"),
+    "plan": ("/plan approve", "/plan refuse"),
+    "trust": ("/trust yes", "/trust no"),
+}
+"""The slash command for a yes and for a no."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +66,9 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     turn: int
-    kind: Literal["approval", "memory", "plan"] = "approval"
+    kind: Literal["approval", "memory", "plan", "trust"] = "approval"
     call: str
-    """What an answer names: a call, or a proposal."""
+    """What an answer names: a call, a proposal, a folder."""
     name: str
     risk: str = ""
     shown: str
@@ -69,39 +88,55 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         title, _, body = self.shown.partition("\n")
         return body or title.removeprefix("run ") if self.risk == "run" else self.shown
 
-    @property
-    def asker(self) -> str:
-        """The surface that asked, in words."""
-        other = f"another program ({one_line(self.channel, 20)})"
-        _, surface = SURFACES.get(self.channel, ("by", other))
-        return surface[0].upper() + surface[1:]
-
     def sentence(self, now: datetime) -> str:
         """Who waits for what since when."""
         when = ago(datetime.fromisoformat(self.since), now)
         what = self.what if self.risk == "run" else self.what.partition("\n")[0]
         if self.kind != "approval":
-            return f"{one_line(what, 120)}, proposed {when}, waits for a decision."
+            verb = "asked for" if self.kind == "trust" else "proposed"
+            return f"{one_line(what, 120)}, {verb} {when}, waits for a decision."
         verb = "run" if self.risk == "run" else "allow"
-        told = f"{self.asker} asked {when} whether to {verb} `{one_line(what, 120)}`"
+        _, asker = surface_of(self.channel)
+        told = (
+            f"{asker[0].upper()}{asker[1:]} asked {when} whether to {verb} `{one_line(what, 120)}`"
+        )
         if self.gone:
             return f"{told}, and has ended before anybody answered; nothing ran."
         told = f"{told}, and waits for an answer"
         return f"{told}; nobody has it open any more." if self.unattended else f"{told}."
 
+    def command(self, *, yes: bool) -> str:
+        """The slash command that decides it in its session."""
+        return _DECIDED_BY[self.kind][not yes].format(call=self.call)
+
     @property
     def remedy(self) -> str:
-        """How anybody can end the wait."""
+        """How anybody can end the wait for an answer, from a terminal."""
         name = self.session.removeprefix("agent:default:")
-        match self.kind:
-            case "memory":
-                both = (f"`mindstone memory {verb} {self.call}" for verb in ("approve", "refuse"))
-                return " or ".join(f"{each} -s {name}`" for each in both) + " decides."
-            case "plan":
-                return f'`mindstone run -s {name} "/plan approve"` begins it.'
         if self.gone:
-            return f"Say `go on` in {name}: it is asked again where it is still wanted."
+            return (
+                f"Say `go on` in {name}, or give the command again: it is asked again where it is "
+                "still wanted."
+            )
         return f'`mindstone run -s {name} "/answer no"` declines it.'
+
+    def how(self, number: int, here: str = "") -> str:
+        """How whoever reads the list, in a session or (nowhere) on the command line, decides it."""
+        if self.gone:
+            return self.remedy
+        if self.session == here:
+            return f"`{self.command(yes=True)}` or `{self.command(yes=False)}` decides it."
+        return f"`mindstone waiting answer {number} yes` or `no` decides it."
+
+
+def in_short(found: Sequence[OpenQuestion], now: datetime, lists: str = "/waiting") -> str:
+    """How much waits, since when, and what lists it, in one line; nothing where nothing does."""
+    if not found:
+        return ""
+    oldest = ago(datetime.fromisoformat(found[0].since), now)
+    count = plural(len(found), "decision waits", "decisions wait")
+    which, what = ("asked", "it") if len(found) == 1 else ("the oldest asked", "them")
+    return f"{count} for you, {which} {oldest}: `{lists}` lists {what}."
 
 
 def still_open(lines: Iterable[Line]) -> list[Line]:
@@ -137,11 +172,18 @@ def question_in(line: Line, lease: Lease, *, gone: bool = False) -> OpenQuestion
     )
 
 
-def waiting_in(places: SessionPlaces) -> list[OpenQuestion]:
+def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
     """What waits in one session, oldest first."""
     with History(places) as history:
-        lines = list(history.newest(_KINDS, _LOOKED_BACK))[::-1]
-    found = [*_proposed(places.key, lines), *_planned(places.key, lines)]
+        every = list(history.newest(_KINDS, LOOKED_BACK))
+        lines = not_rewound(every)[::-1]
+        made = _planned(lines)
+        said = [] if made is None else [history.whole(each) for each in history.turn(made.turn)]
+    session = str(places.key)
+    found = [*_proposed(session, lines), *_untrusted(home, session, every[::-1])]
+    if made is not None:
+        answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
+        found.append(_proposal(session, made, "plan", "plan", "\n".join(["A plan", *answer])))
     if asked := still_open(lines):
         lease = Lease(places)
         gone = lease.try_take()
@@ -150,38 +192,49 @@ def waiting_in(places: SessionPlaces) -> list[OpenQuestion]:
     return sorted(found, key=lambda one: one.since)
 
 
-def waiting_everywhere(places: Places) -> list[OpenQuestion]:
-    """What waits in any session, oldest first; a session that cannot be read has nothing to say."""
-    found: list[OpenQuestion] = []
-    for session in places.sessions():
-        with contextlib.suppress(MindstoneError, OSError):
-            found += waiting_in(session)
-    return sorted(found, key=lambda one: one.since)
+class WaitingRoom:
+    """What waits in any session of a home; a session that had nothing is not read twice."""
+
+    def __init__(self, home: Places) -> None:
+        self._home = home
+        self._quiet: dict[Path, tuple[int, int]] = {}
+        """Transcripts in which nothing waited, with their size and time then."""
+
+    def look(self, newest: int = 0) -> list[OpenQuestion]:
+        """What waits now, oldest first: in every session, or in so many that were used last.
+
+        A session that cannot be read has nothing to say.
+        """
+        found: list[OpenQuestion] = []
+        for each in lately_used(self._home, newest):
+            with contextlib.suppress(MindstoneError, OSError):
+                info = each.transcript.stat()
+                stamp = (info.st_size, info.st_mtime_ns)
+                if self._quiet.get(each.transcript) == stamp:
+                    continue
+                waits = waiting_in(self._home, each)
+                found += waits
+                if not waits:
+                    self._quiet[each.transcript] = stamp
+        # Many sessions work in one folder, which is trusted once for all of them.
+        once = {one.call if one.kind == "trust" else (one.session, one.call): one for one in found}
+        return sorted(once.values(), key=lambda one: one.since)
 
 
-def _proposed(key: SessionKey, lines: Iterable[Line]) -> list[OpenQuestion]:
+def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     waiting: dict[str, OpenQuestion] = {}
     for line in lines:
         match line.entry:
             case MemoryProposed(proposal=proposal, path=path, after=after, why=why):
-                waiting[proposal] = OpenQuestion(
-                    session=str(key),
-                    turn=line.turn,
-                    kind="memory",
-                    call=proposal,
-                    name=path,
-                    shown=f"The memory {path}\n{after}",
-                    why=why,
-                    channel=line.channel,
-                    since=line.ts,
-                )
+                shown = f"The memory {path}\n{after}"
+                waiting[proposal] = _proposal(session, line, "memory", proposal, shown, path, why)
             case MemoryDecided(proposal=proposal):
                 waiting.pop(proposal, None)
     return list(waiting.values())
 
 
-def _planned(key: SessionKey, lines: Iterable[Line]) -> list[OpenQuestion]:
-    """A plan that was made, since a turn ended after planning began, and not decided on."""
+def _planned(lines: Iterable[Line]) -> Line | None:
+    """Where a plan was made, since a turn ended after planning began, and not decided on."""
     plan: Line | None = None
     made: Line | None = None
     for line in lines:
@@ -191,17 +244,42 @@ def _planned(key: SessionKey, lines: Iterable[Line]) -> list[OpenQuestion]:
                 made = line if stage == "edited" else None
             case TurnEnded(ending="done") if plan is not None and line.turn > plan.turn:
                 made = line
-    if plan is None or made is None:
-        return []
-    return [
-        OpenQuestion(
-            session=str(key),
-            turn=made.turn,
-            kind="plan",
-            call="plan",
-            name="plan",
-            shown="A plan",
-            channel=made.channel,
-            since=made.ts,
-        )
-    ]
+    return made
+
+
+def _untrusted(home: Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
+    """Folders that want to tell the model something, as long as nobody trusts what they say."""
+    waiting: dict[str, OpenQuestion] = {}
+    trust = TrustFile(home.trust)
+    for line in lines:
+        match line.entry:
+            case TrustAsked(folder=folder, digest=digest, files=files):
+                waiting.pop(folder, None)
+                if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
+                    shown = f"Trust in {folder}\n" + "\n".join(files)
+                    waiting[folder] = _proposal(session, line, "trust", folder, shown)
+            case ProjectTrusted(folder=folder):
+                waiting.pop(folder, None)
+    return list(waiting.values())
+
+
+def _proposal(
+    session: str,
+    line: Line,
+    kind: Literal["memory", "plan", "trust"],
+    call: str,
+    shown: str,
+    name: str = "",
+    why: str = "",
+) -> OpenQuestion:
+    return OpenQuestion(
+        session=session,
+        turn=line.turn,
+        kind=kind,
+        call=call,
+        name=name or kind,
+        shown=shown,
+        why=why,
+        channel=line.channel,
+        since=line.ts,
+    )

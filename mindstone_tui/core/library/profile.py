@@ -31,7 +31,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions
+from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, place_of
 from mindstone_tui.core.transcript.reader import named_kind, read_line
 
 ROLES: Final = ("user", "assistant", "tool")
@@ -64,11 +64,6 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     def needs_profile(self) -> bool:
         """Whether a session must be on this machine to tell whether it is meant."""
         return bool(self.program or self.project or self.model)
-
-    @property
-    def chooses_lines(self) -> bool:
-        """Whether some lines of a session that is meant may not be."""
-        return bool(self.since or self.until or self.role or self.tool or self.file)
 
     def whose(self) -> SessionFilter:
         """The same, without what must be asked of each line."""
@@ -178,7 +173,6 @@ _PATH: Final = pattern_of(
 _TELLS_NOTHING: Final = frozenset((b"tool_called", b"turn_ended"))
 """Kinds of which there are many, and nothing is taken here; they are not decoded."""
 _TOOL_RESULT: Final = b"tool_returned"
-_PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
 
 
 class DayProfile(msgspec.Struct, omit_defaults=True):
@@ -546,12 +540,11 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 _count(day.tools, call.name)
                 for path in files_in(call.arguments):
                     _count(day.files, path)
-        case InstructionsChanged(sections=sections):
-            for section in sections:
-                if section.name == "environment" and (place := _PLACE.match(section.text)):
-                    profile.project = profile.begun_in or place[1]
-                    if profile.program == OWN or not profile.folder:
-                        profile.folder = place[1]
+        case InstructionsChanged():
+            if place := place_of(entry):
+                profile.project = profile.begun_in or place
+                if profile.program == OWN or not profile.folder:
+                    profile.folder = place
         case _:
             pass
     if (report := conversation.usage_in(entry)) is not None:

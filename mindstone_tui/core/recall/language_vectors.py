@@ -17,7 +17,7 @@ from mindstone_tui.core.language.languages import is_english
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.embedding import Floats
 from mindstone_tui.core.recall.library_file import EVERYBODY, writing
-from mindstone_tui.core.recall.store import FAILED, NOT_READ, PENDING, STORED, UNWANTED, Tables
+from mindstone_tui.core.recall.store import NOT_READ, PENDING, STORED, UNWANTED, Tables
 
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.vector_view import VectorView  # numpy: 0.1 s
@@ -120,11 +120,6 @@ class LanguageVectors:
                     (self._tables.owner, row, signs_of(numbers)),
                 )
                 self._database.execute("update passages set other = ? where row = ?", (STORED, row))
-
-    def give_up(self, row: int) -> None:
-        """Mark a text that the model cannot take."""
-        with writing(self._database):
-            self._database.execute("update passages set other = ? where row = ?", (FAILED, row))
 
     def _still_wanted(self, row: int) -> bool:
         found = self._database.execute(

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolAsked,
     ToolReturned,
     TurnEnded,
+    TurnStarted,
 )
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
@@ -34,6 +35,7 @@ from mindstone_tui.core.library.open_questions import OpenQuestion, question_in,
 from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
+_ENDED: Final = "The program that asked has ended."
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at what somebody else's turn waits for."""
 
@@ -91,13 +93,20 @@ class SharedQuestions:
         return call in self._context.questions.waiting or call in self._elsewhere
 
     def tell_left(self, lease: Lease) -> None:
-        """Say once what a program asked that has ended since: nobody else has the lease."""
-        now = datetime.now(UTC)
-        for question in [question_in(line, lease, gone=True) for line in self._unanswered()]:
+        """Say once what a program asked that has ended since: nobody else has the lease.
+
+        The turn that asked gets an end of its own; the question of a command gets it here.
+        """
+        now, turn = datetime.now(UTC), self._newest_turn()
+        for line in still_open(turn):
+            question = question_in(line, lease, gone=True)
             if question.call not in self._told_left:
                 self._told_left.add(question.call)
                 told = f"{question.sentence(now)} {question.remedy}"
                 self._emit(events.Noticed(message=told, level="warning"))
+            if _is_over(turn):
+                ended = ToolAnswered(call=question.call, allowed=False, why=_ENDED)
+                self._context.window.record(ended, line.turn)
 
     def hear(self, line: Line) -> None:
         """Take in a line that somebody wrote, in the order of the file."""
@@ -116,15 +125,14 @@ class SharedQuestions:
 
     def find(self) -> None:
         """Take up what is open in a turn that runs elsewhere."""
-        for line in self._unanswered():
+        for line in still_open(self._newest_turn()):
             self.hear(line)
 
-    def _unanswered(self) -> list[Line]:
-        """What the newest turn asked and nobody answered."""
+    def _newest_turn(self) -> list[Line]:
+        """The lines of the newest turn, and of commands since; only there anything can wait."""
         transcript = self._context.transcript
         with transcript.history() as history:
-            turn = [history.whole(line) for line in history.turn(transcript.last_turn)]
-        return still_open(turn)
+            return [history.whole(line) for line in history.turn(transcript.last_turn)]
 
     def open(self, lease: Lease) -> list[OpenQuestion]:
         """What a turn elsewhere waits with, oldest first."""
@@ -190,10 +198,18 @@ class SharedQuestions:
         if self._context.permissions.asks:
             self._shown.add(asked.call)
             fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
-            self._emit(events.ToolAsked(turn=line.turn, channel=line.channel, **fields))
+            self._emit(
+                events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
+            )
 
     def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
         answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
         mine = self._context.questions.answer(call, answer)
         if self._elsewhere.pop(call, None) is not None or mine:
             self._emit(tool_answered(line))
+
+
+def _is_over(turn: list[Line]) -> bool:
+    """Whether a turn needs no end: it has one, or none began."""
+    kinds = {type(line.entry) for line in turn}
+    return TurnEnded in kinds or TurnStarted not in kinds

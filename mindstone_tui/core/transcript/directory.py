@@ -26,12 +26,22 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.line import Malformed
-from mindstone_tui.core.errors import NoSuchSession, UsageError
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
+from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript.encode import timestamp, written_at
+from mindstone_tui.core.transcript.reader import History
 
+_PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
+_LATELY: Final = 30
+"""Sessions in which earlier messages are looked for."""
+_LOOKED_BACK: Final = 1_500
+"""Lines of each."""
+_MOST_SAID: Final = 200
+"""Messages of all of them."""
 _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
@@ -72,6 +82,40 @@ def list_sessions(places: Places) -> list[SessionSummary]:
     """Every session, the one written to last first."""
     found = [summary for session in places.sessions() if (summary := _summarise(session))]
     return sorted(found, key=lambda summary: summary.updated, reverse=True)
+
+
+def lately_used(home: Places, newest: int = 0) -> list[SessionPlaces]:
+    """The sessions that people talk in, the one written to last first, or so many of them."""
+    used: dict[SessionPlaces, int] = {}
+    for each in home.sessions():
+        if CHILD not in each.key.main:
+            with contextlib.suppress(OSError):
+                used[each] = each.transcript.stat().st_mtime_ns
+    return sorted(used, key=lambda each: used[each], reverse=True)[: newest or None]
+
+
+def place_of(entry: object) -> str:
+    """The folder that a session works in, where an entry tells."""
+    sections = entry.sections if isinstance(entry, InstructionsChanged) else ()
+    told = [each.text for each in sections if each.name == "environment"]
+    found = _PLACE.match(told[0]) if told else None
+    return found[1] if found else ""
+
+
+def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
+    """What a person said lately in the sessions of a folder, oldest first; in their own last."""
+    said: list[tuple[bool, str, str]] = []
+    for places in lately_used(home, _LATELY):
+        with contextlib.suppress(MindstoneError, OSError), History(places) as history:
+            lines = list(history.newest(("user_message", "instructions_changed"), _LOOKED_BACK))
+            if places.key == own or folder in {place_of(line.entry) for line in lines}:
+                said += [
+                    (places.key == own, line.ts, as_written(line.entry.text))
+                    for line in lines
+                    if isinstance(line.entry, UserMessage)
+                    and not (line.parent or is_imported(line))
+                ]
+    return [text for _, _, text in sorted(said)[-_MOST_SAID:]]
 
 
 def start_over(places: SessionPlaces) -> Path:

@@ -6,6 +6,7 @@ const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 let opened = 0; // when one last came into view
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
+let turn = 0, decided = []; // the newest turn, and what was decided in it
 
 function make(tag, name, text) {
   const node = document.createElement(tag);
@@ -44,7 +45,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
-    add(node, item); answer = thought = null;
+    add(node, item); answer = thought = null; turn = item.turn; decided = [];
     busy(true);
   },
   delta(item) {
@@ -98,8 +99,18 @@ const draw = {
     const node = asks[item.call] = make("div", "ask");
     node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
-    node.append(make("b", "", item.heading), make("pre", "", item.shown));
-    if (item.diff) node.append(make("pre", "diff", item.diff));
+    node.setAttribute("aria-label", item.heading);
+    titled(); // whoever looks at another tab sees it there
+    node.classList.toggle("worst", WORST.includes(item.worst));
+    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age");
+    const begun = tools[item.call];
+    if (begun) begun.querySelector(".state").textContent = "approval needed";
+    const tick = setInterval(() => {
+      if (!node.isConnected) clearInterval(tick);
+      age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
+    }, 1000);
+    node.append(make("b", "", item.heading), age, make("pre", "", item.shown));
+    if (item.diff) node.append(diffOf(item.diff));
     if (item.parts.length) node.append(make("pre", "parts", item.parts.join("\n")));
     if (item.why) node.append(make("div", "note", item.why));
     // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
@@ -132,7 +143,7 @@ const draw = {
     const shown = opened = Date.now();
     setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
   },
-  answered(item) { settle(item.call, item.text); },
+  answered(item) { decided.push(item.allowed); settle(item.call, item.text); },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));
@@ -145,6 +156,11 @@ const draw = {
   ended(item) {
     busy(false); answer = thought = null;
     if (item.ending !== "done") add(make("div", "ended", item.ending + ": " + item.why));
+    const yes = decided.filter(Boolean).length, no = decided.length - yes;
+    const counts = [yes && yes + " allowed", no && no + " declined"].filter(Boolean);
+    if (counts.length) say("Approvals of this turn: " + counts.join(", ") + " (/why turn " + turn + ")");
+    decided = [];
+    look();
   },
   panel(item) {
     const zone = $("zone");
@@ -168,10 +184,18 @@ const draw = {
     for (const warning of item.warnings) panel.append(make("div", "note warning", warning));
   },
 };
+const WORST = ["deletes", "force-push", "privilege", "pipe to shell", "outside the workspace"];
+function diffOf(text) {
+  const node = make("pre", "diff");
+  for (const line of text.split("\n")) node.append(make("span", { "+": "more", "-": "less" }[line[0]] || "", line + "\n"));
+  return node;
+}
+function titled() { document.title = (Object.keys(asks).length ? "? " : "") + session + " · MindStone"; }
 function settle(name, text) {
   const node = asks[name];
   if (!node) return;
   delete asks[name];
+  titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
   if (held) $("text").focus();
@@ -223,9 +247,10 @@ async function open(name) {
   for (const item of told.items) draw[item.type](item);
   busy(told.busy);
   talk.scrollTop = talk.scrollHeight;
-  document.title = session + " · MindStone";
+  titled();
   await sessions();
   listen(session);
+  look();
   $("text").focus();
 }
 async function listen(name) {
@@ -270,6 +295,25 @@ async function search(query) {
   if (!told.hits.length && !told.sessions.length) box.append(make("p", "", "Nothing was found."));
   box.showModal();
 }
+// What waits for a decision in any session; a click leads there, with the words that decide it.
+async function waiting() {
+  const told = await call("/page/waiting"), button = $("waiting");
+  button.hidden = !told.waiting.length;
+  button.textContent = told.waiting.length + " waiting";
+  button.title = told.short;
+  button.onclick = () => {
+    const box = $("found");
+    box.replaceChildren(make("b", "", told.short));
+    for (const one of told.waiting) {
+      const node = make("button", "card", one.text);
+      node.append(make("small", "", one.session + " · " + one.how.replaceAll("`", "")));
+      node.onclick = () => { box.close(); attempt(open(one.session).then(() => { if (!$("text").value) $("text").value = one.command; })); };
+      box.append(node);
+    }
+    box.showModal();
+  };
+}
+const look = () => { if (token) waiting().catch(() => {}); };
 function gate() { if (!$("gate").open) $("gate").showModal(); }
 function begin() { attempt(open("")); }
 
@@ -294,9 +338,17 @@ $("zone").onclick = () => {
   const shown = document.body.classList.toggle("narrow-panel");
   $("zone").setAttribute("aria-expanded", String(!shown));
 };
-const THEMES = ["dark", "light", "contrast"];
-function theme(name) { document.documentElement.dataset.theme = name; $("theme").textContent = name; localStorage.setItem("theme", name); }
-$("theme").onclick = () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]);
+const THEMES = ["auto", "dark", "light", "contrast"], bright = matchMedia("(prefers-color-scheme: light)");
+function theme() {
+  const name = localStorage.getItem("theme") || "auto";
+  document.documentElement.dataset.theme = name === "auto" ? (bright.matches ? "light" : "dark") : name;
+  $("theme").textContent = name;
+}
+bright.onchange = theme;
+$("theme").onclick = () => {
+  localStorage.setItem("theme", THEMES[(THEMES.indexOf($("theme").textContent) + 1) % THEMES.length]);
+  theme();
+};
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
 document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
@@ -304,7 +356,8 @@ document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });
-theme(localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"));
+theme();
+setInterval(look, 20000);
 if (matchMedia("(max-width: 760px)").matches) { $("zone").click(); $("text").placeholder = "Message, or /command"; }
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 token = given || sessionStorage.getItem("token") || "";

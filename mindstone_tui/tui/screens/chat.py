@@ -130,7 +130,7 @@ class ChatScreen(TalkScreen):
         """What the screen shows the beginning of."""
         self.running = 0
         """The turn that runs, or 0."""
-        self._since = 0.0
+        self._since = self._waits = 0.0
         self._escaped = self._broke = 0.0
         """When Esc, and Ctrl+C, last had nothing else to do."""
         self.unsent = ""
@@ -232,7 +232,7 @@ class ChatScreen(TalkScreen):
                 self.status.model = model
             case ev.MessageReturned(text=text):
                 typed = self.input_area.prompt.text
-                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text)
+                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text, literal=True)
             case ev.MemoryProposed():
                 self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
@@ -264,13 +264,10 @@ class ChatScreen(TalkScreen):
         self.conversation.past = (lambda: library.browse(event.session)) if library else None
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
-            said = [one.question for one in self.conversation.feed.exchanges if one.question]
-            self.input_area.prompt.remember_older(said)
         elif not event.turns:
             from mindstone_tui.tui.widgets.welcome import Welcome
 
-            welcome = Welcome(event, self.host.setup)
-            await self.conversation.place(welcome)
+            await self.conversation.place(welcome := Welcome(event, self.host.setup))
             self._look_for_models(welcome)
         if self._look_at:
             where, self._look_at = self._look_at, ""
@@ -346,20 +343,22 @@ class ChatScreen(TalkScreen):
 
     def _tick(self) -> None:
         if self.running:
-            seconds = int(self.host.clock() - self._since)
+            seconds = int(self.host.clock() - (self._waits if self._asked else self._since))
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
-            self.status.doing = f"{self._doing} · {elapsed} · esc stops"
+            how = "Tab answers, Esc stops" if self._asked else "Esc stops"
+            self.status.doing = f"{self._doing} · {elapsed} · {how.lower()}"
             sign = _SPINNER[seconds % len(_SPINNER)]
-            waits = f"waiting for {self.status.model or 'the model'}"
-            what = waits if self._doing == "sent" else self._doing
-            said = f"{sign} {what} · {elapsed} · Esc stops"
+            sent = self._doing == "sent"
+            what = f"waiting for {self.status.model or 'the model'}" if sent else self._doing
+            said = f"{sign} {what} · {elapsed} · {how}"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
 
     # approvals
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._say_doing("approval needed")
+        self._waits = self._waits if self._asked[1:] else self.host.clock()
+        self._say_doing("waits for your answer")
         self.post_message(ApprovalWaits())
         if len(self._asked) == 1:
             self._put_question()
@@ -429,9 +428,9 @@ class ChatScreen(TalkScreen):
             self._wait_in_line(event)
             return
         self.conversation.anchor()
-        if event.text.startswith("!"):
+        if event.text.startswith("!") and not event.literal:
             self.talk.command(f"/shell {event.text[1:].strip()}")
-        elif event.text.startswith("/"):
+        elif event.text.startswith("/") and not event.literal:
             self.command(event.text)
         else:
             self._send(event)
@@ -449,7 +448,8 @@ class ChatScreen(TalkScreen):
     def _take_back_newest(self) -> None:
         if self.input_area.waiting.messages:
             newest = self.input_area.waiting.messages[-1]
-            self.input_area.prompt.write(newest.text)
+            early = self._early.get(newest.entry)
+            self.input_area.prompt.write(newest.text, literal=early is None or early.literal)
             self._withdraw(newest.entry)
 
     @on(Queued.TakenBack)

@@ -154,12 +154,15 @@ def keys_text(families: Sequence[Family], keys: Mapping[str, str]) -> Content:
                 lines.append(
                     Content.assemble(
                         (f"  {key:<24}", "$accent"),
-                        binding.description.ljust(28),
+                        binding.description.ljust(31),
                         (binding.id, "$faint"),
                     )
                 )
-    hint = "To change a key, set the name on the right under [tui.keys] in config.toml."
-    lines += [Content(""), Content.styled(hint, "$muted")]
+    hints = (
+        "! runs a command where you type it first; what you paste is a message, however it begins.",
+        "To change a key, set the name on the right under [tui.keys] in config.toml.",
+    )
+    lines += [Content(""), *(Content.styled(hint, "$muted") for hint in hints)]
     return Content("\n").join(lines)
 
 

@@ -152,6 +152,8 @@ class ContextPanel(VerticalScroll, can_focus=False):
     """The column on the right."""
 
     report: reactive[ContextReport | None] = reactive(None)
+    waiting = reactive("")
+    """What waits for a decision in any session, and what lists it."""
 
     def compose(self) -> ComposeResult:
         yield Gauges()
@@ -163,11 +165,18 @@ class ContextPanel(VerticalScroll, can_focus=False):
         """Make the lists below the gauges, hidden; the first picture does not wait for them."""
         if len(self.children) > 1:
             return
-        titles = [Static(id=name, markup=False) for name in ("alerts", "left-title", "recall-hits")]
-        lists = (*titles[:2], LeftLog(), titles[2])
+        names = ("waiting", "alerts", "left-title", "recall-hits")
+        titles = [Static(id=name, markup=False) for name in names]
+        lists = (*titles[:3], LeftLog(), titles[3])
         for each in lists:
             each.display = False
         self.mount(*lists)
+
+    def watch_waiting(self, told: str) -> None:
+        self._make_lists()
+        shown = self.query_one("#waiting", Static)
+        shown.display = bool(told)
+        shown.update(show.text(told.replace("`", ""), "$accent"))
 
     def watch_report(self, report: ContextReport | None) -> None:
         if report is None:

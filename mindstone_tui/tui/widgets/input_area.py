@@ -197,7 +197,9 @@ class InputArea(Vertical):
 
     def _offer_if_new(self, anything: bool, line: str) -> None:
         self.prompt.completing = anything
-        self.prompt.set_class(line.startswith("!"), "-shell")
+        prompt = self.prompt
+        prompt.literal = prompt.literal and prompt.text.lstrip()[:1] in ("!", "/")
+        prompt.set_class(line.startswith("!") and not prompt.literal, "-shell")
         if not anything:
             self._hide()
 

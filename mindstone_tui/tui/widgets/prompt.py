@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.events import Attachment
 
 
+_COMMANDS: Final = ("!", "/")
 _WORD: Final = pattern_of(r"\w+|[^\w\s]+")
 
 
@@ -154,7 +155,7 @@ class Prompt(TextArea):
         ),
         Binding("shift+enter,ctrl+j", "newline", "New line", id="prompt.newline", show=False),
         Binding("ctrl+o", "unfold", "Open folded paste", id="prompt.unfold", show=False),
-        Binding("up", "up", "Earlier message", id="prompt.earlier", show=False),
+        Binding("up", "up", "Earlier, in any session here", id="prompt.earlier", show=False),
         Binding("down", "down", "Later message", id="prompt.later", show=False),
         Binding("tab", "accept", "Accept completion", id="prompt.accept", show=False),
         Binding("ctrl+c", "break", "Clear or stop; twice: quit", id="prompt.break", show=False),
@@ -167,12 +168,19 @@ class Prompt(TextArea):
         """A message, a command or a shell line was sent."""
 
         def __init__(
-            self, text: str, attachments: tuple[Attachment, ...] = (), *, steer: bool = False
+            self,
+            text: str,
+            attachments: tuple[Attachment, ...] = (),
+            *,
+            steer: bool = False,
+            literal: bool = False,
         ) -> None:
             super().__init__()
             self.text = text
             self.attachments = attachments
             self.steer = steer
+            self.literal = literal
+            """It is a message, however it begins: its beginning was pasted or said before."""
 
     class Navigated(Message):
         """A key that belongs to the list of completions while it is open."""
@@ -220,11 +228,20 @@ class Prompt(TextArea):
         """When the key was pressed that it acts on."""
         self.queued = False
         """Messages wait that could be taken back."""
+        self.literal = False
+        """It is a message although it begins like a command: nobody typed that beginning."""
+        self._messages: set[str] = set()
+        """What begins like a command, and was a message when it was said."""
 
     def update_node_styles(self, animate: bool = True) -> None:
         """Style it anew; not while it is still being made, which Textual would do as well."""
         if self.is_attached:
             super().update_node_styles(animate=animate)
+
+    @property
+    def unfolded(self) -> str:
+        """All that is written, pastes in full."""
+        return self._pastes.unfold(self.text).strip()
 
     def remember(self, text: str) -> None:
         """Add a message to the history that the arrow keys walk through."""
@@ -232,13 +249,15 @@ class Prompt(TextArea):
             self._said.append(text)
         self._at = len(self._said)
 
-    def remember_older(self, texts: list[str]) -> None:
+    def remember_older(self, texts: Sequence[str]) -> None:
         """Put earlier messages, oldest first, before those of this run."""
         self._said[:0] = texts
+        self._messages |= {text for text in texts if text.lstrip()[:1] in _COMMANDS}
         self._at = len(self._said)
 
-    def write(self, text: str) -> None:
-        """Replace what stands in the prompt."""
+    def write(self, text: str, *, literal: bool = False) -> None:
+        """Replace what stands in the prompt; a message may begin like a command."""
+        self.literal = literal
         shown = self._pastes.shown(text)
         self.text = self._pastes.fold(text) if shown is None else shown
         self.move_cursor(self.document.end)
@@ -262,23 +281,26 @@ class Prompt(TextArea):
         text = self._pastes.unfold(self.text)
         if not text.strip():
             return
-        if text.lstrip()[0] in "/!":
-            text = text.strip()
+        # A sign stands for what was pasted: only what is written in the prompt itself commands.
+        is_command = self.text.lstrip()[0] in _COMMANDS and not self.literal
+        text = text.strip() if is_command else text
+        if not is_command:
+            self._messages.add(self.text.strip())
         # A command or a shell line takes a path as it stands.
-        found = [] if text[0] in "/!" else self._pastes.files_in(self.text)
+        found = [] if is_command else self._pastes.files_in(self.text)
         from mindstone_tui.core.events import Attachment  # not for the first picture
 
         files = tuple(Attachment(path=path) for path in found)
         self.remember(self.text.strip())
         self.clear()
-        self.post_message(self.Submitted(text, files, steer=steer))
+        self.post_message(self.Submitted(text, files, steer=steer, literal=not is_command))
 
     def action_break(self) -> None:
         """Copy what is selected, else clear what is written, else let the chat decide."""
         if self.selected_text:
             self.action_copy()
         else:
-            unsent = self._pastes.unfold(self.text).strip()
+            unsent = self.unfolded
             self.remember(self.text.strip())
             self.clear()
             self.post_message(self.Broken(unsent))
@@ -316,7 +338,8 @@ class Prompt(TextArea):
         if self._at == len(self._said):
             self._draft = self.text
         self._at = to
-        self.write(self._draft if to == len(self._said) else self._said[to])
+        text = self._draft if to == len(self._said) else self._said[to]
+        self.write(text, literal=text.strip() in self._messages)
 
     def action_accept(self) -> None:
         if self.completing:
@@ -377,7 +400,12 @@ class Prompt(TextArea):
         event.stop()
         event.prevent_default()
         text = self._pastes.fold(event.text)
-        result = self.replace(text, *self.selection)
+        start, end = sorted(self.selection)
+        if not self.get_text_range((0, 0), start).strip():
+            # A command that was copied is one line; `!` runs only what a hand put it before.
+            first = text.lstrip()[:1]
+            self.literal = first == "!" or (first == "/" and "\n" in text.strip())
+        result = self.replace(text, start, end)
         self.move_cursor(result.end_location)
 
 

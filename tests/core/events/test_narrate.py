@@ -104,6 +104,18 @@ def test_a_share_is_called_within_only_where_it_is(
     assert (told.text, told.sign) == (text, sign)
 
 
+def test_all_decisions_of_a_turn_are_one_short_phrase() -> None:
+    answers = [
+        ev.ToolAnswered(turn=7, call=str(at), allowed=at != 1, channel="tui", how="y")
+        for at in range(3)
+    ]
+    saved = ev.CheckpointSaved(turn=7, version=2, path="p")
+    assert in_brief([answers[0], saved, *answers[1:]]) == [
+        "checkpoint 2 saved",
+        "2 allowed, 1 declined (/why turn 7)",
+    ]
+
+
 def test_bookkeeping_in_brief_says_where_the_window_stands_now() -> None:
     zones: tuple[tuple[Zone, Zone], ...] = (
         ("green", "yellow"),

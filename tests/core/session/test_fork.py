@@ -17,7 +17,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, list_sessions
 from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
 from tests.core.session.stage import Stage, calls, on_stage, script
 
@@ -62,6 +62,20 @@ async def test_any_turn_begins_another_session_with_the_window_of_its_day(
         assert numbers[1:] == list(range(turn + 2 - len(numbers), turn + 1))
         assert (await fork.say("and on from here")).ending == "done"
         assert f"remark {turn} " in str(fork.requests()[-1])
+
+
+async def test_a_fork_is_titled_as_one_until_somebody_names_it(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("the north wall is wet")
+        await stage.run("/fork child")
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    titles = {each.main: each.title for each in list_sessions(places)}
+    wall = "the north wall is wet"
+    assert titles == {"main": wall, "child": f"fork of main: {wall}"}
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        await fork.run("/title Another wall")
+    assert {each.title for each in list_sessions(places)} == {wall, "Another wall"}
 
 
 async def test_what_lies_beside_the_lines_comes_along(home: Path, tmp_path: Path) -> None:
