@@ -81,7 +81,7 @@ def unified_session(home: Path) -> None:
     for line in lines:
         if line["role"] == "user":
             show.say(f"#{line['seq']:<3} turn {line['turn']}  {line['channel']:6} {line['text']}")
-    show.check("all of it is in one session", len(show.run("sessions").splitlines()) == 2)
+    show.check("all of it is in one session", len(show.json("sessions")["sessions"]) == 1)
     show.check(f"{len(channels)} surfaces wrote to it", set(channels) == {"run", "cli", "import"})
     numbers = [line["seq"] for line in lines]
     show.check("in one order, without a gap", numbers == list(range(len(lines))))

@@ -39,15 +39,6 @@ class ReviewFeature(Feature):
         self._used = False
         """Whether a turn was taken here."""
 
-    def left_open(self) -> Sequence[str]:
-        """What was found when the session was left."""
-        memory = self.session.features.get(MemoryFeature)
-        found = [one for one in memory.memories.waiting if one.entry.by == "consolidation"]
-        if not found:
-            return []
-        many = plural(len(found), "memory waits", "memories wait")
-        return [f"{many} for your word, found while looking back: /memory shows them."]
-
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Look back when exchanges were summarised in this turn."""
         self._used = True

@@ -349,8 +349,10 @@ async def test_a_session_that_was_left_is_reviewed_by_itself_and_the_next_time_s
                 await stage.say(f"Measure the tide at gauge {number}.")
         assert len(stage.entries(MemoryProposed)) == 1, "nothing is proposed twice"
         async with on_stage(home, model=model) as stage:
-            told = "1 memory waits for your word, found while looking back: /memory shows them."
-            assert stage.session.services.left_open() == [told]
+            (told,) = stage.session.services.left_open()
+            assert told.startswith("1 decision waits for you")
+            _, listed = await stage.run("/waiting")
+            assert "Remember this?" in listed or "memory" in listed.lower()
 
 
 async def test_the_end_of_a_task_and_a_compaction_propose_what_should_last(
