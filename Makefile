@@ -4,7 +4,7 @@
 VENV := .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
-JOBS ?= 3
+JOBS ?= 4
 MACHINE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x64)
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python run` to choose one.
