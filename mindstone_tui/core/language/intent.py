@@ -120,13 +120,6 @@ def is_correction(text: str) -> bool:
     return bool(_CORRECTION.search(said))
 
 
-def correcting_parts(text: str) -> tuple[str, ...]:
-    """The sentences of a message from the one on that corrects; all, where none does."""
-    parts = parts_of(text[:_CORRECTS_WITHIN])
-    at = next((at for at, part in enumerate(parts) if _CORRECTION.search(part.lower())), 0)
-    return parts[at:]
-
-
 @cache
 def _correcting() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """How a correction begins, and what stands in one."""

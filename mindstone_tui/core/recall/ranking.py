@@ -17,17 +17,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.intent import is_correction, only_asks
+from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
-from mindstone_tui.core.recall.corrections import (
-    has_news,
-    may_replace,
-    restates,
-)
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, tells_time
-from mindstone_tui.core.recall.thresholds import SAME_SUBJECT
 from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
 
@@ -40,6 +35,8 @@ _PARTS: Final = (
 """What a score is made of, in the order in which it is added up."""
 UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
 """What speakers are called who have no name."""
+_MODEL: Final = "assistant"
+"""How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
 
@@ -195,31 +192,15 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
 def arrange(hits: Sequence[Hit]) -> list[Hit]:
     """Newest statement of a changed fact first and marked; near-duplicates further down."""
     subjects = {hit.passage.id: frozenset(query_terms(hit.passage.text)) for hit in hits}
-    return _spread_duplicates(_newest_first(hits, subjects), subjects)
+    return _spread_duplicates(_newest_first(hits), subjects)
 
 
 def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:
-    """Mark what a later statement replaces that was no candidate, as it stands in the window.
-
-    How well that one answers the question is not known, so it must share more with what it
-    corrects, unless it names the value that no longer holds.
-    """
-    later = [
-        (one, frozenset(query_terms(one.text)))
-        for one in standing
-        if one.role == "user" and has_news(one.text)
-    ]
+    """Mark what a later statement replaces that was no candidate, as it stands in the window."""
+    later = [one for one in standing if one.role == "user"]
     marked = []
     for hit in hits:
-        old, theirs = hit.passage, frozenset(query_terms(hit.passage.text))
-        by = [
-            one.seq
-            for one, ours in later
-            if one.session == old.session
-            and may_replace(one, old)
-            and not only_asks(old.text)
-            and restates(one, old, ours, theirs, SAME_SUBJECT)
-        ]
+        by = [one.seq for one in later if _replaces(one, hit.passage)]
         known = hit.superseded_by
         newest = max([*by, known] if known is not None else by, default=None)
         marked.append(msgspec.structs.replace(hit, superseded_by=newest))
@@ -408,11 +389,15 @@ def _sounds_lasting(text: str) -> bool:
     return any(words in lowered for words in _SOUNDS_LASTING)
 
 
-def _newest_first(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:
+def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
     """Put a newer statement before the older ones it replaces, and mark both."""
     ordered = list(hits)
     for newer in sorted(hits, key=lambda hit: hit.passage.seq):
-        replaced = {hit.passage.seq for hit in hits if _replaces(newer, hit, subjects)}
+        replaced = {
+            hit.passage.seq
+            for hit in hits
+            if newer.score >= tuned.AS_STRONG * hit.score and _replaces(newer.passage, hit.passage)
+        }
         if not replaced:
             continue
         at = _place(ordered, {newer.passage.seq})
@@ -432,15 +417,16 @@ def _place(hits: Sequence[Hit], seqs: Collection[int]) -> int:
     return next(at for at, hit in enumerate(hits) if hit.passage.seq in seqs)
 
 
-def _replaces(newer: Hit, older: Hit, subjects: Mapping[str, frozenset[str]]) -> bool:
-    """Whether the newer one states the same fact anew.
+def _replaces(new: Passage, old: Passage) -> bool:
+    """Whether the newer one, said by somebody who may say so, makes the older one hold no more.
 
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
-    new, old = newer.passage, older.passage
-    if newer.score < tuned.AS_STRONG * older.score or not may_replace(new, old):
+    if new.seq <= old.seq or new.session != old.session or "tool" in (new.role, old.role):
         return False
-    return restates(new, old, subjects[new.id], subjects[old.id])
+    if new.speaker == _MODEL or old.speaker not in (new.speaker, _MODEL) or only_asks(new.text):
+        return False
+    return replaces(new.text, old.text)
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

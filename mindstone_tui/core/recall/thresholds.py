@@ -1,4 +1,4 @@
-"""The tuned numbers behind when recall speaks and what corrects what, and where each comes from.
+"""The tuned numbers behind when recall speaks, and where each comes from.
 
 Each group says on what it was measured, what came out, and when it was set; "unknown" where nobody
 wrote that down. Whoever changes a number measures again (`tests/bench/bench_recall_quality.py`,
@@ -89,13 +89,6 @@ RULE_SHARES: Final = 2
 """Words that a standing instruction and a message must share for it to apply."""
 RULE_SHARE: Final = 0.5
 """The share of the shorter one's words that this must be."""
-SAME_SUBJECT: Final = 0.5
-"""Share of all words of two messages that both have, from which they state the same fact."""
-CORRECTED_SUBJECT: Final = 0.4
-"""The share of the words of a correcting sentence that a statement has which it corrects."""
-CORRECTED_VALUE: Final = 0.3
-"""The same where each has a number that the other has not."""
-
 # What is looked at, and what a score is made of.
 # Measured on: the development sets of tests/bench/bench_recall_quality.py. Figures: docs/recall.md.
 # Date: 2026-11-15.

@@ -21,10 +21,10 @@ from mindstone_tui.core.language.clause import (
     content_words,
     read,
 )
+from mindstone_tui.core.language.content import parts, reason_of
 from mindstone_tui.core.language.lists import english, verb
 from mindstone_tui.core.language.sentences import Sentence, parts_of, prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.content import parts, reason_of
 from mindstone_tui.core.statements.cues import Cue, cues_in
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 from mindstone_tui.core.text_cache import remembers

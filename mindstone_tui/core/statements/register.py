@@ -16,9 +16,10 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.clause import read
+from mindstone_tui.core.language.content import topic
+from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.content import topic
 from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
 from mindstone_tui.core.statements.statement import (
     KINDS,
@@ -109,34 +110,7 @@ def replaces(new: Statement, old: Statement) -> bool:
         return _answers(new, old)
     if old.kind not in _SETTLES:
         return False
-    return (
-        new.corrects == old.at
-        or _turns_down(new, old)
-        or _fills_anew(new, old)
-        or _takes_back(new, old)
-    )
-
-
-def _turns_down(new: Statement, old: Statement) -> bool:
-    """ "Postgres is rejected" against "Use Postgres".
-
-    A narrower rejection leaves the wider choice alone: tabs instead of spaces, but in Makefiles.
-    What was corrected about a thing stays true when the thing is turned down.
-    """
-    if not new.rejected or old.forbids or old.kind in ("correction", "memory"):
-        return False
-    chosen = {*old.value, *old.slot} if old.value else set(old.subject)
-    narrower = bool(new.slot) and not set(new.slot) <= {*old.slot, *old.subject}
-    return set(new.rejected) <= chosen and not narrower
-
-
-def _fills_anew(new: Statement, old: Statement) -> bool:
-    """The same slot with another value."""
-    if not (new.slot and old.slot and new.value and old.value) or new.forbids or old.forbids:
-        return False
-    mine, theirs = set(new.slot), set(old.slot)
-    same = mine == theirs or (new.kind == "correction" and (mine <= theirs or theirs <= mine))
-    return same and not set(new.value) & set(old.value)
+    return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
 
 
 def _takes_back(new: Statement, old: Statement) -> bool:

@@ -1,0 +1,328 @@
+"""Whether a later statement replaces an earlier one, told only where that is certain.
+
+Two texts are compared, sentence by sentence, and nothing is looked up. A statement is replaced
+where the later one says what no longer holds ("not 5 seconds", "black is gone"), says that it
+changes or corrects something and gives the same thing another value ("standup moved to Friday"), or
+states the same attribute of the same thing with another value. What is about something else stands
+beside it: invoice 18 and 19, staging and production, yesterday's run and today's. So does all that
+is only asked, proposed, quoted or added. Where none of this tells, the answer is no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.language.content import parts
+from mindstone_tui.core.language.lists import english, lists_of
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import stopwords
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text_cache import remembers
+
+_READ: Final = 600
+"""Characters within which somebody says what has changed."""
+_MOST_NEW: Final = 14
+_MOST_OLD: Final = 16
+"""Telling words of a sentence that says one thing; with more it says several."""
+_ALIKE: Final = 0.5
+"""Share of the shorter sentence's words that both have where they speak of the same thing."""
+_SHORTEST_START: Final = 5
+_SHORTEST_STEM: Final = 4
+_ENDINGS: Final = (
+    *("'s", "ments", "ment", "ings", "ing", "ions", "ion", "ers", "er"),
+    *("ied", "ies", "ed", "es", "s", "y", "e"),
+)
+_CALENDAR: Final = frozenset({"day", "month", "time", "date", "number"})
+
+_WORD: Final = pattern_of(r"`?\w[\w.'/@%:+-]*")
+_DIGIT: Final = pattern_of(r"\d")
+_CLOCK: Final = pattern_of(r"\d{1,2}:\d\d(?:am|pm)?|\d{1,2}(?:am|pm)")
+_ORDINAL: Final = pattern_of(r"\d{1,2}(?:st|nd|rd|th)")
+_THOUSANDS: Final = pattern_of(r"(?<=\d),(?=\d)")
+_STATES: Final = pattern_of(
+    r"\b(?:is|are|was|were|am|be|has|have|had|go|goes|runs?|uses?|lives?|called|owns?|leads?|must"
+    r"|should|will|starts?|costs?|takes?|plays?|keeps?|ask|needs?|gives?|gave|adds?|owe|can't|don't"
+    r"|deploy|store|listens?|handles?|works?|stays?|sits?|leaves?|arrives?|expires?|means?|wants?"
+    r"|likes?|prefers?|comes?|reads?|weighs?|counts?|says|port)\b|\w'(?:s|re|m|ve)\b|[=:]"
+)
+_FORBIDS: Final = pattern_of(r"\b(?:never|don't|do not|avoid|no(?= \w))\b")
+_SCOPE: Final = pattern_of(r"\s+(?:in|for|on|inside|within)\s+(?:the |a |an |our |my )?(\w+)")
+_UNSURE: Final = pattern_of(
+    r"\b(?:what if|if (?:we|i|you|he|she|they|it|\w+ ever)\b|maybe|perhaps|could we|should we|might"
+    r"|i think\W*\Z|suppose|assume|imagine|thinking aloud|wondering|considering|i could|if i ever"
+    r"|dream|would (?:be|have|make|love)|joking|kidding|proposes?|suggests?|thinks|thought|reckons"
+    r"|insists|heard|says? (?:that|every|:)|probably|states|according to|rumou?r|claims?|haha|lol)\b|[\"“]"
+)
+_ADDS: Final = pattern_of(
+    r"\b(?:also|as well|too|both|each|another|again|same (?:pub|place|time|as)|as (?:usual|ever|i"
+    r" keep)|to be exact|exactly|to put a number|means:|remember\W*\Z|includes?|but not"
+    r"|not (?:just|only|gonna)|isn't just|can't wait|don't forget|i\.e\.)(?:\b|\Z)"
+)
+_AT_A_TIME: Final = pattern_of(
+    r"\b(?:yesterday|today|tonight|right now|at the moment|last (?:year|week|month|night)"
+    r"|this morning|back then|when i (?:joined|was|started)|in (?:19|20)\d\d)\b"
+)
+_OPENS: Final = pattern_of(
+    r"\W*(?:(?:oh|ah|ok|okay|hey|hm+|so|and|but|well|um|uh|yeah|btw|ugh|small|quick)\W+)*"
+    r"(?:no\b(?=[,.:;!—-]| (?:it|that|the|my|we|i|they|he|she|you)\b)|nope\b|nah\b|wrong\b|wait\b"
+    r"|sorry[,:]|oops|whoops|scratch (?:that|the)|strike that|correction\b|update:|edit:|actually\b"
+    r"|hold on\b|change of plans?|(?:looked|checked) (?:again|the)|turns out|i meant|i mixed"
+    r"|i was wrong|i stand corrected|that's wrong|that was wrong"
+    r"|not (?!sure|bad|only|just|yet|that|really|a\b|too|so\b)\S+, )"
+)
+_OWNS_UP: Final = pattern_of(
+    r"\b(?:i (?:was wrong|meant|misspoke|misremembered|mixed (?:it|them|that|up)|transposed)"
+    r"|you (?:swapped|mixed up|misread)|transposed|(?:when|why) i told you|writing it wrong"
+    r"|got (?:it|that) wrong|(?:is|was|that's) wrong|turns out|turned out|after all|looked again"
+    r"|checked (?:again|the)|(?:is|are|was|were) actually|i forgot the)\b"
+)
+_NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|used to)\b")
+_LATELY: Final = pattern_of(
+    r"\b(?:already|by now|as of (?:today|this|now|last)|so adjust|needs? changing|old number"
+    r"|please (?:fix|redo|update|change|adjust)|it still has|from now on)\b"
+)
+_CHANGES: Final = pattern_of(
+    r"\b(?:moved|switched|changed|swapped|replaced|renamed|rewritten|rewrote|remapped|migrated"
+    r"|ditched|dropped|cancel+ed|postponed|rescheduled|bumped|raised|lowered|retired|deprecated"
+    r"|upgraded|downgraded|gave up|fell through|called off|took over|pushed (?:back|to)|renewed|cut"
+    r"|brought forward|handed over|settled up|throw|put \S+ into|instead)\b"
+    r"|\Amake (?:it|that|the)\b"
+)
+_DENIES: Final = pattern_of(
+    r"\b(?:no(?! (?:idea|problem|need|doubt|worries|one\b))|not|never|nobody|nothing|none|without"
+    r"|cannot|\w+n't|neither)\b"
+)
+_DENIED: Final = (
+    pattern_of(
+        r"\b(?:not|no longer|isn't|aren't|wasn't|weren't|doesn't|don't|can't|cannot|instead of"
+        r"|rather than|nobody|no(?! (?:problem|worries|idea|need|doubt|thanks|one|way)\b)|without"
+        r"|ditched|dropped|(?:gave|give) up(?: on)?|stopped|(?<!don't )forget|throw)\s+"
+        r"(?:(?:on|in|at|to|by|for|from|with|through|as|the|a|an|my|our|his|her|any|using|go|goes"
+        r"|use|log|grant|have|take|port)\s+){0,4}"
+        r"(\S+(?: (?!in\b|for\b|on\b|inside\b|within\b)[^\s,;.!?()—:]+){0,2})"
+    ),
+    pattern_of(r"\bfrom\s+(?:the\s+)?([^,;.!?()—]{1,30}?)\s+(?:over\s+)?(?:to|into|onto)\b"),
+)
+_OF_NO_USE: Final = pattern_of(
+    r"(?:^|[\s(;:])([^\s,;]+(?: [^\s,;]+)?)\s+(?:is|was|are|were)\s+"
+    r"(?:(?:already|now|also|no longer|just)\s+)?(?:taken|occupied|in use|gone|dead|wrong|broken"
+    r"|retired|deprecated|eol|cancelled|rejected|blocked)\b"
+)
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """The telling words of a sentence, apart from the values that it gives."""
+
+    stems: frozenset[str]
+    values: Mapping[str, frozenset[str]]
+    """By kind: days, times, dates, months and numbers."""
+    labels: frozenset[str]
+    """What tells one thing from others of its sort: staging, tomorrow, step 83."""
+
+    counted: frozenset[str]
+    """Values that may do the same, by the word before them: check 7."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """All values."""
+        return frozenset().union(*self.values.values())
+
+
+def replaces(later: str, earlier: str) -> bool:
+    """Whether what was said later makes something that was said earlier hold no more."""
+    old = [one for one in _sentences(earlier) if _states(one)]
+    new = list(_sentences(later))
+    if not old or not new or _UNSURE.search(" ".join(new)):
+        return False
+    for at, sentence in enumerate(new):
+        following = new[at + 1] if at + 1 < len(new) else ""
+        if any(_replaces(sentence, following, each, first=not at) for each in old):
+            return True
+    return False
+
+
+def _states(sentence: str) -> bool:
+    """Whether a sentence says how something is or shall be, and not only that somebody is glad."""
+    return bool(_STATES.search(sentence) or _words(sentence).values or parts(sentence).value)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """What a text states, in lower case with one kind of apostrophe; questions state nothing."""
+    for part in parts_of(text[:_READ].replace("’", "'")):
+        if not part.rstrip(" )\"'!.").endswith(("?", "？", "؟")):
+            yield part.lower()
+
+
+def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bool:
+    new, old = _words(sentence), _words(earlier)
+    opens = _OPENS.match(sentence) is not None
+    if (
+        opens and len(new.stems) <= 2 and _STATES.search(following)
+    ):  # "No, that was wrong. It is 30 books."
+        new = _together(new, _words(following))
+    if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
+        return False
+    apart = (new.labels - old.labels) and (old.labels - new.labels)
+    if apart and opens and english("told by time").isdisjoint(new.labels | old.labels):
+        return False
+    both_dated = _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier)
+    if both_dated or (not opens and (apart or _ADDS.search(sentence))):
+        return False
+    shared = _shared(new.stems, old.stems)
+    ours, theirs = parts(sentence, corrects=opens), parts(earlier)
+    narrower = bool(ours.slot) and not set(ours.slot) <= {*theirs.slot, *theirs.subject}
+    if not narrower and _denies(sentence, earlier, new, old, shared, opens=opens):
+        return True
+    if ours.slot and ours.slot == theirs.slot and ours.value and theirs.value:
+        forbids = _FORBIDS.search(sentence) or _FORBIDS.search(earlier)
+        return not forbids and set(ours.value).isdisjoint(theirs.value)
+    alike = len(shared) >= 2 and len(shared) >= _ALIKE * min(len(new.stems), len(old.stems))
+    clash = any(
+        values.isdisjoint(old.values[kind])
+        for kind, values in new.values.items()
+        if kind in old.values
+    )
+    if opens and first:
+        mostly = alike and len(shared) >= _ALIKE * len(new.stems)
+        return mostly or (clash and bool(shared or len(new.stems) <= 2))
+    beside = f"{sentence} {following}"
+    if _OWNS_UP.search(beside):
+        return alike or (clash and bool(shared))
+    if new.labels - old.labels:
+        return False
+    if _CHANGES.search(sentence) and (alike or (shared and (clash or _both_dated(new, old)))):
+        return True
+    if _NO_MORE.search(sentence):
+        return alike
+    if _LATELY.search(beside):
+        return clash and bool(shared)
+    same = len(shared) >= _ALIKE * len(new.stems | old.stems) and new.labels == old.labels
+    same = same and new.counted == old.counted
+    return clash and bool(shared) and same
+
+
+def _denies(
+    sentence: str, earlier: str, new: _Words, old: _Words, shared: Collection[str], *, opens: bool
+) -> bool:
+    """Whether a sentence says of something in the earlier one that it is not so, or of no use."""
+    if dead := _OF_NO_USE.search(sentence):
+        what = _words(dead[1])
+        if (
+            what.given & old.given
+            or (_shared(what.stems, old.stems) and len(shared) >= min(2, len(old.stems)))
+            or _shared(what.stems, _words(" ".join(parts(earlier).value)).stems)
+        ):
+            return True
+    if _DENIES.search(sentence) and _DENIES.search(earlier) and not opens:
+        return False  # Both say no; it may be the same no.
+    told = _NO_MORE.search(sentence) or _CHANGES.search(sentence) or _OWNS_UP.search(sentence)
+    for found in (found for each in _DENIED for found in each.finditer(sentence)):
+        what = _words(found[1])
+        if (scope := _SCOPE.match(sentence, found.end())) and not _shared(
+            _words(scope[1]).stems, old.stems
+        ):
+            continue  # It holds no more in one place: "tabs instead of spaces in Makefiles".
+        if what.given & old.given and (shared or opens or told):
+            return True
+        means = _shared(what.stems, old.stems)
+        enough = len({*shared, *means}) >= 2 and len(shared) >= 0.4 * min(
+            len(new.stems), len(old.stems)
+        )
+        if means and (enough or told or opens):
+            return True
+    return False
+
+
+def _both_dated(new: _Words, old: _Words) -> bool:
+    """Whether each says when, in whatever form, and not the same."""
+    kinds = {*new.values, *old.values}
+    when = bool(new.values and old.values) and kinds <= _CALENDAR and kinds != {"number"}
+    return when and new.given.isdisjoint(old.given)
+
+
+def _together(one: _Words, other: _Words) -> _Words:
+    kinds = {*one.values, *other.values}
+    empty: frozenset[str] = frozenset()
+    values = {kind: one.values.get(kind, empty) | other.values.get(kind, empty) for kind in kinds}
+    counted = one.counted | other.counted
+    return _Words(one.stems | other.stems, values, one.labels | other.labels, counted)
+
+
+def _shared(ours: Collection[str], theirs: Collection[str]) -> set[str]:
+    """The stems that both have; a longer one that begins like a shorter is the same."""
+    return {
+        mine
+        for mine in ours
+        for other in theirs
+        if mine == other
+        or (
+            min(len(mine), len(other)) >= _SHORTEST_START
+            and (mine.startswith(other) or other.startswith(mine))
+        )
+    }
+
+
+@remembers(4_096)
+def _words(sentence: str) -> _Words:
+    nothing = english("empty") | stopwords()
+    numbered, telling, numbers = english("numbered"), english("told apart"), _numbers()
+    stems: set[str] = set()
+    labels: set[str] = set()
+    counted: set[str] = set()
+    values: dict[str, set[str]] = {}
+    before = ""
+    for found in _WORD.finditer(sentence):
+        word = found[0].strip(".:'`-/").removesuffix("'s")
+        value = numbers.get(word, _THOUSANDS.sub("", word))
+        kind = _kind(word, value)
+        if kind and before in numbered:
+            labels.add(f"{before} {value}")
+        elif kind:
+            values.setdefault(kind, set()).add(value.rstrip("s") if kind == "day" else value)
+            if before and not _gives(before):
+                counted.add(f"{before} {value}")
+            if kind == "number":  # 127.0.0.1:8765 gives the port, too.
+                values[kind].update(part for part in value.split(":") if part)
+        elif word in telling:
+            labels.add(word)
+        elif (word not in nothing and len(word) > 2) or found[0].startswith("`"):
+            stems.add(_stem(word))
+        follows = sentence.startswith(" ", found.end())
+        before = word.removesuffix("s") if follows and _stem(word) in stems else ""
+    kept = {kind: frozenset(found) for kind, found in values.items()}
+    return _Words(frozenset(stems), kept, frozenset(labels), frozenset(counted))
+
+
+@cache
+def _numbers() -> Mapping[str, str]:
+    """Small numbers by their names."""
+    return {word: str(number) for number, word in enumerate(lists_of("english")["numbers"])}
+
+
+def _gives(word: str) -> bool:
+    """Whether the number after a word is its value; else it tells one thing from its like."""
+    return word in english("one-valued") or _STATES.fullmatch(word) is not None
+
+
+def _kind(word: str, value: str) -> str:
+    """What kind of value a word is; empty for none."""
+    if word.rstrip("s") in english("days"):
+        return "day"
+    if word in english("months"):
+        return "month"
+    if not _DIGIT.search(value) or "_" in word:
+        return ""
+    if _CLOCK.fullmatch(word):
+        return "time"
+    return "date" if _ORDINAL.fullmatch(word) else "number"
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return word[: -len(ending)]
+    return word

@@ -1,0 +1,82 @@
+"""What replaces what: two hundred pairs that two readers labelled alike, and the laws around them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.language.replacement import replaces
+from tests.corpora import lines
+
+PAIRS = [json.loads(line) for line in lines("replaced.jsonl")]
+
+
+def found(pair: dict[str, str]) -> bool:
+    """As recall asks: the model corrects nobody, and nobody corrects what another one said."""
+    says = pair["later_by"] != "assistant" and pair["earlier_by"] in (pair["later_by"], "assistant")
+    return says and replaces(pair["later"], pair["earlier"])
+
+
+def test_the_set_is_half_corrections_in_ten_domains() -> None:
+    assert len(PAIRS) == 200
+    assert sum(bool(pair["replaces"]) for pair in PAIRS) == 100
+    assert len({pair["domain"] for pair in PAIRS}) == 10
+
+
+def test_what_only_stands_beside_something_is_never_told_to_replace_it() -> None:
+    assert [pair for pair in PAIRS if found(pair) and not pair["replaces"]] == []
+
+
+def test_a_quarter_of_what_people_correct_in_passing_is_noticed() -> None:
+    assert sum(map(found, (pair for pair in PAIRS if pair["replaces"]))) >= 25
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Invoice 18 is for 450 EUR.", "Invoice 19 is for 475 EUR."),
+        ("Never skip check 7.", "Never skip check 8."),
+        ("Kim's port is 8080.", "Lee's port is 9090."),
+        ("The staging port is 8443.", "Actually the production port is 9443."),
+        ("Yesterday 12 tests failed.", "Today 3 tests failed."),
+        ("The API listens on 8080.", "What if the API listened on 9090?"),
+        ("We use Postgres.", "Tom thinks we should move from Postgres to SQLite."),
+        ("Use spaces.", "Use tabs instead of spaces in Makefiles."),
+        ("The demo is on Thursday.", "No problem, the demo on Thursday is fine."),
+    ],
+)
+def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
+    earlier: str, later: str
+) -> None:
+    assert not replaces(later, earlier)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("The dashboard is on port 8765.", "8765 is taken on the harbour machine, use 8790."),
+        ("The app listens on 127.0.0.1:8765.", "8765 is taken. Use 8790."),
+        ("Standup is on Tuesday at 9.", "Standup moved to Wednesday."),
+        ("The API listens on 8080.", "The API listens on 9090."),
+        ("Use Postgres for the store.", "Postgres is rejected; use SQLite."),
+        ("The poll timeout is 5 seconds.", "Make the poll timeout 8 seconds, not 5."),
+        ("I track a goal of 24 books.", "No, that was wrong. My goal is 30 books."),
+        ("Call me Ada.", "Call me Grace."),
+    ],
+)
+def test_what_says_so_or_fills_the_same_place_anew_replaces(earlier: str, later: str) -> None:
+    assert replaces(later, earlier)
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_two_texts_are_compared_calmly(later: str, earlier: str) -> None:
+    assert replaces(later, earlier) in (True, False)
+
+
+@given(st.sampled_from(PAIRS))
+def test_nothing_replaces_itself_and_a_question_replaces_nothing(pair: dict[str, str]) -> None:
+    assert not replaces(pair["earlier"], pair["earlier"])
+    assert not replaces(f"{pair['later'].rstrip('.!?)')}?", pair["earlier"]) or "." in pair["later"]
