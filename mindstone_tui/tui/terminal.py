@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App, SuspendNotSupported
 from textual.drivers import linux_driver
@@ -45,22 +46,32 @@ _ESCAPES: Final = pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
 
 
 class PasteParser(XTermParser):
-    """Textual's parser, to which an escape within a paste is no key.
+    """Textual's parser, which sees only the marks of a paste: what lies between is taken whole.
 
-    Textual takes all that follows such an escape for typing. Terminals paste Enter where a line
-    ends, so each line of a coloured log would be sent, and one that begins with `!` would be run.
+    Textual takes all that follows an escape within a paste for typing. Terminals paste Enter where
+    a line ends, so each line of a coloured log would be sent, and one that begins with `!` would be
+    run. It also looks at each character, and holds everything else up while it does.
     """
 
     _pasting = False
     _before = ""
     """The end of what was read last, which may hold the first half of a mark."""
 
-    def feed(self, data: str) -> Iterable[Message]:
-        passed = "".join(self._without_escapes(data))
-        # Nothing at all would mean that the terminal is gone.
-        return super().feed(passed) if passed or not data else ()
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._read: list[str] = []
+        self._pasted: list[str] = []
 
-    def _without_escapes(self, data: str) -> Iterator[str]:
+    def feed(self, data: str) -> Iterable[Message]:
+        passed = "".join(self._without_pastes(data))
+        if not passed and data:
+            return  # nothing at all would mean that the terminal is gone
+        for message in super().feed(passed):
+            yield (
+                events.Paste(self._pasted.pop(0)) if isinstance(message, events.Paste) else message
+            )
+
+    def _without_pastes(self, data: str) -> Iterator[str]:
         while data:
             seen = self._before + data
             if not self._pasting:
@@ -77,7 +88,11 @@ class PasteParser(XTermParser):
             if not mark and "\x1b" in text[1 - len(_PASTED) :]:
                 at = text.rindex("\x1b")
                 text, self._before = text[:at], text[at:]
-            yield _ESCAPES.sub("", text) + mark
+            self._read.append(_ESCAPES.sub("", text).replace("\x00", ""))
+            if mark:
+                self._pasted.append("".join(self._read))
+                self._read.clear()
+                yield mark
 
 
 # Textual has no other place to name the parser.

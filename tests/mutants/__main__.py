@@ -43,6 +43,8 @@ NEAREST: Final = {
     "core.context.fold": "core/context/test_fold.py",
     "core.context.prune": "core/context/test_prune.py"
     " core/context/test_spikes.py::test_a_turn_of_a_dozen_reads_takes_nobody_s_words"
+    " core/context/test_spikes.py"
+    "::test_a_window_that_fills_evenly_changes_before_one_request_in_twelve_at_most"
     " core/context/test_spikes.py::test_what_was_read_again_gives_way_before_what_was_read_once"
     " core/context/test_spikes.py::test_of_what_was_read_once_the_largest_gives_way_first"
     " core/context/test_spikes.py"

@@ -86,6 +86,24 @@ def test_an_escape_within_a_paste_makes_no_keys_of_it(size: int) -> None:
     assert keys == ["b", "c", "enter"]
 
 
+def test_what_is_pasted_is_taken_whole_and_not_letter_by_letter() -> None:
+    seen: list[object] = []
+
+    class Watched(PasteParser):
+        def debug_log(self, *args: object) -> None:
+            seen.extend(args)
+
+    text = "2026-01-01 the stone\x00 rolls on\r" * 30_000
+    said, parser = f"\x1b[200~{text}\x1b[201~", Watched()
+    heard = [
+        event for at in range(0, len(said), 4096) for event in parser.feed(said[at : at + 4096])
+    ]
+    assert [event.text for event in heard if isinstance(event, events.Paste)] == [
+        text.replace("\x00", "")
+    ]
+    assert len(seen) < 100  # it would be a million, and nothing else runs meanwhile
+
+
 async def test_a_burst_of_letters_typed_on_a_row_arrives_whole() -> None:
     app, talk = staged(*said(1, "q", "the answer"), *tool(1, "c", "read", "read a", "text"))
     async with app.run_test() as pilot:

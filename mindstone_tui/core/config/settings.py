@@ -44,7 +44,7 @@ class ContextSettings(SettingsSection):
     trim_step: Annotated[float, Meta(ge=0, le=100)] = 35.0
     """Share of the usable room that such a step must free, so that the next one is far away."""
     trim_to: Annotated[float, Meta(ge=0, le=100)] = 60.0
-    """Fullness down to which the running turn's results give way in an emergency."""
+    """Fullness down to which tool results give way, and exchanges with them, at the ceiling."""
     checkpoint: Mark = 85.0
     """Fullness at which a checkpoint and a handoff draft are saved."""
     emergency: Mark = 95.0

@@ -230,17 +230,24 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     marks = live.marks(call)
     tempo = tempo_of(live, call)
     lines += note_spike(live, call, tempo)
-    lines += trim_over_share(live, call)
-    lines += trim_results(live, call, marks)
-    lines += _results_give_way(live, call, marks, tempo)
+    pressed = _pressing(live, call) > marks.ceiling
+    gave = trim_over_share(live, call)
+    gave += trim_results(live, call, marks)
+    gave += _results_give_way(live, call, marks, tempo)
+    if gave and pressed:
+        gave += await _follow_down(live, call, marks)
     pruned, held = await _prune_if_due(live, call, marks)
-    lines += pruned
+    lines += gave + pruned
     lines += await _emergency(live, call, marks, tempo)
     lines += cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
         lines += _blocked(live, call, "protected", held, total)
     refuse_if_over(live, call)
     return lines
+
+
+def _pressing(live: LiveWindow, call: Call) -> int:
+    return budget.pressing(live.measure(call).total, call.expected, call.room)
 
 
 def repair(live: LiveWindow, turn: int) -> list[Line]:
@@ -420,6 +427,25 @@ def record_trimmed(
     return [live.record(entry, call.turn)]
 
 
+async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+    """Results gave way at the ceiling and are still over the floor: exchanges leave with them.
+
+    Between two changes lies what the first one freed, and the prompt is read anew once for both.
+    Nobody's words leave while results of this turn could still give a share.
+    """
+    measured, state = live.measure(call), live.fold.state
+    more = trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
+    target = min(marks.trim_to, marks.floor - call.room.tokens(WORTH_IT))
+    giving = eligible(units_of(live, call, measured, marks))
+    if (
+        measured.total <= marks.floor
+        or sum(size for _, size in more) > call.room.tokens(RESULTS_FIRST)
+        or sum(unit.freed for unit in giving) < call.room.tokens(WORTH_IT)
+    ):
+        return []
+    return (await prune_ranked(live, call, measured, giving, target, "ceiling")).lines
+
+
 async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[list[Line], list[int]]:
     """At the ceiling let exchanges leave, down to the floor; once more if the new measure asks.
 
@@ -430,7 +456,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
     lines: list[Line] = []
     for _ in range(_ROUNDS):
         measured = live.measure(call)
-        total = budget.pressing(measured.total, call.expected, call.room)
+        total = _pressing(live, call)
         if total <= marks.ceiling:
             break
         if cut := cut_task(live, call):

@@ -218,8 +218,9 @@ def recognise_standing_instruction(text: str) -> StandingInstruction | None:
     Similarity finds such sentences badly later ("always use tabs" shares no word with the file that
     is being written), so they are noticed when they are spoken and offered as a pin or a memory.
     """
-    if _MARK.search(text):
-        return StandingInstruction(_marked(text), "rule")
+    for _, part in _ends(text):
+        if _MARK.search(part):
+            return StandingInstruction(_marked(part), "rule")
     said = recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0))
     for one in said:
         if one.kind in _STANDS and one.lasting and not one.permits:

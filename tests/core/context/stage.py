@@ -26,7 +26,9 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.window import Receipt, Section
 from mindstone_tui.core.errors import IndexUnavailable
-from tests.builders import transcript_in
+from mindstone_tui.core.replay.in_memory import InMemoryTranscript
+from mindstone_tui.core.transcript import Transcript
+from tests.builders import places_in, transcript_in
 
 T = TypeVar("T")
 
@@ -109,11 +111,11 @@ def finish(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:
 
 
 class Stage:
-    """A session with its working set, driven turn by turn."""
+    """A session with its working set, driven turn by turn; without a home, in memory alone."""
 
     def __init__(
         self,
-        home: Path,
+        home: Path | None,
         *,
         window: int = 8_000,
         settings: Settings | None = None,
@@ -122,7 +124,11 @@ class Stage:
         self.index = FakeIndex()
         self.counter = Quarter()
         self.settings = settings or Settings()
-        self.transcript = transcript_in(home, disk=Unsynced())
+        self.transcript: Transcript = (
+            InMemoryTranscript(places_in(Path("/nowhere")), channel="test")
+            if home is None
+            else transcript_in(home, disk=Unsynced())
+        )
         self.history = self.transcript.history()
         self.window = self.open()
         self.window.set_model(MODEL, window=window, label="measured")

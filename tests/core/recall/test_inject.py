@@ -141,6 +141,15 @@ def test_a_passing_remark_is_not_a_rule(text: str) -> None:
     assert recognise_standing_instruction(text) is None
 
 
+def test_a_mark_in_the_middle_of_what_was_pasted_is_nobody_s() -> None:
+    calm = "09:59 all is well\n" * 200
+    log = calm + "10:00 IMPORTANT: the disk is full\n" * 4_000 + calm
+    assert recognise_standing_instruction(f"{log}\nWhy?") is None
+    found = recognise_standing_instruction(f"IMPORTANT: keep the port.\n{log}")
+    assert found is not None
+    assert "the port" in found.text
+
+
 def test_what_a_person_marks_in_capitals_is_offered_too() -> None:
     found = recognise_standing_instruction("Fine. IMPORTANT: the vault opens at nine. Thanks!")
     assert found is not None
