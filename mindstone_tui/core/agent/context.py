@@ -27,7 +27,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessag
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
 from mindstone_tui.core.errors import HandedOn, ToolError
-from mindstone_tui.core.events import Answer, AnyEvent
+from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.providers.base import ModelInfo, Options, Provider, Window
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
@@ -305,6 +305,8 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
+        self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
+        """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.reports = True

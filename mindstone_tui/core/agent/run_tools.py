@@ -272,9 +272,12 @@ async def _ask_person(
     """Put a call to a person, and record what they say."""
     approval = wanted.approval
     question = await question_about(context, turn, wanted.tool, approval, decision)
-    question, waiting = put_question(context, question, turn)
-    yield question
-    answer = await waiting
+    if context.ask_through is not None:
+        answer = await context.ask_through(question)
+    else:
+        question, waiting = put_question(context, question, turn)
+        yield question
+        answer = await waiting
     for event in _heed(context, turn, call, wanted, answer, permitted):
         yield event
 
@@ -318,10 +321,12 @@ def put_question(
     return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
 
 
-async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> events.Answer:
-    """Put the question of a command to a person, on every surface; what they say.
+async def ask_beside(
+    context: TurnContext, question: events.ToolAsked, asker: str = "command"
+) -> events.Answer:
+    """Put the question of a command or a sub-agent to a person, on every surface; what they say.
 
-    No turn ends with it: a command that is stopped takes its question back.
+    No turn ends with it: whoever is stopped takes the question back.
     """
     turn = context.transcript.last_turn
     question, waiting = put_question(context, question, turn)
@@ -329,7 +334,7 @@ async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> e
     try:
         answer = await waiting
     except asyncio.CancelledError:
-        stopped = ToolAnswered(call=question.call, allowed=False, why="The command was stopped.")
+        stopped = ToolAnswered(call=question.call, allowed=False, why=f"The {asker} was stopped.")
         with contextlib.suppress(EntryNotSaved):
             context.window.record(stopped, turn)
         raise
