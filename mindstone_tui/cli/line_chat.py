@@ -249,7 +249,7 @@ class LineChat:
         self._pasted = False
         """Whether the newest message was pasted, as far as lines tell."""
         self._until = ""
-        """The call after whose answer it is over."""
+        """The call after whose answer it is over, unless its turn goes on here."""
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
@@ -286,7 +286,11 @@ class LineChat:
                 await self._lines.put(line)
             goes_on = line.rstrip("\r\n").endswith("\\")
         self._at_end = True
-        self._questions.decline_all(_NOBODY)
+        if self._interactive:  # whoever sat here is gone: the next surface asks
+            self._quit = self._questions.open
+            self._finished.set() if self._quit else None
+        else:
+            self._questions.decline_all(_NOBODY)
         await self._lines.put("")
 
     async def _next(self) -> str | None:
@@ -340,6 +344,8 @@ class LineChat:
             case _:
                 self._printer.show(event)
         match event:
+            case ev.TurnStarted(resumed=True):
+                self._until = ""
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
                 self._questions.settle(call)
                 if call == self._until:

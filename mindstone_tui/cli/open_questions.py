@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -82,15 +83,24 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
     return question, word == "yes"
 
 
+def _folder_of(question: OpenQuestion) -> str | None:
+    """Where its session is opened: there a yes begins what it was given for."""
+    folder = question.call if question.kind == "trust" else question.folder
+    return folder if Path(folder).is_dir() else None
+
+
 async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     """Decide it in its session, a yes after everything was shown; what became of it."""
     is_approval = question.kind == "approval"
     if allowed and not is_approval and not await _agreed(question):
         return ExitCode.DECLINED
-    folder = question.call if question.kind == "trust" else None
     # The work of a plan that begins may ask as well.
     talk = await connect(
-        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=folder
+        question.session,
+        channel=_CHANNEL,
+        asks=allowed,
+        follow=allowed,
+        cwd=_folder_of(question),
     )
     chat = LineChat(talk, read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface

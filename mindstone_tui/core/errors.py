@@ -261,3 +261,7 @@ class Interrupted(MindstoneError):
     """The person stopped it."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+class HandedOn(Interrupted):
+    """Its surface closed while the turn waited for an answer: history has the turn as waiting."""

@@ -34,7 +34,7 @@ from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers import acp_updates as show
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.peer import LONGEST, Handler, Peer, PeerError
+from mindstone_tui.servers.peer import LONGEST, Handler, Peer, PeerError, PeerGone
 
 VERSION: Final = 1
 """Of the protocol."""
@@ -63,6 +63,8 @@ class OpenSession:
         self._asking: dict[str, asyncio.Task[None]] = {}
         """Questions that the editor shows, by call."""
         self._offering: set[asyncio.Task[None]] = set()
+        self._resumed = 0
+        """The turn that was left waiting elsewhere and goes on here."""
         self._planned: tuple[tuple[str, str], ...] = ()
         self._listener = asyncio.create_task(self._listen())
 
@@ -106,6 +108,10 @@ class OpenSession:
                 case ev.ToolAnswered(call=call) | ev.ToolEnded(call=call) if call in self._asking:
                     # A click that comes later is for no other question, whatever that is called.
                     self._asking.pop(call).cancel()
+                case ev.TurnStarted(resumed=True, turn=turn):
+                    self._resumed = turn
+                case ev.TurnEnded(turn=turn) if turn and turn == self._resumed:
+                    await self._show_plan()  # no prompt of the editor began it
                 case ev.TurnEnded() | ev.CommandEnded():
                     await self._show_plan()
                     self._settle(event)
@@ -175,10 +181,14 @@ class OpenSession:
         outcome: Any = None
         clock = asyncio.get_running_loop().time
         began = clock()
-        with contextlib.suppress(PeerError):
+        try:
             params = {"sessionId": self.name, **show.question(asked)}
             told = await self._peer.ask("session/request_permission", params)
             outcome = told.get("outcome") if isinstance(told, dict) else None
+        except PeerGone:  # nobody has decided anything: another surface asks
+            return
+        except PeerError:
+            pass
         if outcome is not None or not asked.channel:
             self.conversation.answer(asked.call, show.answer_of(asked, outcome, clock() - began))
 

@@ -36,6 +36,8 @@ _LONGEST_SEEN: Final = 31_536_000.0
 def items_of(event: ev.AnyEvent) -> Iterator[Item]:
     """What one event of the page's own session adds to the page."""
     match event:
+        case ev.TurnStarted(resumed=True):  # history showed what was asked
+            return
         case ev.TurnStarted(text=text, turn=turn):
             marks = [MARK] if event.imported else []
             yield {"type": "user", "text": as_written(text), "turn": turn, "marks": marks}

@@ -30,6 +30,10 @@ class PeerError(MindstoneError):
     """The other side answered with an error, or went away."""
 
 
+class PeerGone(PeerError):
+    """It went away."""
+
+
 class Peer:
     """One connection: answers what the other side asks, and asks it things."""
 
@@ -55,7 +59,7 @@ class Peer:
             while line := await self._line():
                 self._take(line)
         finally:
-            gone = PeerError("The other program went away.")
+            gone = PeerGone("The other program went away.")
             for waiting in self._asked.values():
                 if not waiting.done():
                     waiting.set_exception(gone)

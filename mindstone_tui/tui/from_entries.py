@@ -120,6 +120,8 @@ class Feed:
         if isinstance(event, _BETWEEN):
             return None
         turn: int = getattr(event, "turn", 0)
+        if isinstance(event, ev.TurnStarted) and event.resumed and self._find(turn):
+            return None
         if isinstance(event, ev.TurnStarted) or (
             isinstance(event, ev.EntryAppeared) and event.kind == "user_message"
         ):

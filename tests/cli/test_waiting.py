@@ -7,19 +7,32 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import ToolAnswered, ToolRefused, TurnEnded
+from mindstone_tui.core.entries import Entry
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolAnswered,
+    ToolApproved,
+    ToolAsked,
+    ToolRefused,
+    ToolReturned,
+    TurnEnded,
+)
 from tests.cli.program import mindstone, mindstone_here
 from tests.cli.terminal import OnTerminal
-from tests.core.session.stage import calls, check_history, on_stage, script
+from tests.core.session.stage import Stage, calls, check_history, on_stage, script
 
 REMOVES = calls(("shell", {"command": "rm -rf build"}), text="I will clean up.")
 
 
-def asking(folder: Path) -> tuple[OnTerminal, str]:
+def asking(home: Path, folder: Path) -> tuple[OnTerminal, str]:
     """A line chat whose turn waits for an answer, and the name of its model."""
     model = script(folder, REMOVES, {"text": "All is well."}, loop=True)
-    chat = OnTerminal(folder, "chat", "--plain", "--model", model)
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f'[models]\ndefault = "{model}"\n')
+    chat = OnTerminal(folder, "chat", "--plain")
     chat.until(b"> ")
     chat.type(b"clean up\n")
     chat.until(b"Write yes or no")
@@ -42,7 +55,7 @@ def answer_in_full(terminal: OnTerminal, word: bytes) -> None:
 
 
 def test_a_question_is_listed_and_answered_from_elsewhere_once(home: Path, tmp_path: Path) -> None:
-    chat, _ = asking(tmp_path)
+    chat, _ = asking(home, tmp_path)
     try:
         (one,) = listed()
         assert (one["session"], one["turn"], one["channel"]) == ("agent:default:main", 1, "cli")
@@ -69,42 +82,169 @@ def test_a_question_is_listed_and_answered_from_elsewhere_once(home: Path, tmp_p
         chat.finish()
 
 
-def killed(tmp_path: Path) -> str:
+def killed(home: Path, tmp_path: Path) -> str:
     """A chat that is killed while it asks; the model it talked to."""
-    chat, model = asking(tmp_path)
+    chat, model = asking(home, tmp_path)
     chat.process.kill()
     chat.finish()
     return model
 
 
-async def test_a_killed_surface_leaves_its_question(home: Path, tmp_path: Path) -> None:
-    model = killed(tmp_path)
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    """What is removed after a yes."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    return folder
+
+
+def is_there(folder: Path) -> bool:
+    return folder.is_dir()
+
+
+def once(stage: Stage) -> list[str]:
+    """What history has of the one question, in order; one chain, one end a turn."""
+    check_history(stage.places)
+    kinds = (ToolAsked, ToolAnswered, ToolApproved, ToolRefused, ToolReturned, TurnEnded)
+    return [type(each).__name__ for each in stage.entries(Entry) if isinstance(each, kinds)]
+
+
+CARRIED_OUT = ["ToolAsked", "ToolAnswered", "ToolApproved", "ToolReturned", "TurnEnded"]
+DECLINED = ["ToolAsked", "ToolAnswered", "ToolRefused", "ToolReturned", "TurnEnded"]
+
+
+async def test_a_question_that_a_killed_surface_left_can_be_declined_from_anywhere(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = killed(home, tmp_path)
     (one,) = listed()
-    assert one["gone"]
-    refused = mindstone_here("waiting", "answer", "1", "yes")
-    assert (refused.returncode, "asked again" in refused.stderr) == (2, True)
+    assert (one["gone"], one["unattended"], one["folder"]) == (False, True, str(tmp_path))
+    told = mindstone_here("waiting").stdout
+    assert "waits for an answer; nobody has it open any more." in told
     no = ("waiting", "answer", "1", "no", "--why", "not today")
     declined = await asyncio.to_thread(mindstone, *no)
     assert (declined.returncode, "Declined: rm -rf build" in declined.stdout) == (0, True)
     assert listed() == []
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         await late.rest()
-    (given,) = late.entries(ToolAnswered)
-    assert (given.allowed, given.why) == (False, "not today")
-    check_history(late.places)
+    assert not late.all(events.TurnStarted), "a turn that was declined and left is over"
+    (refused,) = late.entries(ToolRefused)
+    assert (refused.why, once(late), is_there(build)) == ("not today", DECLINED, True)
 
 
-async def test_the_next_surface_says_what_was_left_and_ends_that_turn(
-    home: Path, tmp_path: Path
+async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_in_its_folder(
+    home: Path, tmp_path: Path, build: Path
 ) -> None:
-    model = killed(tmp_path)
+    model = killed(home, tmp_path)
+    elsewhere = OnTerminal(None, "waiting", "answer", "1", "yes")
+    await asyncio.to_thread(answer_in_full, elsewhere, b"yes")
+    assert await asyncio.to_thread(elsewhere.finish) == 0
+    assert b"All is well." in elsewhere.seen
+    assert (listed(), is_there(build)) == ([], False)
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        await late.rest()
+    assert once(late) == CARRIED_OUT
+
+
+@pytest.mark.parametrize("left", ["killed", "hung up"])
+async def test_the_next_surface_asks_what_was_left_and_goes_on_with_the_turn(
+    left: str, home: Path, tmp_path: Path, build: Path
+) -> None:
+    chat, model = asking(home, tmp_path)
+    if left == "killed":
+        chat.process.kill()
+    else:
+        chat.type(b"\x04")  # Ctrl+D
+    chat.finish()
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        started = await late.until(events.TurnStarted)
+        assert (started.turn, started.text, started.resumed) == (1, "clean up", True)
+        question = await late.until(events.ToolAsked)
+        assert (question.channel, is_there(build)) == ("cli", True)
+        late.session.answer(question.call, events.Answer(allowed=True))
+        ended = await late.until(events.TurnEnded)
+        assert (ended.ending, ended.calls, ended.tools) == ("done", 2, 1)
+        assert len(late.all(events.ToolAsked)) == 1
+    assert (once(late), is_there(build), listed()) == (CARRIED_OUT, False, [])
+    assert [each.text for each in late.entries(AssistantMessage)][-1] == "All is well."
+
+
+async def test_a_surface_that_closes_hands_its_question_on_and_a_message_waits_behind_it(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = script(tmp_path, REMOVES, {"text": "All is well."}, {"text": "Next."})
+    more: dict[str, Any] = {"model": model, "cwd": tmp_path, "follow": True, "asks": True}
+    async with on_stage(home, **more) as first:
+        first.session.send("clean up")
+        await first.until(events.ToolAsked)
+        await first.session.close()
+        assert "waits" in (await first.until(events.TurnEnded)).remedy
+        assert first.entries(TurnEnded) == []
+    async with on_stage(home, **more) as looks, on_stage(home, **more) as late:
+        question = await late.until(events.ToolAsked)
+        late.session.send("and then?")
+        await late.until(events.MessageQueued)
+        late.session.answer(question.call, events.Answer(allowed=True))
+        await late.until(events.TurnEnded, lambda event: event.turn == 2)
+        await looks.until(events.EntryAppeared, lambda event: event.text == "and then?")
+    assert once(late) == [*CARRIED_OUT, "TurnEnded"]
+
+
+async def test_whoever_looks_on_goes_on_with_the_turn_after_the_surface_that_asked_was_closed(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = script(tmp_path, REMOVES, {"text": "All is well."})
+    more: dict[str, Any] = {"model": model, "cwd": tmp_path, "follow": True, "asks": True}
+    async with on_stage(home, **more) as page, on_stage(home, **more) as app:
+        app.session.send("clean up")
+        question = await page.until(events.ToolAsked)
+        await app.session.close()
+        page.session.answer(question.call, events.Answer(allowed=True))
+        assert (await page.until(events.TurnEnded)).ending == "done"
+        assert len(page.all(events.ToolAsked)) == 1
+    assert (once(page), is_there(build)) == (CARRIED_OUT, False)
+
+
+async def test_a_question_that_was_left_for_too_long_is_declined_with_that_reason(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = killed(home, tmp_path)
+    (home / "config.toml").write_text("[approvals]\npatience = 0.001\n")
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        await late.rest()
+        assert not late.all(events.ToolAsked)
+    assert (once(late), is_there(build)) == (DECLINED, True)
+    (refused,) = late.entries(ToolRefused)
+    assert refused.why.endswith("(approvals.patience).")
+
+
+async def test_whoever_cannot_ask_ends_what_was_left_and_says_so(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = killed(home, tmp_path)
+    async with on_stage(home, model=model, cwd=tmp_path, follow=False, asks=False) as late:
+        await late.say("and then?")
         told = await late.until(events.Noticed, lambda event: "rm -rf build" in event.message)
-        assert "The line chat asked just now" in told.message
         assert "nothing ran. Say `go on`" in told.message
-        assert not late.all(events.ToolAsked), "nobody is left who would hear an answer"
-    assert listed() == []
     check_history(late.places)
+    assert is_there(build)
+
+
+async def test_a_yes_given_in_another_folder_runs_nothing_there(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = killed(home, tmp_path)
+    other = tmp_path / "other"
+    (other / "build").mkdir(parents=True)
+    async with on_stage(home, model=model, cwd=other, follow=True, asks=True) as stranger:
+        question = await stranger.until(events.ToolAsked)
+        stranger.session.answer(question.call, events.Answer(allowed=True))
+        await stranger.until(events.Noticed, lambda event: str(tmp_path) in event.message)
+        await stranger.idle()
+    assert (is_there(other / "build"), is_there(build)) == (True, True)
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        assert (await late.until(events.TurnEnded)).ending == "done"
+    assert (once(late), is_there(build)) == (CARRIED_OUT, False)
 
 
 async def test_a_question_that_nobody_answers_is_declined_with_that_reason(

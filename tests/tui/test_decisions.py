@@ -22,6 +22,8 @@ from tests.tui.staged import around, asked, staged, until
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
 """At full length with `make typed`."""
+AT_ONE_APP = 50
+"""Openings after which a fresh app takes over: each adds a line to the turn that is drawn."""
 
 ENGLISH = [
     *("yes", "no", "maybe", "you", "really", "never", "say", "any", "such", "reason", "sorry"),
@@ -136,14 +138,21 @@ def hands(chance: random.Random) -> Iterator[tuple[events.Key | events.Paste, st
 async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_character(
     seed: int,
 ) -> None:
-    chance, now = random.Random(seed), [100.0]
+    chance, written = random.Random(seed), 0
+    for _ in range(-(-OPENINGS // 4 // AT_ONE_APP)):
+        written += await _write_while_questions_open(chance, min(OPENINGS // 4, AT_ONE_APP))
+    print(f"{OPENINGS // 4:,} openings, 0 decisions, {written:,} characters, 0 lost")
+
+
+async def _write_while_questions_open(chance: random.Random, openings: int) -> int:
+    """Write at an app of its own; how many characters it were, each of them in the prompt."""
+    now, written = [100.0], 0
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), given=host)
-    written = 0
     async with app.run_test(size=(60, 20)) as pilot:
         area = app.chat.input_area
         await until(pilot, lambda: talk.settled)
-        for opening in range(OPENINGS // 4):
+        for opening in range(openings):
             doing, wanted = list(hands(chance)), ""
             opens = chance.randrange(len(doing))
             for number, (event, text, pause) in enumerate(doing):
@@ -161,7 +170,7 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
             area.prompt.clear()
             talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
             await until(pilot, lambda: area.decision is None)
-    print(f"{OPENINGS // 4:,} openings, 0 decisions, {written:,} characters, 0 lost")
+    return written
 
 
 def test_no_line_that_is_written_or_pasted_while_a_question_opens_decides_in_lines() -> None:

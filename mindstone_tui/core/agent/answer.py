@@ -1,13 +1,34 @@
-"""A stream of deltas gathered into one answer, however the provider cut it up."""
+"""One call of the model: a stream of deltas gathered into one answer, however they were cut up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Final
 
-from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.entries.conversation import Thinking
-from mindstone_tui.core.providers.base import CallDelta, TextPart, ThinkingPart
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.context.plan import Prepared
+from mindstone_tui.core.context.window_view import Target
+from mindstone_tui.core.entries import Entry, ToolCall, Usage
+from mindstone_tui.core.entries.conversation import (
+    AnswerUsage,
+    AssistantMessage,
+    AssistantPartial,
+    ModelFailed,
+    Thinking,
+)
+from mindstone_tui.core.errors import ProviderError
+from mindstone_tui.core.providers.base import (
+    CallDelta,
+    Delta,
+    Finished,
+    Retrying,
+    TextPart,
+    ThinkingPart,
+)
 
 LONGEST_ARGUMENTS: Final = 4 << 20
 """Characters of tool arguments that are kept; a model that sends more has lost its way."""
@@ -79,3 +100,154 @@ class Gathering:
             name=before.name or delta.name,
             arguments=before.arguments + delta.arguments[:room],
         )
+
+
+STOPPED: Final = "Interrupted"
+"""What a call failed of that a person stopped."""
+
+
+class ModelCall:
+    """A request that is being answered."""
+
+    def __init__(
+        self,
+        context: TurnContext,
+        prepared: Prepared,
+        target: Target,
+        *,
+        turn: int,
+        call: int,
+        taken: Collection[str],
+    ) -> None:
+        self.heard = False
+        """Something of the answer was passed on, so it cannot be asked for again."""
+        self.finished = Finished(reason="stop")
+        self._context = context
+        self._prepared = prepared
+        self._target = target
+        self._turn = turn
+        self._call = call
+        self._gathering = Gathering(turn, call, taken)
+        self._model = prepared.request.model
+        self._retries = 0
+        self._began = time.monotonic()
+        self._first = 0.0
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for."""
+        return self._gathering.calls
+
+    async def stream(self) -> AsyncIterator[events.AnyEvent]:
+        """The answer as it comes; a failure is on disk before it is raised."""
+        options = self._context.options(self._prepared, self._target)
+        answer = _closable(self._context.provider.stream(self._prepared.request, options))
+        try:
+            async with contextlib.aclosing(answer):
+                async for delta in answer:
+                    if (event := self._take(delta)) is not None:
+                        yield event
+        except (ProviderError, asyncio.CancelledError) as error:
+            # Failed or stopped in the middle: either way this reply was taken.
+            self._count()
+            self._context.window.record(self._failed(error), self._turn)
+            raise
+        self._count()
+
+    def answer(self) -> tuple[AssistantMessage, AnswerUsage]:
+        """The whole answer with what it took, which is also there by itself."""
+        usage, by = self._usage()
+        report = AnswerUsage(
+            call=self._call,
+            usage=usage,
+            by=by,
+            served=self.finished.model if self.finished.model != self._model else "",
+            elapsed=round(time.monotonic() - self._began, 3),
+            first_token=round(self._first, 3),
+            retries=self._retries,
+            position=self._context.position,
+        )
+        message = AssistantMessage(
+            text=self._gathering.text,
+            model=self._model,
+            calls=self._gathering.calls,
+            thinking=self._gathering.thinking,
+            finish=self.finished.reason,
+            reported=report,
+        )
+        return message, report
+
+    def _usage(self) -> tuple[Usage, str]:
+        """What the provider counted, else our own count, and whose it is."""
+        usage = self.finished.usage
+        if usage.prompt is not None:
+            return usage, "provider"
+        said = self._gathering.text + "".join(call.arguments for call in self._gathering.calls)
+        counted = self._context.count(said)
+        return Usage(prompt=self._prepared.tokens, completion=counted, cost=usage.cost), "us"
+
+    def partial(self, why: str) -> list[Entry]:
+        """What was said before it broke off."""
+        text = self._gathering.text
+        return [AssistantPartial(text=text, model=self._model, why=why)] if text else []
+
+    def remark(self) -> str:
+        """What a person should know about how the answer ended; empty when nothing."""
+        if self.finished.reason == "length":
+            return "The answer was cut off: it reached the longest length that was allowed."
+        if self.finished.reason == "repetition":
+            return "The model began to repeat itself and was stopped."
+        if self.finished.reason == "content_filter":
+            return "The provider's content filter cut the answer off."
+        said = self._gathering.text or self._gathering.calls
+        return "" if said else "The model answered with nothing."
+
+    def _take(self, delta: Delta | Retrying) -> events.AnyEvent | None:
+        match delta:
+            case Retrying():
+                self._retries += 1
+                return events.ModelRetried(
+                    turn=self._turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
+                )
+            case Finished():
+                self.finished = delta
+                return None
+            case TextPart() | ThinkingPart() | CallDelta():
+                self.heard = True
+                self._first = self._first or time.monotonic() - self._began
+                self._gathering.take(delta)
+                return self._passed_on(delta)
+
+    def _passed_on(self, delta: TextPart | ThinkingPart | CallDelta) -> events.AnyEvent | None:
+        match delta:
+            case TextPart(text=text) if text:
+                return events.TextDelta(turn=self._turn, text=text)
+            case ThinkingPart(text=text) if text:
+                return events.ThinkingDelta(turn=self._turn, text=text)
+            case _:
+                return None
+
+    def _count(self) -> None:
+        self._context.position += self._retries + 1
+
+    def _failed(self, error: BaseException) -> ModelFailed:
+        return ModelFailed(
+            call=self._call,
+            model=self._model,
+            error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
+            why=str(error) or "The person interrupted.",
+            retries=self._retries,
+            position=self._context.position,
+        )
+
+
+async def _closable(
+    stream: AsyncIterator[Delta | Retrying],
+) -> AsyncGenerator[Delta | Retrying, None]:
+    """The same stream, closed at once when nobody listens any more."""
+    try:
+        async for delta in stream:
+            yield delta
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

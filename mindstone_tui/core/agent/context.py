@@ -26,8 +26,8 @@ from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
-from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.events import Answer, AnyEvent
+from mindstone_tui.core.errors import HandedOn, ToolError
+from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.providers.base import ModelInfo, Options, Provider, Window
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
@@ -251,6 +251,16 @@ class Questions:
         waiting.set_result(answer)
         return True
 
+    def hand_on(self, call: str) -> bool:
+        """Leave a question to whoever opens the session next; False when nobody waits with it."""
+        waiting = self._open.pop(call, None)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_exception(
+            HandedOn("The session was closed.", "The question waits: `mindstone waiting` lists it.")
+        )
+        return True
+
     def abandon(self) -> None:
         """Nobody will answer any more."""
         for waiting in self._open.values():
@@ -295,6 +305,8 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
+        self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
+        """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
         self.tell: Callable[[AnyEvent], None] = lambda event: None
         """Announces what a tool wrote down while it ran."""
         self.reports = True
@@ -309,6 +321,11 @@ class TurnContext:
         """Windows that servers named for models of which nothing else is known."""
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
+
+    @property
+    def folder(self) -> str:
+        """Where tools work."""
+        return str(self.tool_context("").workspace.cwd)
 
     @property
     def info(self) -> ModelInfo:

@@ -6,7 +6,7 @@ import asyncio
 import codecs
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
     ToolAnswered,
     ToolApproved,
@@ -68,21 +68,53 @@ def _fingerprint(*parts: str) -> str:
 
 MOST_CALLS: Final = 64
 """Calls of one answer that are run; the rest get a result that says so."""
+_CHANGED: Final = (
+    "Not run: since it was asked about, what it would do has changed. Ask again if it is wanted."
+)
 STOPPING: Final = 3.0
 """Seconds in which an interrupted program may end and hand over what it printed."""
 
 
+class LeftQuestion(msgspec.Struct, frozen=True):
+    """A question that a program put and did not hear the answer to."""
+
+    line: Line
+    asked: ToolAsked
+    given: Callable[[], events.Answer | None]
+    """What somebody said to it since, as history has it at that moment."""
+
+
 async def use_tools(
-    context: TurnContext, turn: int, calls: tuple[ToolCall, ...], watch: LoopWatch
+    context: TurnContext,
+    turn: int,
+    calls: tuple[ToolCall, ...],
+    watch: LoopWatch,
+    left: LeftQuestion | None = None,
 ) -> AsyncIterator[events.AnyEvent]:
-    """Run each call in order; when this ends, every one of them has a result on disk."""
+    """Run each call in order; when this ends, every one of them has a result on disk.
+
+    The first may have been asked about already.
+    """
     for number, call in enumerate(calls):
+        if left is not None and call.id == left.asked.call:
+            async for event in _take_up(context, turn, call, watch, left):
+                yield event
+            continue
         if number >= MOST_CALLS:
             why = f"Only the first {MOST_CALLS} calls of one answer are run."
             yield _returned(context, turn, call, _failed(why))
             continue
         async for event in _use(context, turn, call, watch):
             yield event
+
+
+def refused(call: ToolCall, by: str, why: str) -> tuple[ToolRefused, ToolReturned]:
+    """A call that was declined without having been run: by whom, and what the model is told."""
+    told = _failed(_declined(by, why), "refused")
+    returned = ToolReturned(
+        call=call.id, name=call.name, text=told.text, status=told.status, finding=told.finding
+    )
+    return ToolRefused(call=call.id, by=by, why=why), returned
 
 
 def interrupted(call: ToolCall, why: str) -> ToolReturned:
@@ -113,6 +145,42 @@ async def _use(
     if permitted:
         async for event in _carry_out(context, turn, call, permitted[0], watch):
             yield event
+
+
+async def _take_up(
+    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch, left: LeftQuestion
+) -> AsyncIterator[events.AnyEvent]:
+    """Wait on with a question that is on record; a yes runs exactly what was asked about."""
+    understood = _understood(context, turn, call)
+    if not isinstance(understood, _Call):
+        yield understood
+        return
+    decision = context.permissions.decide(understood.tool, understood.approval)
+    if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
+        yield _refused(context, turn, call, "policy", decision.reason)
+        return
+    shown = context.transcript.clean(understood.approval.shown)
+    if (understood.approval.digest, shown) != (left.asked.digest, left.asked.shown):
+        yield _returned(context, turn, call, _failed(_CHANGED), shown=left.asked.shown)
+        return
+    waiting = context.questions.ask(call.id)
+    if (given := left.given()) is not None:
+        context.questions.answer(call.id, given)
+    else:
+        yield asked_before(left.line, left.asked)
+    answer = await waiting
+    permitted: list[_Call] = []
+    for event in _heed(context, turn, call, understood, answer, permitted):
+        yield event
+    if permitted:
+        async for event in _carry_out(context, turn, call, permitted[0], watch):
+            yield event
+
+
+def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:
+    """A question that is on record, as it is put on another surface."""
+    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "folder"}
+    return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
 
 
 def _understood(context: TurnContext, turn: int, call: ToolCall) -> _Call | events.AnyEvent:
@@ -204,9 +272,26 @@ async def _ask_person(
     """Put a call to a person, and record what they say."""
     approval = wanted.approval
     question = await question_about(context, turn, wanted.tool, approval, decision)
-    question, waiting = put_question(context, question, turn)
-    yield question
-    answer = await waiting
+    if context.ask_through is not None:
+        answer = await context.ask_through(question)
+    else:
+        question, waiting = put_question(context, question, turn)
+        yield question
+        answer = await waiting
+    for event in _heed(context, turn, call, wanted, answer, permitted):
+        yield event
+
+
+def _heed(
+    context: TurnContext,
+    turn: int,
+    call: ToolCall,
+    wanted: _Call,
+    answer: events.Answer,
+    permitted: list[_Call],
+) -> Iterator[events.AnyEvent]:
+    """Record what a person said; `permitted` gets the call after a yes."""
+    approval = wanted.approval
     if not answer.allowed:
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return
@@ -229,15 +314,19 @@ def put_question(
 
     The place for the answer is open when this returns.
     """
-    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
-    line = context.window.record(ToolAsked(**asked), turn)
+    asked = {
+        name: getattr(question, name) for name in ToolAsked.__struct_fields__ if name != "folder"
+    }
+    line = context.window.record(ToolAsked(**asked, folder=context.folder), turn)
     return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
 
 
-async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> events.Answer:
-    """Put the question of a command to a person, on every surface; what they say.
+async def ask_beside(
+    context: TurnContext, question: events.ToolAsked, asker: str = "command"
+) -> events.Answer:
+    """Put the question of a command or a sub-agent to a person, on every surface; what they say.
 
-    No turn ends with it: a command that is stopped takes its question back.
+    No turn ends with it: whoever is stopped takes the question back.
     """
     turn = context.transcript.last_turn
     question, waiting = put_question(context, question, turn)
@@ -245,7 +334,7 @@ async def ask_for_command(context: TurnContext, question: events.ToolAsked) -> e
     try:
         answer = await waiting
     except asyncio.CancelledError:
-        stopped = ToolAnswered(call=question.call, allowed=False, why="The command was stopped.")
+        stopped = ToolAnswered(call=question.call, allowed=False, why=f"The {asker} was stopped.")
         with contextlib.suppress(EntryNotSaved):
             context.window.record(stopped, turn)
         raise

@@ -8,31 +8,28 @@ goes, the turn ends once, and every call that was made has a result.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.answer import Gathering
+from mindstone_tui.core.agent.answer import ModelCall
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import Fired
 from mindstone_tui.core.agent.oversize import ask_how, find_oversized
-from mindstone_tui.core.agent.run_tools import LoopWatch, interrupted, use_tools
+from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.window_view import SESSIONS_OWN, Target
+from mindstone_tui.core.context.window_view import SESSIONS_OWN
 from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AnswerUsage,
     AssistantMessage,
-    AssistantPartial,
-    ModelFailed,
     ToolReturned,
     TurnEnded,
     TurnEnding,
@@ -46,169 +43,11 @@ from mindstone_tui.core.errors import (
     ContextTooLong,
     DoesNotFit,
     EntryNotSaved,
+    HandedOn,
     Interrupted,
     MindstoneError,
-    ProviderError,
 )
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    Retrying,
-    TextPart,
-    ThinkingPart,
-)
-
-STOPPED: Final = "Interrupted"
-"""What a call failed of that a person stopped."""
-
-
-class ModelCall:
-    """A request that is being answered."""
-
-    def __init__(
-        self,
-        context: TurnContext,
-        prepared: Prepared,
-        target: Target,
-        *,
-        turn: int,
-        call: int,
-        taken: Collection[str],
-    ) -> None:
-        self.heard = False
-        """Something of the answer was passed on, so it cannot be asked for again."""
-        self.finished = Finished(reason="stop")
-        self._context = context
-        self._prepared = prepared
-        self._target = target
-        self._turn = turn
-        self._call = call
-        self._gathering = Gathering(turn, call, taken)
-        self._model = prepared.request.model
-        self._retries = 0
-        self._began = time.monotonic()
-        self._first = 0.0
-
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The tools it asks for."""
-        return self._gathering.calls
-
-    async def stream(self) -> AsyncIterator[events.AnyEvent]:
-        """The answer as it comes; a failure is on disk before it is raised."""
-        options = self._context.options(self._prepared, self._target)
-        answer = _closable(self._context.provider.stream(self._prepared.request, options))
-        try:
-            async with contextlib.aclosing(answer):
-                async for delta in answer:
-                    if (event := self._take(delta)) is not None:
-                        yield event
-        except (ProviderError, asyncio.CancelledError) as error:
-            # Failed or stopped in the middle: either way this reply was taken.
-            self._count()
-            self._context.window.record(self._failed(error), self._turn)
-            raise
-        self._count()
-
-    def answer(self) -> tuple[AssistantMessage, AnswerUsage]:
-        """The whole answer with what it took, which is also there by itself."""
-        usage, by = self._usage()
-        report = AnswerUsage(
-            call=self._call,
-            usage=usage,
-            by=by,
-            served=self.finished.model if self.finished.model != self._model else "",
-            elapsed=round(time.monotonic() - self._began, 3),
-            first_token=round(self._first, 3),
-            retries=self._retries,
-            position=self._context.position,
-        )
-        message = AssistantMessage(
-            text=self._gathering.text,
-            model=self._model,
-            calls=self._gathering.calls,
-            thinking=self._gathering.thinking,
-            finish=self.finished.reason,
-            reported=report,
-        )
-        return message, report
-
-    def _usage(self) -> tuple[Usage, str]:
-        """What the provider counted, else our own count, and whose it is."""
-        usage = self.finished.usage
-        if usage.prompt is not None:
-            return usage, "provider"
-        said = self._gathering.text + "".join(call.arguments for call in self._gathering.calls)
-        counted = self._context.count(said)
-        return Usage(prompt=self._prepared.tokens, completion=counted, cost=usage.cost), "us"
-
-    def partial(self, why: str) -> list[Entry]:
-        """What was said before it broke off."""
-        text = self._gathering.text
-        return [AssistantPartial(text=text, model=self._model, why=why)] if text else []
-
-    def remark(self) -> str:
-        """What a person should know about how the answer ended; empty when nothing."""
-        if self.finished.reason == "length":
-            return "The answer was cut off: it reached the longest length that was allowed."
-        if self.finished.reason == "repetition":
-            return "The model began to repeat itself and was stopped."
-        if self.finished.reason == "content_filter":
-            return "The provider's content filter cut the answer off."
-        said = self._gathering.text or self._gathering.calls
-        return "" if said else "The model answered with nothing."
-
-    def _take(self, delta: Delta | Retrying) -> events.AnyEvent | None:
-        match delta:
-            case Retrying():
-                self._retries += 1
-                return events.ModelRetried(
-                    turn=self._turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
-                )
-            case Finished():
-                self.finished = delta
-                return None
-            case TextPart() | ThinkingPart() | CallDelta():
-                self.heard = True
-                self._first = self._first or time.monotonic() - self._began
-                self._gathering.take(delta)
-                return self._passed_on(delta)
-
-    def _passed_on(self, delta: TextPart | ThinkingPart | CallDelta) -> events.AnyEvent | None:
-        match delta:
-            case TextPart(text=text) if text:
-                return events.TextDelta(turn=self._turn, text=text)
-            case ThinkingPart(text=text) if text:
-                return events.ThinkingDelta(turn=self._turn, text=text)
-            case _:
-                return None
-
-    def _count(self) -> None:
-        self._context.position += self._retries + 1
-
-    def _failed(self, error: BaseException) -> ModelFailed:
-        return ModelFailed(
-            call=self._call,
-            model=self._model,
-            error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
-            why=str(error) or "The person interrupted.",
-            retries=self._retries,
-            position=self._context.position,
-        )
-
-
-async def _closable(
-    stream: AsyncIterator[Delta | Retrying],
-) -> AsyncGenerator[Delta | Retrying, None]:
-    """The same stream, closed at once when nobody listens any more."""
-    try:
-        async for delta in stream:
-            yield delta
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
 
 
 def check_budget(spent: Usage, limits: ModelSettings) -> None:
@@ -244,10 +83,26 @@ async def take_turn(
     What is `beside` the message is written down with it.
     """
     turn = _Turn(context, context.transcript.last_turn + 1)
+    async for event in _to_its_end(context, turn, turn.run(said, origin, beside)):
+        yield event
+
+
+async def go_on(
+    context: TurnContext, lines: Sequence[Line], left: LeftQuestion
+) -> AsyncIterator[events.AnyEvent]:
+    """Go on with a turn whose program left it waiting for an answer; it ends as any turn does."""
+    turn = _Turn(context, left.line.turn)
+    async for event in _to_its_end(context, turn, turn.resume(lines, left)):
+        yield event
+
+
+async def _to_its_end(
+    context: TurnContext, turn: _Turn, happens: AsyncIterator[events.AnyEvent]
+) -> AsyncIterator[events.AnyEvent]:
     ending: TurnEnding = "failed"
     why = remedy = ""
     try:
-        async for event in turn.run(said, origin, beside):
+        async for event in happens:
             yield event
         ending = "done"
     except asyncio.CancelledError as cancelled:
@@ -255,6 +110,9 @@ async def take_turn(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
+    except HandedOn as left:
+        yield turn.ended("interrupted", left.what, left.remedy)
+        return
     except Interrupted as stopped:
         ending, why, remedy = "interrupted", stopped.what, stopped.remedy
     except EntryNotSaved as error:
@@ -313,22 +171,75 @@ class _Turn:
             yield notice
         async for event in self._submit(text):
             yield event
-        await context.learn_window()
-        self._target = target = context.target
-        await context.window.ledger(target.model).counter.ready()
-        lines = context.load_standing_context(turn, target)
+        lines = await self._load()
         lines += context.services.heard(asked, text)
         for event in announcements(*lines):
             yield event
-        found = await find_oversized(context, asked, target)
+        found = await find_oversized(context, asked, self._target)
         if found is not None and context.permissions.asks:
-            async for event in ask_how(context, turn, found, target):
+            async for event in ask_how(context, turn, found, self._target):
                 yield event
-        for event in announcements(*await context.make_room(target)):
+        for event in announcements(*await context.make_room(self._target)):
             yield event
         async for event in self._recall(text):
             yield event
-        for _ in range(context.settings.tools.max_rounds):
+        async for event in self._rounds():
+            yield event
+
+    async def resume(
+        self, lines: Sequence[Line], left: LeftQuestion
+    ) -> AsyncIterator[events.AnyEvent]:
+        """Everything from the question that is open to the end of the turn."""
+        context = self._context
+        asked = self._restore(lines)
+        yield events.TurnStarted(
+            turn=self._turn, entry=asked.id, text=_text_of(asked), resumed=True
+        )
+        for notice in await context.services.make_ready():
+            yield notice
+        async for event in self._submit(None):
+            yield event
+        for event in announcements(*await self._load()):
+            yield event
+        async for event in self._act(left):
+            yield event
+        async for event in self._rounds():
+            yield event
+
+    def _restore(self, lines: Sequence[Line]) -> Line:
+        """Know what the turn was about when it was left; the line of its message."""
+        done: set[str] = set()
+        message = lines[0]
+        for line in lines:
+            match line.entry:
+                case UserMessage() if self._asked_at is None:
+                    message, self._asked_at = line, line.seq
+                case PromptPlanned(purpose="", call=call, tail=tail):
+                    self._calls, self._tail = call, tail
+                case AssistantMessage(calls=calls, reported=AnswerUsage() as report, text=text):
+                    self._asked, self._last_answer = calls, text
+                    self._call_ids.update(call.id for call in calls)
+                    self._spent = added(self._spent, report.usage)
+                    self._context.position = report.position
+                case ToolReturned(call=result):
+                    self._tools += 1
+                    done.add(result)
+                    self._note_declined(tool_ended(line))
+        self._asked = tuple(call for call in self._asked if call.id not in done)
+        return message
+
+    async def _load(self) -> list[Line]:
+        """Have there what prompts are made of; what of it has changed."""
+        context = self._context
+        await context.learn_window()
+        self._target = target = context.target
+        await context.window.ledger(target.model).counter.ready()
+        return context.load_standing_context(self._turn, target)
+
+    async def _rounds(self) -> AsyncIterator[events.AnyEvent]:
+        """Ask the model and run what it wants, until it wants nothing more."""
+        context = self._context
+        for _ in range(context.settings.tools.max_rounds - self._calls):
             async for event in self._ask():
                 yield event
             if not self._asked:
@@ -340,20 +251,26 @@ class _Turn:
                 self._sent_on = True
                 context.hear(ended)
                 continue
-            check_budget(self._spent, context.settings.models)
-            self._tools += len(self._asked)
-            async for event in use_tools(context, turn, self._asked, self._watch):
-                self._note_declined(event)
-                yield event
-            self._asked = ()
-            for event in announcements(*context.offer_tools()):
-                yield event
-            for event in self._steer():
+            async for event in self._act():
                 yield event
         raise MindstoneError(
             f"Stopped after {context.settings.tools.max_rounds} model calls in one turn.",
             "Say `continue` to go on, or raise tools.max_rounds.",
         )
+
+    async def _act(self, left: LeftQuestion | None = None) -> AsyncIterator[events.AnyEvent]:
+        """Run what the model wants."""
+        context = self._context
+        check_budget(self._spent, context.settings.models)
+        self._tools += len(self._asked)
+        async for event in use_tools(context, self._turn, self._asked, self._watch, left):
+            self._note_declined(event)
+            yield event
+        self._asked = ()
+        for event in announcements(*context.offer_tools()):
+            yield event
+        for event in self._steer():
+            yield event
 
     async def finish(
         self, ending: TurnEnding, why: str, remedy: str
@@ -385,8 +302,12 @@ class _Turn:
             ending, why, remedy = "failed", error.what, error.remedy
             unsaved = len(context.transcript.unsaved)
             yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
-        yield events.TurnEnded(
-            turn=turn,
+        yield self.ended(ending, why, remedy)
+
+    def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
+        """The end of the turn, as clients hear it."""
+        return events.TurnEnded(
+            turn=self._turn,
             ending=ending,
             why=why,
             remedy=remedy,
@@ -404,12 +325,14 @@ class _Turn:
                     events.DeclinedCall(call=call, name=name, shown=shown, why=why)
                 )
 
-    async def _submit(self, text: str) -> AsyncIterator[events.AnyEvent]:
-        """Let hooks see the message before anybody else does; one may stop it."""
+    async def _submit(self, text: str | None) -> AsyncIterator[events.AnyEvent]:
+        """Let hooks see a new message before anybody else does; one may stop it."""
         context, turn = self._context, self._turn
         context.added.clear()
-        started = await context.hooks.begin(resumed=turn > 1, turn=turn)
-        fired = await context.hooks.fire("UserPromptSubmit", {"prompt": text}, turn=turn)
+        started = await context.hooks.begin(resumed=turn > 1 or text is None, turn=turn)
+        fired = Fired()
+        if text is not None:
+            fired = await context.hooks.fire("UserPromptSubmit", {"prompt": text}, turn=turn)
         for notice in (*started.notices, *fired.notices):
             yield notice
         context.hear(fired)

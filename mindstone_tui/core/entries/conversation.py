@@ -196,6 +196,10 @@ class ToolAsked(Entry):
     parts: tuple[AskedPart, ...] = ()
     worst: str = ""
     scopes: tuple[AskedScope, ...] = ()
+    folder: str = ""
+    """Where it would run: a yes counts there and nowhere else."""
+    helper: str = ""
+    """The sub-agent that wants it, by its work; empty for the turn itself."""
 
 
 class ToolAnswered(Entry):

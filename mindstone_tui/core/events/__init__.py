@@ -59,6 +59,8 @@ class TurnStarted(EntryEvent):
     """Id of the entry it waited in; empty if it never had to wait."""
     imported: bool = False
     """It was asked in another program."""
+    resumed: bool = False
+    """It goes on: another surface began it and left it waiting for an answer."""
 
 
 class TextDelta(EventOfTurn):
@@ -381,11 +383,12 @@ class ToolAsked(EventOfTurn):
     remember: tuple[str, ...] = ()
     """Rules that can be remembered with the answer."""
     parts: tuple[AskedPart, ...] = ()
-    """What will run, one by one."""
     worst: str = ""
     """The worst verdict among the parts."""
     scopes: tuple[AskedScope, ...] = ()
     """Every yes there is, from the narrowest to the widest; the first is once."""
+    helper: str = ""
+    """The sub-agent that wants it; empty for the turn itself."""
     channel: str = ""
     """The surface whose turn it is; empty for this one's own."""
     since: str = ""
@@ -393,15 +396,13 @@ class ToolAsked(EventOfTurn):
 
 
 class ToolAnswered(EventOfTurn):
-    """A question was answered, here or on another surface; any later answer comes to nothing."""
+    """A question was answered, on the surface `channel`; any later answer comes to nothing."""
 
     call: str
     allowed: bool
     channel: str
-    """The surface that answered."""
     why: str = ""
     how: str = ""
-    """What the person did there, as `Answer` has it."""
     seen: float = 0.0
 
 
@@ -451,7 +452,6 @@ class FilesChanged(EntryEvent):
     name: str
     total: int
     changes: tuple[FileChange, ...]
-    """The first of them."""
     unkept: int = 0
     """Changes that cannot be undone."""
 

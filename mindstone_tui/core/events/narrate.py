@@ -214,6 +214,8 @@ def _worded(event: ev.AnyEvent) -> EventLine:
 
 def _of_turn(event: ev.TurnEvent) -> EventLine:
     match event:
+        case ev.TurnStarted(resumed=True, turn=turn):
+            return EventLine(text=f"Turn {turn} goes on.")
         case ev.TurnStarted(text=text):
             return EventLine(sign="❯", text=as_written(text))
         case ev.TextDelta(text=text):

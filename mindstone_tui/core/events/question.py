@@ -74,10 +74,13 @@ def explain(asked: ToolAsked) -> Explanation:
         said = body or without_name(title, asked.name)
     else:
         said = asked.shown
+    where = f"asked by {surface_of(asked.channel)[1]}" if asked.channel else ""
+    if asked.helper:
+        where = f"asked by the helper '{one_line(asked.helper, 40)}'"
     return Explanation(
         question=words.format(tool=one_line(asked.name, 40)),
         worst="" if asked.worst in _USUAL else one_line(asked.worst, 40),
-        where=f"asked by {surface_of(asked.channel)[1]}" if asked.channel else "",
+        where=where,
         why=one_line(asked.why, 400),
         exact=said,
         diff=asked.diff,

@@ -6,9 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.context.summaries import DELEGATED_RESULT
@@ -22,7 +26,7 @@ from mindstone_tui.core.paths import CHILD, SessionKey
 from mindstone_tui.core.session.build import assemble
 from mindstone_tui.core.session.features import Feature
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import DelegateArguments, delegate_tool
 
@@ -272,6 +276,7 @@ class DelegationFeature(Feature):
         said = UserMessage(text=work.message())
         try:
             async with asyncio.timeout(work.limits.seconds) as limit:
+                services.context.ask_through = partial(self._ask, work, limit)
                 async for event in take_turn(services.context, said, "delegated"):
                     match event:
                         case events.AnswerRecorded(text=text) if text:
@@ -296,6 +301,19 @@ class DelegationFeature(Feature):
         finally:
             await _close(services)
         return answer, ending, spent
+
+    async def _ask(
+        self, work: Delegation, limit: asyncio.Timeout, question: events.ToolAsked
+    ) -> events.Answer:
+        """Put a sub-agent's question where its parent's are put; a person may take their time."""
+        clock = asyncio.get_running_loop().time
+        left = (limit.when() or clock()) - clock()
+        limit.reschedule(None)
+        call = f"{work.call}/{question.call}"
+        asked = msgspec.structs.replace(question, call=call, helper=one_line(work.task, 60))
+        answer = await ask_beside(self.context, asked, "sub-agent")
+        limit.reschedule(clock() + left)
+        return answer
 
     def _assemble(self, work: Delegation) -> SessionServices:
         opening = self.session.opening.for_child(

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.run_tools import ask_for_command, question_about
+from mindstone_tui.core.agent.run_tools import ask_beside, question_about
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
@@ -363,7 +363,7 @@ class PromptFilesFeature(Feature):
         by = str(decision.by)
         if decision.verdict == "ask":
             question = await question_about(context, 0, SHELL, approval, decision)
-            answer = await ask_for_command(context, question)
+            answer = await ask_beside(context, question)
             if not answer.allowed:
                 raise NotAllowed(f"Not sent: `{command}` was declined.", "")
             context.permissions.remember(answer)

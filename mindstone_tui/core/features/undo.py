@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal
 
-from mindstone_tui.core.agent.run_tools import ask_for_command
+from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
@@ -127,7 +127,7 @@ async def put_back(
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
         call = f"{direction}-{fresh_nonce()}"
         question = _question(call, direction, sides, len(conflicts))
-        if not (await ask_for_command(services.context, question)).allowed:
+        if not (await ask_beside(services.context, question)).allowed:
             raise UndoError("Nothing was touched.", _how_to_go_on(direction))
         way = "anyway"
     told: list[str] = []

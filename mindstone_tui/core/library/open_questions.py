@@ -14,11 +14,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolAnswered,
+    ToolApproved,
     ToolAsked,
+    ToolRefused,
     ToolReturned,
     TurnEnded,
 )
@@ -81,6 +83,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Nobody looks any more at the surface that asked."""
     gone: bool = False
     """The program that asked has ended, and its turn with it: a yes cannot begin anything."""
+    folder: str = ""
+    """Where it would run."""
+    helper: str = ""
+    """The sub-agent that asked."""
 
     @property
     def what(self) -> str:
@@ -97,6 +103,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             return f"{one_line(what, 120)}, {verb} {when}, waits for a decision."
         verb = "run" if self.risk == "run" else "allow"
         _, asker = surface_of(self.channel)
+        if self.helper:
+            asker = f"the helper '{one_line(self.helper, 40)}' of {asker}"
         told = (
             f"{asker[0].upper()}{asker[1:]} asked {when} whether to {verb} `{one_line(what, 120)}`"
         )
@@ -153,8 +161,30 @@ def still_open(lines: Iterable[Line]) -> list[Line]:
     return list(asked.values())
 
 
-def question_in(line: Line, lease: Lease, *, gone: bool = False) -> OpenQuestion:
-    """A line that asks about a tool, as what waits."""
+def left_waiting(turn: Iterable[Line]) -> Line | None:
+    """The question that a turn without an end stands at, if nothing but its answer is missing.
+
+    Whoever has the right to a turn can go on there: what was asked about has not begun.
+    """
+    calls: tuple[ToolCall, ...] = ()
+    asked: dict[str, Line] = {}
+    for line in turn:
+        match line.entry:
+            case TurnEnded():
+                return None
+            case AssistantMessage(calls=wanted):
+                calls = wanted
+            case ToolAsked(call=call, folder=folder) if folder:
+                asked[call] = line
+            case ToolApproved(call=call) | ToolRefused(call=call) | ToolReturned(call=call):
+                calls = tuple(one for one in calls if one.id != call)
+    return asked.get(calls[0].id) if calls else None
+
+
+def question_in(
+    line: Line, lease: Lease, *, gone: bool = False, left: bool = False
+) -> OpenQuestion:
+    """A line that asks about a tool, as what waits; its program may have left it, or be gone."""
     assert isinstance(line.entry, ToolAsked)
     asked = line.entry
     return OpenQuestion(
@@ -167,8 +197,10 @@ def question_in(line: Line, lease: Lease, *, gone: bool = False) -> OpenQuestion
         why=asked.why,
         channel=line.channel,
         since=line.ts,
-        unattended=lease.holder == Holder(line.channel, unattended=True),
+        unattended=left or lease.holder == Holder(line.channel, unattended=True),
         gone=gone,
+        folder=asked.folder,
+        helper=asked.helper,
     )
 
 
@@ -179,16 +211,20 @@ def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
         lines = not_rewound(every)[::-1]
         made = _planned(lines)
         said = [] if made is None else [history.whole(each) for each in history.turn(made.turn)]
+        asked = still_open(lines)
+        left = left_waiting(history.turn(asked[-1].turn)) if asked else None
     session = str(places.key)
     found = [*_proposed(session, lines), *_untrusted(home, session, every[::-1])]
     if made is not None:
         answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
         found.append(_proposal(session, made, "plan", "plan", "\n".join(["A plan", *answer])))
-    if asked := still_open(lines):
+    if asked:
         lease = Lease(places)
-        gone = lease.try_take()
+        free = lease.try_take()
         lease.give_back()
-        found += [question_in(line, lease, gone=gone) for line in asked]
+        for line in asked:
+            waits = left is not None and left.seq == line.seq
+            found.append(question_in(line, lease, gone=free and not waits, left=free))
     return sorted(found, key=lambda one: one.since)
 
 

@@ -1,6 +1,7 @@
-"""What was asked of a session and waits: messages, and commands that change the window.
+"""What was asked of a session and waits, and everything that it announces.
 
-A command runs to its one end here, whatever becomes of it.
+Messages wait, and commands that change the window. A command runs to its one end here, whatever
+becomes of it.
 """
 
 from __future__ import annotations
@@ -8,14 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.entries import Image
-from mindstone_tui.core.entries.conversation import ClientMatched, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    ClientMatched,
+    MessageQueued,
+    MessageWithdrawn,
+    UserMessage,
+)
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import (
     Bug,
@@ -27,6 +35,9 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
 from mindstone_tui.core.session.options import ForeignExchange
+
+_STEPS_OUT: Final = 4
+"""Steps of the loop from a session's stream to a client's socket."""
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -62,7 +73,11 @@ class AskedCommand(msgspec.Struct, frozen=True):
         return self.command.changes_window and first not in self.command.looks
 
 
-Item = SentMessage | AskedCommand
+class LeftTurn(msgspec.Struct, frozen=True):
+    """A turn that a program left waiting for an answer, to be gone on with."""
+
+
+Item = SentMessage | AskedCommand | LeftTurn
 
 
 class Inbox:
@@ -114,6 +129,78 @@ class Inbox:
         if not self.serving:
             self.idle.set()
         return items
+
+
+class Outbox:
+    """Everything that a client hears, in one order; it has one reader."""
+
+    def __init__(self, context: TurnContext) -> None:
+        self._context = context
+        self._stream: asyncio.Queue[events.AnyEvent] = asyncio.Queue()
+        self._complained: set[str] = set()
+        self._alert_hooks = AlertHooks(context.hooks)
+        context.window.on_saved = lambda entries: self.emit(events.SavedAgain(entries=entries))
+
+    async def stream(self) -> AsyncIterator[events.AnyEvent]:
+        """Everything that happens, in order, until the session is closed."""
+        while True:
+            event = await self._stream.get()
+            yield event
+            if isinstance(event, events.SessionClosed):
+                return
+
+    def emit(self, event: events.AnyEvent) -> None:
+        """Announce something."""
+        self._stream.put_nowait(event)
+        self._alert_hooks.hear(event)
+
+    def report(self) -> None:
+        """Tell how the window stands, if somebody looks."""
+        if self._context.reports:
+            self.emit(events.ContextReported(report=self._context.report()))
+
+    def begin(self) -> None:
+        """A turn begins: what went wrong before it may be said again."""
+        self._complained.clear()
+
+    def complain(self, error: MindstoneError) -> None:
+        """Say what went wrong: once until a turn begins again, however often it is met."""
+        if error.what in self._complained:
+            return
+        self._complained.add(error.what)
+        if isinstance(error, EntryNotSaved):
+            unsaved = len(self._context.transcript.unsaved)
+            self.emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
+        else:
+            self.emit(events.Noticed(message=error.sentence, level="error"))
+
+    def queue(self, said: SentMessage) -> SentMessage:
+        """Put a message on disk that has to wait for its turn."""
+        try:
+            line = self._context.window.record(MessageQueued(text=said.text, images=said.images))
+        except MindstoneError as error:
+            self.complain(error)
+            return said
+        text = line.entry.text if isinstance(line.entry, MessageQueued) else said.text
+        self.emit(events.MessageQueued(entry=line.id, text=text))
+        return msgspec.structs.replace(said, queued=line.id)
+
+    def withdrawn(self, entry: str) -> None:
+        """Write down that a queued message was taken back."""
+        try:
+            self._context.window.record(MessageWithdrawn(queued=entry))
+        except MindstoneError as error:
+            self.complain(error)
+        self.emit(events.MessageWithdrawn(entry=entry))
+
+    async def let_out(self) -> None:
+        """Give a program its answer, which is on disk, before the disk is waited for once more."""
+        for _ in range(_STEPS_OUT):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Let the hooks end that were told of alerts."""
+        await self._alert_hooks.close()
 
 
 Emit = Callable[[events.AnyEvent], None]

@@ -181,7 +181,7 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     def for_child(
         self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
     ) -> Opening:
-        """The same for a sub-agent: it looks with few tools, changes nothing and asks nobody."""
+        """The same for a sub-agent: it looks with few tools and changes nothing."""
         return msgspec.structs.replace(
             self,
             key=key,
@@ -189,7 +189,6 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
             model=model,
             approve="read-only",
             max_rounds=calls,
-            asks=False,
             follow=False,
             offered=offered,
         )

@@ -11,12 +11,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import events, numbers
 from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     ToolAnswered,
@@ -31,11 +33,18 @@ from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.narrate_entry import call_line
 from mindstone_tui.core.library.lease import Lease
-from mindstone_tui.core.library.open_questions import OpenQuestion, question_in, still_open
+from mindstone_tui.core.library.open_questions import (
+    OpenQuestion,
+    left_waiting,
+    question_in,
+    still_open,
+)
 from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
 _ENDED: Final = "The program that asked has ended."
+_NONE_LEFT: Final = 1e-3
+"""Seconds of patience when there is none left; 0 is for ever."""
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at what somebody else's turn waits for."""
 
@@ -91,6 +100,73 @@ class SharedQuestions:
 
     def _is_open(self, call: str) -> bool:
         return call in self._context.questions.waiting or call in self._elsewhere
+
+    def have_patience(
+        self, give: Callable[[str, Answer], None], call: str, waiting: asyncio.Future[Answer]
+    ) -> None:
+        """Decline a question that nobody has answered for as long as the settings say."""
+        if left := self._patience(self._newest_turn(), call):
+            timer = asyncio.get_running_loop().call_later(left, give, call, self._out_of_patience())
+            waiting.add_done_callback(lambda _: timer.cancel())
+
+    def _patience(self, turn: list[Line], call: str) -> float:
+        """Seconds for which a question may still wait."""
+        patience = self._context.settings.approvals.patience
+        since = [line.ts for line in still_open(turn) if _call_of(line) == call]
+        asked = datetime.fromisoformat(since[0]) if since else datetime.now(UTC)
+        waited = (datetime.now(UTC) - asked).total_seconds()
+        return max(patience - waited, _NONE_LEFT) if patience else 0.0
+
+    def _out_of_patience(self) -> Answer:
+        patience = self._context.settings.approvals.patience
+        why = f"Nobody answered for {numbers.seconds(patience)} (approvals.patience)."
+        return Answer(allowed=False, why=why, how="the setting approvals.patience", seen=patience)
+
+    def left(self) -> tuple[list[Line], LeftQuestion] | None:
+        """The turn that a program left waiting for an answer, for whoever has the lease.
+
+        One that nobody answered for too long is declined, and there is none.
+        """
+        turn = self._newest_turn()
+        line = left_waiting(turn)
+        if line is None or not isinstance(line.entry, ToolAsked):
+            return None
+        asked = line.entry
+        given = partial(self._given, asked.call)
+        if given() is None and 0 < self._patience(turn, asked.call) <= _NONE_LEFT:
+            no = ToolAnswered(call=asked.call, **msgspec.structs.asdict(self._out_of_patience()))
+            self._context.window.record(no, line.turn)
+            return None
+        return turn, LeftQuestion(line, asked, given)
+
+    def _given(self, call: str) -> Answer | None:
+        """The first answer to a question of the newest turn."""
+        for line in self._newest_turn():
+            if isinstance(line.entry, ToolAnswered) and line.entry.call == call:
+                return _answer_in(line.entry)
+        return None
+
+    def to_go_on_with(self) -> tuple[list[Line], LeftQuestion] | None:
+        """The same, where this surface can ask and works where the turn did."""
+        found = self.left() if self._context.permissions.asks else None
+        return found if found and found[1].asked.folder == self._context.folder else None
+
+    def has_yes(self) -> bool:
+        """Whether a turn that was left has its yes: it begins where it was asked for."""
+        found = self.left()
+        given = found[1].given() if found is not None else None
+        if found is None or given is None or not given.allowed:
+            return False
+        told = f"It begins once this session is opened in {found[1].asked.folder}."
+        self._emit(events.Noticed(message=told, level="warning"))
+        return True
+
+    def hand_on(self) -> bool:
+        """Leave the question of our turn to others, for this surface closes; False without one."""
+        with contextlib.suppress(MindstoneError):
+            line = left_waiting(self._newest_turn()) if self.waiting else None
+            return line is not None and self._context.questions.hand_on(_call_of(line))
+        return False
 
     def tell_left(self, lease: Lease) -> None:
         """Say once what a program asked that has ended since: nobody else has the lease.
@@ -197,16 +273,24 @@ class SharedQuestions:
         self._elsewhere[asked.call] = line
         if self._context.permissions.asks:
             self._shown.add(asked.call)
-            fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
-            self._emit(
-                events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
-            )
+            self._emit(asked_before(line, asked))
+
+    def is_shown(self, event: AnyEvent) -> bool:
+        """Whether an event puts a question that this surface shows already."""
+        return isinstance(event, events.ToolAsked) and event.call in self._shown
 
     def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
-        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
-        mine = self._context.questions.answer(call, answer)
+        mine = self._context.questions.answer(call, _answer_in(given))
         if self._elsewhere.pop(call, None) is not None or mine:
             self._emit(tool_answered(line))
+
+
+def _call_of(line: Line) -> str:
+    return line.entry.call if isinstance(line.entry, ToolAsked) else ""
+
+
+def _answer_in(given: ToolAnswered) -> Answer:
+    return Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
 
 
 def _is_over(turn: list[Line]) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.run_tools import interrupted
+from mindstone_tui.core.agent.run_tools import interrupted, refused
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     MessageQueued,
     MessageWithdrawn,
     ModelFailed,
+    ToolAnswered,
     ToolApproved,
     ToolCalled,
     ToolReturned,
@@ -59,7 +60,7 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
     ):
         return []
     why = "The program stopped before this was finished."
-    begun = {call for line in lines if (call := _permitted(line)) is not None}
+    begun = {_permitted(line) for line in lines}
     answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
     asked = [
         call
@@ -67,11 +68,17 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
         if isinstance(line.entry, AssistantMessage)
         for call in line.entry.calls
     ]
-    results = [
-        interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN)
-        for call in asked
-        if call.id not in answered
-    ]
+    said = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAnswered)}
+    results: list[Entry] = []
+    for call in asked:
+        if call.id in answered:
+            continue
+        given = said.get(call.id)
+        if given is not None and not given.allowed:
+            why = given.why or "The person said no."
+            results += refused(call, "person", why)
+        else:
+            results.append(interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN))
     ending = TurnEnded(ending="interrupted", why=why)
     return context.window.record_all([*results, *_arrived(lines, draft, why), ending], turn)
 

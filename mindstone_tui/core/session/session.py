@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from mindstone_tui.core import events, numbers
-from mindstone_tui.core.agent.hooks import AlertHooks
-from mindstone_tui.core.agent.turn import take_turn
+from mindstone_tui.core import events
+from mindstone_tui.core.agent.turn import go_on, take_turn
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import (
     ClientMatched,
-    MessageQueued,
     MessageWithdrawn,
     TurnEnding,
 )
@@ -45,6 +41,8 @@ from mindstone_tui.core.session.inbox import (
     AskedCommand,
     Inbox,
     Item,
+    LeftTurn,
+    Outbox,
     SentMessage,
     end_command,
     run_command,
@@ -59,9 +57,6 @@ from mindstone_tui.core.transcript.follow import changes
 if TYPE_CHECKING:
     from mindstone_tui.core.shared.copies import Feed  # psycopg: 0.15 s
 
-_STEPS_OUT: Final = 4
-"""Steps of the loop from a session's stream to a client's socket."""
-
 
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
@@ -72,7 +67,11 @@ class Session:
         self._context = services.context
         self._lease = lease
         self._wait = wait
-        self._stream: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._out = Outbox(services.context)
+        self.events = self._out.stream
+        self._emit = self._out.emit
+        self._report = self._out.report
+        self._complain = self._out.complain
         self._inbox = Inbox()
         self._work: asyncio.Task[bool] | None = None
         """The turn or the command that can be interrupted."""
@@ -88,7 +87,7 @@ class Session:
         self._feed: Feed | None = None
         self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
-        services.context.questions.on_ask = self._have_patience
+        services.context.questions.on_ask = partial(self._questions.have_patience, self.answer)
         services.answer = partial(self._questions.answer_all, lease, self.answer)
         self._unattended = False
         self._returned: list[SentMessage] = []
@@ -96,19 +95,14 @@ class Session:
         self.on_away: Callable[[SentMessage | None], None] | None = None
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
-        self._complained: set[str] = set()
         self._unsent: dict[str, str] = {}
         """What a program that stopped had queued."""
         self._draft = DraftWriter(services.places.draft, services.context.transcript.clean)
         self._others = Onlooker(services.places.draft, self._emit)
         self._onlooker: asyncio.Task[None] | None = None
-        self._alert_hooks = AlertHooks(services.context.hooks)
 
     def start(self, *, follow: bool) -> None:
         """Begin to listen; call once, on the loop."""
-        self._context.window.on_saved = lambda entries: self._emit(
-            events.SavedAgain(entries=entries)
-        )
         self._context.window.on_replaced = self._on_replaced
         self._context.tell = self._emit
         self.services.on_vectors = self._vectors_followed
@@ -163,14 +157,6 @@ class Session:
             self.services.recall.by_words = by_words
             self._report()
 
-    async def events(self) -> AsyncIterator[AnyEvent]:
-        """Everything that happens, in order, until the session is closed."""
-        while True:
-            event = await self._stream.get()
-            yield event
-            if isinstance(event, events.SessionClosed):
-                return
-
     def send(
         self,
         text: str,
@@ -196,7 +182,7 @@ class Session:
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
-        said = self._queue(said)
+        said = self._out.queue(said)
         if steer and self._in_turn:
             self._context.steering.append(said.message)
         else:
@@ -252,18 +238,21 @@ class Session:
             self._catch_up()  # what others wrote before it comes first, an answer among it
             if written is not None:
                 self._questions.hear(written)
+                self._take_over()
         except MindstoneError as error:
             self._complain(error)
 
-    def _have_patience(self, call: str, waiting: asyncio.Future[Answer]) -> None:
-        """Decline a question that nobody has answered for as long as the settings say."""
-        patience = self._context.settings.approvals.patience
-        if patience:
-            why = f"Nobody answered for {numbers.seconds(patience)} (approvals.patience)."
-            no = Answer(allowed=False, why=why, how="the setting approvals.patience", seen=patience)
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(patience, self.answer, call, no)
-            waiting.add_done_callback(lambda _: timer.cancel())
+    def _take_over(self) -> None:
+        """Go on with the turn whose question was just answered, if its program left it."""
+        if self._inbox.serving or not self._lease.try_take():
+            return
+        try:
+            if self._questions.to_go_on_with() is not None:
+                self._inbox.put(LeftTurn(), first=True)
+            elif not self._questions.has_yes():
+                self._take_in(self.services.close_open_turn())
+        finally:
+            self._lease.give_back()
 
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks at this surface; whoever waits for its turn is told."""
@@ -276,7 +265,7 @@ class Session:
         steers = [waiting for waiting in steering if waiting.queued == entry]
         steering[:] = [waiting for waiting in steering if waiting.queued != entry]
         if steers or self._inbox.take_back(entry):
-            self._withdrawn(entry)
+            self._out.withdrawn(entry)
         else:
             self._emit(events.Noticed(message="That message was sent already."))
 
@@ -301,16 +290,18 @@ class Session:
     async def close(self) -> None:
         """Finish, and end the stream: a running turn is interrupted, its chores are done.
 
-        What still waits is in history as queued, and the next one who opens the session is told.
+        One that waits for an answer is left to whoever opens the session next. What still waits is
+        in history as queued, and the next one is told.
         """
         if self._closing:
             return
         self._closing = True
         self._persist_pending()
-        self.interrupt("The session was closed.")
+        if not self._questions.hand_on():
+            self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
         with contextlib.suppress(MindstoneError):
-            await self._alert_hooks.close()
+            await self._out.close()
             await self._context.hooks.end(self._context.settings.hooks.end_seconds)
         ours = (self._owner, self._follower, self._onlooker, self._resuming)
         for task in (*ours, *self._read_only_tasks):
@@ -338,8 +329,8 @@ class Session:
         for item in self._inbox.empty():
             if isinstance(item, AskedCommand):
                 end_command(item.line, Interrupted("The session was closed first."), self._emit)
-            elif not item.queued:
-                self._queue(item)
+            elif isinstance(item, SentMessage) and not item.queued:
+                self._out.queue(item)
 
     def _hand_back(self, said: SentMessage) -> None:
         """Return a message that no turn took in; a file holds it until it is sent again."""
@@ -366,31 +357,16 @@ class Session:
             return self.services.rescue([said.message for said in self._returned])
         return None
 
-    def _queue(self, said: SentMessage) -> SentMessage:
-        """Put a message on disk that has to wait for its turn."""
-        try:
-            line = self._context.window.record(MessageQueued(text=said.text, images=said.images))
-        except MindstoneError as error:
-            self._complain(error)
-            return said
-        text = line.entry.text if isinstance(line.entry, MessageQueued) else said.text
-        self._emit(events.MessageQueued(entry=line.id, text=text))
-        return msgspec.structs.replace(said, queued=line.id)
-
-    def _withdrawn(self, entry: str) -> None:
-        try:
-            self._context.window.record(MessageWithdrawn(queued=entry))
-        except MindstoneError as error:
-            self._complain(error)
-        self._emit(events.MessageWithdrawn(entry=entry))
-
     def _settle(self) -> bool:
         """End what a program that stopped left open; False while another one has the session."""
         try:
             if not self._lease.try_take():
                 return False
-            self._questions.tell_left(self._lease)
-            self.services.close_open_turn()
+            if self._questions.left() is None:
+                self._questions.tell_left(self._lease)
+                self.services.close_open_turn()
+            elif self._questions.to_go_on_with() is not None:
+                self._inbox.put(LeftTurn())
             self._unsent = self.services.never_sent()
             for queued in self._unsent:  # it is said once, and stands in history as what it is
                 self._context.window.record(MessageWithdrawn(queued=queued), None)
@@ -404,32 +380,12 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         if not alone:
             self._others.begin(self._context.transcript.last_turn)
-            self._questions.find()
+        self._questions.find()
         for text in self._unsent.values():
             message = (
                 f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
             )
             self._emit(events.Noticed(message=message, level="warning"))
-
-    def _emit(self, event: AnyEvent) -> None:
-        self._stream.put_nowait(event)
-        self._alert_hooks.hear(event)
-
-    def _report(self) -> None:
-        """Tell how the window stands, if somebody looks."""
-        if self._context.reports:
-            self._emit(events.ContextReported(report=self._context.report()))
-
-    def _complain(self, error: MindstoneError) -> None:
-        """Say what went wrong: once until a turn begins again, however often it is met."""
-        if error.what in self._complained:
-            return
-        self._complained.add(error.what)
-        if isinstance(error, EntryNotSaved):
-            unsaved = len(self._context.transcript.unsaved)
-            self._emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
-        else:
-            self._emit(events.Noticed(message=error.sentence, level="error"))
 
     async def _run_queue(self) -> None:
         """Take what was asked for, one after the other."""
@@ -445,8 +401,14 @@ class Session:
 
     async def _serve(self, asked: Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
-        is_turn = isinstance(asked, SentMessage)
-        work = self._take_turn(asked) if isinstance(asked, SentMessage) else self._change(asked)
+        is_turn = not isinstance(asked, AskedCommand)
+        match asked:
+            case SentMessage():
+                work = self._take_turn(asked)
+            case AskedCommand():
+                work = self._change(asked)
+            case LeftTurn():
+                work = self._go_on()
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         self._turns += is_turn
@@ -469,8 +431,10 @@ class Session:
         if isinstance(asked, AskedCommand):
             end_command(asked.line, Interrupted(why), self._emit)
             return
+        if isinstance(asked, LeftTurn):
+            return
         if self._closing and not asked.queued:
-            self._queue(asked)
+            self._out.queue(asked)
         self._emit(events.TurnEnded(turn=0, ending="interrupted", why=why))
 
     async def _do_chores(self) -> None:
@@ -495,8 +459,9 @@ class Session:
 
         try:
             if not self._lease.try_take() and self._wait and not said.queued:
-                said = self._queue(said)
-            await self._take_lease()
+                said = self._out.queue(said)
+            if not await self._take_lease(said):
+                return False
             for exchange in said.before:
                 number = self._context.transcript.last_turn + 1
                 self._context.window.record_all(exchange.entries, number)
@@ -505,18 +470,17 @@ class Session:
             async for event in take_turn(self._context, said.message, origin, beside):
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
-                    self._complained.clear()
+                    self._out.begin()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
-                self._draft.hear(event)
-                self._emit(event)
+                self._pass_on(event)
                 if isinstance(event, events.UsageReported) and not self._context.reports:
-                    await _let_out()
+                    await self._out.let_out()
         except asyncio.CancelledError as cancelled:
             if not turn and self._closing and not said.queued:
-                self._queue(said)
+                self._out.queue(said)
             elif said.queued and not turn and not self._closing:
-                self._withdrawn(said.queued)
+                self._out.withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except MindstoneError as error:
             away = isinstance(error.__cause__, HistoryAway) and self.on_away is not None
@@ -539,10 +503,34 @@ class Session:
             self._rescue()
         return turn > 0
 
+    def _pass_on(self, event: AnyEvent) -> None:
+        """Announce what happens in a turn of ours."""
+        self._draft.hear(event)
+        if not self._questions.is_shown(event):
+            self._emit(event)
+
+    async def _go_on(self) -> bool:
+        """Go on with a turn that was left waiting, unless somebody else does by now."""
+        found = self._questions.to_go_on_with() if self._lease.try_take() else None
+        if found is None:
+            return False
+        self.attend(not self._unattended)
+        self._others.running.clear()
+        self._turn = found[1].line.turn
+        try:
+            async for event in go_on(self._context, *found):
+                self._pass_on(event)
+        finally:
+            self._turn = 0
+            self._draft.clear()
+            self._rescue()
+        return not self._closing
+
     async def _change(self, asked: AskedCommand) -> bool:
         """A command that changes the window, under the lease as a turn is."""
         try:
-            await self._take_lease()
+            if not await self._take_lease(asked):
+                return False
         except MindstoneError as error:
             end_command(asked.line, error, self._emit)
         except asyncio.CancelledError as cancelled:
@@ -551,16 +539,26 @@ class Session:
             await self._run_command(asked)
         return False
 
-    async def _take_lease(self) -> None:
-        """Have the right to a turn, with everything that others wrote taken in first."""
+    async def _take_lease(self, asked: SentMessage | AskedCommand) -> bool:
+        """Have the right to a turn, with everything that others wrote taken in first.
+
+        False where a turn that was left waiting comes before what was asked for, which waits.
+        """
         async with self._questions.told(self._lease, self._catch_up) as on_wait:
             await self._lease.take(wait=self._wait, on_wait=on_wait)
         self.attend(not self._unattended)
         with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
         self._catch_up()
+        if self._questions.to_go_on_with() is not None and not self._closing:
+            if isinstance(asked, SentMessage) and not asked.queued:
+                asked = self._out.queue(asked)
+            self._inbox.put(asked, first=True)
+            self._inbox.put(LeftTurn(), first=True)
+            return False
         self._questions.tell_left(self._lease)
         self._take_in(self.services.close_open_turn())
+        return True
 
     def _catch_up(self) -> None:
         self._take_in(self.services.catch_up())
@@ -589,9 +587,3 @@ class Session:
             self._questions.hear(line)
         if lines:
             self._report()
-
-
-async def _let_out() -> None:
-    """Give a program its answer, which is on disk, before the disk is waited for once more."""
-    for _ in range(_STEPS_OUT):
-        await asyncio.sleep(0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.agent.answer import ModelCall
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.turn import ModelCall
 from mindstone_tui.core.context.plan import prepare
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage

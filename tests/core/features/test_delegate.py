@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import ToolAnswered, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.events.question import explain
 from mindstone_tui.core.features import delegation
+from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from tests.core.features.test_hooks import hooks, prints
 from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script
 from tests.loopback.server import Act, Call, Loopback, Write, asked, says, serving, streams
 
@@ -160,3 +165,53 @@ async def test_a_sub_agent_that_uses_up_its_limit_is_stopped_and_says_so(
     kinds = [line.kind for line in read(child)]
     assert kinds.count("turn_started") == kinds.count("turn_ended") == 1
     assert [line.entry.text for line in read(child) if isinstance(line.entry, UserMessage)]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_a_sub_agent_may_not_do_unasked_is_asked_where_its_parent_is_used(
+    allowed: bool, home: Path, tmp_path: Path, server: Loopback
+) -> None:
+    settle(home, server)
+    (tmp_path / "settings.ini").write_text("[net]\nport = 8137\n")
+    wish = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    hooks(home, PreToolUse=("read", prints(tmp_path, "ask", {"hookSpecificOutput": wish})))
+    server.play(
+        delegate(),
+        streams(asked(("call_2", "read", '{"path": "settings.ini"}'))),
+        says("The port is known."),
+        says("Done."),
+    )
+    more: dict[str, Any] = {"model": "openai/served-model", "cwd": tmp_path, "asks": True}
+    environ = {"OPENAI_API_KEY": "sk-loopback"}
+    async with on_stage(home, environ=environ, **more) as stage:
+        stage.session.send("Which port does it use? Delegate it.")
+        question = await stage.until(events.ToolAsked)
+        assert "asked by the helper 'Find the port in settings.ini" in explain(question).heading
+        (waits,) = waiting_in(Places.resolve({"MINDSTONE_HOME": str(home)}), stage.places)
+        assert "The helper 'Find the port" in waits.sentence(datetime.now(UTC))
+        stage.session.answer(question.call, events.Answer(allowed=allowed, why="not this file"))
+        assert (await stage.until(events.TurnEnded)).ending == "done"
+        child = child_of(home, stage)
+    gave = [line.entry.text for line in read(child) if isinstance(line.entry, ToolReturned)]
+    assert ["8137" in text for text in gave] == [allowed]
+    assert ["not this file" in text for text in gave] == [not allowed]
+    assert "tool_asked" not in [line.kind for line in read(child)], "it is asked in one place"
+    check_history(stage.places)
+
+
+async def test_a_sub_agent_whose_parent_is_stopped_takes_its_question_back(
+    home: Path, tmp_path: Path, server: Loopback
+) -> None:
+    settle(home, server)
+    wish = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    hooks(home, PreToolUse=("list", prints(tmp_path, "ask", {"hookSpecificOutput": wish})))
+    server.play(delegate(), streams(asked(("call_2", "list", "{}"))))
+    more: dict[str, Any] = {"model": "openai/served-model", "cwd": tmp_path, "asks": True}
+    async with on_stage(home, environ={"OPENAI_API_KEY": "sk-loopback"}, **more) as stage:
+        stage.session.send("Look around. Delegate it.")
+        await stage.until(events.ToolAsked)
+        stage.session.interrupt()
+        assert (await stage.until(events.TurnEnded)).ending == "interrupted"
+    assert waiting_in(Places.resolve({"MINDSTONE_HOME": str(home)}), stage.places) == []
+    (taken_back,) = stage.entries(ToolAnswered)
+    assert (taken_back.allowed, taken_back.why) == (False, "The sub-agent was stopped.")
