@@ -55,7 +55,8 @@ _UNSURE: Final = pattern_of(
     r"\b(?:what if|if (?:we|i|you|he|she|they|it|\w+ ever)\b|maybe|perhaps|could we|should we|might"
     r"|i think\W*\Z|suppose|assume|imagine|thinking aloud|wondering|considering|i could|if i ever"
     r"|dream|would (?:be|have|make|love)|joking|kidding|proposes?|suggests?|thinks|thought|reckons"
-    r"|insists|heard|says? (?:that|every|:)|probably|states|according to|rumou?r|claims?|haha|lol)\b|[\"“]"
+    r"|insists|heard|says? (?:that|every|:)|probably|states|according to|rumou?r|claims?"
+    r"|haha|lol)\b|[\"“]"
 )
 _ADDS: Final = pattern_of(
     r"\b(?:also|as well|too|both|each|another|again|same (?:pub|place|time|as)|as (?:usual|ever|i"

@@ -1,4 +1,4 @@
-"""What replaces what: two hundred pairs that two readers labelled alike, and the laws around them."""
+"""What replaces what: two hundred pairs that two readers labelled alike, and laws around them."""
 
 from __future__ import annotations
 
