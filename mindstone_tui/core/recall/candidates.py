@@ -7,6 +7,7 @@ candidates are looked at closely, and nothing else is read.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -237,6 +238,14 @@ class Gatherer:
             unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
             matched=look.matched(),
         )
+
+    def respelt(self, question: Question) -> str:
+        """The question with names as they are written here, where it misspells them."""
+        text = question.text
+        for name in question.names:
+            if not self.lexicon.knows(name) and (meant := self.lexicon.like(name)):
+                text = re.sub(rf"\b{re.escape(name)}\b", meant.title(), text, flags=re.IGNORECASE)
+        return text
 
     def _first_look(
         self, matches: WordMatches, asked: Encoded | None, allowed: Filter, across: Across | None

@@ -351,7 +351,10 @@ class RecallIndex:
         The question is embedded only if there is a vector that it may be compared with.
         """
         question = read_question(query)
-        asked = asked or Asked(self._embedder, query)
+        meant = self._guarded(lambda: self._gatherer.respelt(question))
+        if meant != query:
+            question, asked = read_question(meant), None
+        asked = asked or Asked(self._embedder, meant)
         english = understands(self._embedder, query)
         comparable = english and self._guarded(lambda: self._comparable(allowed))
         meaning = asked.encoded if comparable else None

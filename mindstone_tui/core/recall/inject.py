@@ -12,7 +12,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.language.intent import intent_of
-from mindstone_tui.core.language.words import query_terms
+from mindstone_tui.core.language.words import query_terms, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
@@ -38,6 +38,10 @@ RAISED: Final = (0.4, 0.6, 0.8)
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
+_AND_ASKS: Final = pattern_of(
+    r"(?:,? (?:and|but|or)|\?) +(?=(?:who|whom|whose|what|which|when|where|why|how)\b)",
+    re.IGNORECASE,
+)
 _REFERS_BACK: Final = pattern_of(
     r"\b(?:that|this|those|these|it|its|them|they|same|again|earlier|before|previous(?:ly)?|above"
     r"|the (?:error|bug|file|issue|problem|one|other|first|second|last))\b",
@@ -104,7 +108,16 @@ def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
     message = in_short(message)
     if intent_of(message) == "nothing":
         return ()
-    return tuple(dict.fromkeys((message, auto_query(message, recent))))
+    return tuple(dict.fromkeys((message, *_questions_in(message), auto_query(message, recent))))
+
+
+def _questions_in(message: str) -> tuple[str, ...]:
+    """The questions of a message that asks two things at once, each by itself; else none."""
+    if len(message) > _CONTEXT:
+        return ()
+    parts = [part.strip(" ,.?!") for part in _AND_ASKS.split(message)]
+    asking = [f"{part}?" for part in parts if {*query_terms(part)} - stopwords()]
+    return tuple(asking) if len(asking) == 2 else ()
 
 
 def auto_query(message: str, exchange: Sequence[str] = ()) -> str:

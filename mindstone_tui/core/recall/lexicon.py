@@ -32,6 +32,10 @@ _HOLDING: Final = (
     "words match ? and rowid between ? and ?"
     f" and (? or rowid >> {ROWS_EACH} in (select value from json_each(?)))"
 )
+_SHORTEST_SLIP: Final = 4
+"""Letters of a name that may be misspelt; a shorter one is near too many words."""
+_LONG_NAME: Final = 7
+"""From so many letters on two of them may be wrong."""
 _K1: Final = 1.2
 _B: Final = 0.75
 
@@ -109,6 +113,30 @@ class Lexicon:
         """Whether any passage has the word."""
         return bool(self.stems(word)) and self._count(word, self._counted_at) > 0
 
+    def like(self, word: str) -> str:
+        """The word of a passage that a name is a slip of the pen for; empty where none is.
+
+        It begins with the same letter, and one letter, or two of a long name, differ.
+        """
+        stem = next(iter(self.stems(word)), "")
+        if len(stem) < _SHORTEST_SLIP:
+            return ""
+        most = 1 if len(stem) < _LONG_NAME else 2
+        self._database.execute(
+            "create virtual table if not exists temp.vocabulary using fts5vocab(main, words, row)"
+        )
+        known = self._database.execute(
+            "select term from vocabulary where term >= ? and term < ?",
+            (stem[0], chr(ord(stem[0]) + 1)),
+        )
+        near = sorted(
+            (distance, term)
+            for (term,) in known
+            if abs(len(term) - len(stem)) <= most
+            and (distance := slips_between(stem, term, most)) <= most
+        )
+        return next((term for _, term in near if self.knows(term)), "")
+
     def stems(self, text: str) -> list[str]:
         """The stems FTS5 makes of a text that `indexed` prepared."""
         found = self._stemmer(
@@ -182,6 +210,23 @@ class Lexicon:
             (owner, owner_of(last), everybody, owners),
         ).get
         return int(later + max(own - (row - span_of(owner).first) + 1, 1))
+
+
+def slips_between(one: str, other: str, most: int) -> int:
+    """How many letters are wrong, missing, too many or in the wrong order; more than `most` is
+    not counted further."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        before, row, last = row, [at], before
+        for to, theirs in enumerate(other, start=1):
+            cost = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (letter != theirs))
+            if at > 1 and to > 1 and letter == other[to - 2] and one[at - 2] == theirs:
+                cost = min(cost, last[to - 2] + 1)
+            row.append(cost)
+        if min(row) > most:
+            return most + 1
+    return row[-1]
 
 
 def _asked_for(term: str) -> str:

@@ -25,6 +25,18 @@ _TIME: Final = pattern_of(
     r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
     re.IGNORECASE,
 )
+_OF_THE_WORLD: Final = pattern_of(
+    r"^\W*(?:how (?:do|can|would|could) (?:i|you|we|one) (?!usually|like|normally)"
+    r"|how (?:far|high|deep|old|fast) (?:is|are)\b|how many \w+ (?:are|is) (?:there )?in an?\b"
+    r"|what(?:['’]s| is| are) (?:(?:an?|\d[\d.]*)\b|the (?:difference|capital|plural|meaning"
+    r"|definition|best|default|fastest|purpose|(?:time|space) complexity|boiling|melting|opposite"
+    r"|square|speed|population)\b)"
+    r"|what does \S+(?: \S+)? (?:mean|do|stand for)[?\s]*$|explain\b|define\b"
+    r"|who (?:wrote|invented|discovered|painted|won)\b|what year did\b"
+    r"|why (?:is|are|do|does) the (?:sky|sun|moon|sea|earth)\b|(?:can|could) you write an?\b"
+    r"|is \S+ (?:faster|better|larger|bigger|older) than\b|what temperature does\b)",
+    re.IGNORECASE,
+)
 _OF_RECORD: Final = pattern_of(
     r"\b(?:have|has|had|did|was|were)(?:n['’]t)? (?:i|we|you|my|our|your)\b",
     re.IGNORECASE,
@@ -61,6 +73,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     wants_time: bool
     of_record: bool = False
     """Whether it asks what was said or done: rules are for what is yet to be done."""
+    of_the_world: bool = False
+    """Whether it is put as one asks what anybody could know: "what is a monad", "how do I …"."""
     roles: frozenset[str]
     """Whose words are meant by "I" and "you"."""
     names: tuple[str, ...] = ()
@@ -84,6 +98,7 @@ def read_question(text: str) -> Question:
         words=words,
         wants_time=bool(_WHEN.search(text)),
         of_record=bool(_OF_RECORD.search(text)),
+        of_the_world=bool(_OF_THE_WORLD.search(text)),
         roles=frozenset(roles) if is_english(text) else frozenset(),
         # Other languages write names differently, and German writes every noun like one.
         names=tuple(_names(text)) if is_english(text) else (),

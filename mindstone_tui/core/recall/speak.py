@@ -89,16 +89,25 @@ def judge(
             theirs.append(value / other_floor(gathered.passages))
         else:
             ours.append(value * (tuned.ASKED_THE_MODEL if _asks_the_model(hit.passage) else 1.0))
-    strength = max(_in_floors(ours, vectors=vectors), *theirs)
+    enough = 1.0 if persons.named else asked_of(gathered.passages)
+    strength = max(_in_floors(ours, vectors=vectors) / enough, *theirs)
     strength *= gathered.asked / (gathered.asked + tuned.DOUBT)
     if gathered.matched is not None:
         unmet = gathered.matched.missing(hit.passage.id for hit in hits[: tuned.LOOKED_AT])
         strength *= 1 - tuned.MISSING_WORDS * unmet
+    if question.of_the_world and not question.names:
+        strength *= tuned.OF_THE_WORLD
     if strength >= 1:
         return Judgement(strength=strength)
     named = ", ".join(gathered.unknown)
     reason = f"History never mentions {named}." if named else NOTHING_CLOSE
     return Judgement(strength=max(strength, 0.0), reason=reason)
+
+
+def asked_of(passages: int) -> float:
+    """The share of a floor that is enough in a history of so many passages."""
+    more = math.log(max(passages, tuned.FEW) / tuned.FEW)
+    return min(1.0, tuned.IN_FEW + tuned.WITH_MORE * more)
 
 
 def other_floor(passages: int) -> float:
@@ -204,12 +213,13 @@ class _Persons:
         said = [item.passage for item in candidates if item.passage.role in ("user", "assistant")]
         speakers = {passage.speaker for passage in said}
         named = named_speakers(question, said)
-        self._named = named if named != speakers else set()
+        self.named = named if named != speakers else set()
+        """Those of several speakers whom the question calls by name."""
         self._two = len(speakers) == 2
         self._of_oneself = not (
             question.words.isdisjoint(_ONESELF)
             or question.words & (_OTHERS | _WANTS_ADVICE)
-            or self._named
+            or self.named
         )
         spoken = {word for name in speakers for word in words_of(name)}
         self._roots = tuple(root(term) for term in question.terms if term not in spoken)
@@ -217,7 +227,7 @@ class _Persons:
 
     def fits(self, passage: Passage) -> bool:
         """Whether a passage may be about the person asked about."""
-        return not self._named or passage.role == "tool" or self._about(passage) >= 0
+        return not self.named or passage.role == "tool" or self._about(passage) >= 0
 
     def share(self, passage: Passage) -> float:
         """How much of a passage's evidence counts for the person who asks."""
@@ -225,7 +235,7 @@ class _Persons:
 
     def about_others(self, candidates: Sequence[Candidate], weights: tuned.Weights) -> bool:
         """Whether the strongest passages are about somebody who was not asked about."""
-        if not self._named:
+        if not self.named:
             return False
         strongest = sorted(candidates, key=lambda item: -evidence_for(item, weights))[
             : tuned.COMPARED
@@ -244,7 +254,7 @@ class _Persons:
         return self._known[passage.id]
 
     def _read(self, passage: Passage) -> int:
-        own = 1 if passage.speaker in self._named else -1
+        own = 1 if passage.speaker in self.named else -1
         direction = _direction(passage.text, self._roots)
         if direction < 0 and not self._two:
             return 0  # Whom of several does it address?

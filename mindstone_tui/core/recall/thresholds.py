@@ -31,6 +31,18 @@ ASKED_THE_MODEL: Final = 0.85
 TELLING: Final = 1.37
 """An instruction or a remark needs this many floors, and must name what it is about."""
 
+# Measured on: five sets of questions, two numbers fitted with each set left out in turn
+# (tests/bench/fit_speak.py). Figures: docs/recall.md. Date: 2026-11-17.
+
+FEW: Final = 20
+"""Passages up to which a history is as short as can be:"""
+IN_FEW: Final = 0.77
+"""this share of a floor is enough there, for the best of few is seldom good by chance,"""
+WITH_MORE: Final = 0.05
+"""and so much more is asked for each time there are e times as many, up to the whole floor."""
+OF_THE_WORLD: Final = 0.7
+"""What is asked as one asks what anybody could know keeps this share of its evidence."""
+
 # Measured on: unknown by themselves; the figures above were measured with them.
 # Date: 2026-11-16.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mindstone_tui.core.recall.candidates import AskedWords, Gathered
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.inject import choose, queries
+from mindstone_tui.core.recall.lexicon import slips_between
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit
 from mindstone_tui.core.recall.speak import (
@@ -200,7 +202,7 @@ def judged(
         Candidate(row=passage.seq, sitting=0, passage=passage, meaning=1.0, other=other)
         for passage in passages
     ]
-    known = Gathered(candidates=candidates, asked=rarity, **{"passages": 500, **gathered})
+    known = Gathered(candidates=candidates, asked=rarity, **{"passages": 2_000, **gathered})
     return judge(read_question(asked), known, hits, vectors=vectors).strength
 
 
@@ -250,10 +252,10 @@ def test_strength_is_told_in_floors_and_never_below_nothing() -> None:
     assert judged(("The boat is teal.", 0.575), rarity=3.0) == pytest.approx(0.5)
     assert judged(("The boat is teal.", 0.2), unknown=("ottilie",)) == 0
     just = Hit(passage=said("The boat is teal."), score=1.0, parts={"words": 0.4}, text="")
-    enough = Gathered(candidates=[], asked=1e300, passages=5)
+    enough = Gathered(candidates=[], asked=1e300, passages=2_000)
     found = judge(read_question("boat"), enough, [just], vectors=False)
     assert (found.strength, found.reason) == (1.0, "")
-    unknown = Gathered(candidates=[], asked=9.0, passages=5, unknown=("ottilie", "kiel"))
+    unknown = Gathered(candidates=[], asked=9.0, passages=2_000, unknown=("ottilie", "kiel"))
     weak = Hit(passage=said("The boat is teal."), score=0.1, parts={"words": 0.1}, text="")
     told = judge(read_question("boat"), unknown, [weak], vectors=True).reason
     assert told == "History never mentions ottilie, kiel."
@@ -272,7 +274,7 @@ def test_what_a_text_says_counts_and_half_of_what_stands_around_it(
     parts: dict[str, float], strength: float
 ) -> None:
     hit = Hit(passage=said("The boat is teal."), score=1.0, parts=parts, text="The boat is teal.")
-    gathered = Gathered(candidates=[], asked=1e9, passages=500)
+    gathered = Gathered(candidates=[], asked=1e9, passages=2_000)
     found = judge(read_question("boat"), gathered, [hit], vectors=True).strength
     assert found == pytest.approx(strength / 0.575)
 
@@ -633,3 +635,76 @@ def test_a_request_in_another_language_is_no_question(message: str) -> None:
 )
 def test_what_refers_to_the_past_asks_in_another_language_too(message: str) -> None:
     assert intent_of(message) == "asks"
+
+
+def test_less_is_enough_in_a_short_history_and_never_more_than_a_floor_in_a_long_one() -> None:
+    fair = ("The boat is teal.", 0.5)
+    told = [judged(fair, passages=passages) for passages in (1, 20, 150, 1_000, 2_000, 10**6)]
+    assert told == sorted(told, reverse=True)
+    assert told[0] == told[1] >= 1 > told[3] > told[4] == told[5]
+
+
+def test_of_whom_was_asked_by_name_as_much_is_asked_in_a_short_history_as_in_a_long_one() -> None:
+    two = [said("I have a teal boat.", 1, speaker="Mira"), said("I row.", 2, speaker="Ben")]
+    candidates = [Candidate(row=one.seq, sitting=0, passage=one, meaning=1.0) for one in two]
+    hits = [Hit(passage=two[0], score=0.5, parts={"meaning": 0.5}, text=two[0].text)]
+
+    def strength(passages: int) -> float:
+        gathered = Gathered(candidates=candidates, asked=1e9, passages=passages)
+        return judge(read_question("Which boat has Mira?"), gathered, hits, vectors=True).strength
+
+    assert strength(20) == strength(2_000)
+
+
+@pytest.mark.parametrize(
+    ("question", "of_the_world"),
+    [
+        ("What is a monad?", True),
+        ("How do I undo the last commit?", True),
+        ("What is the difference between a list and a tuple?", True),
+        ("What is 17 times 23?", True),
+        ("What does chmod do?", True),
+        ("What does the program do when the disk is full?", False),
+        ("Which day do we ship?", False),
+        ("How did we undo the last commit?", False),
+        ("What is our retry policy?", False),
+        ("How many days are left?", False),
+    ],
+)
+def test_what_anybody_could_know_needs_more(question: str, of_the_world: bool) -> None:
+    assert (judged(STRONG, asked=question) < 1) == of_the_world
+
+
+def test_two_questions_at_once_are_asked_one_by_one() -> None:
+    asked = "Which payment provider did we choose and what commission do they take?"
+    assert queries(asked, ())[:3] == (
+        asked,
+        "Which payment provider did we choose?",
+        "what commission do they take?",
+    )
+    one = "When and where was the boat sold?"
+    assert queries(one, ()) == (one,)
+
+
+def test_a_name_that_is_misspelt_finds_its_person(tmp_path: Path) -> None:
+    with closing(RecallIndex.open(tmp_path / "library.db", None)) as index:
+        index.ensure([said("Ask Priya before anybody touches the invoices.", 1)])
+        index.ensure([said("Hartmann Logistics was charged twice.", 2)])
+        for question, seq in (
+            ("Who is Pryia and what does she own?", 1),
+            ("What was charged to Hartman?", 2),
+        ):
+            found = index.search(question)
+            assert found.hits[0].passage.seq == seq
+            assert "never mentions" not in found.judged.reason
+        assert "ottilie" in index.search("What of the invoices is Ottilie's?").judged.reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [("priya", "pryia", 1), ("hartman", "hartmann", 1), ("olga", "olgha", 1), ("kim", "tom", 2)],
+)
+def test_slips_of_the_pen_are_counted(one: str, other: str, slips: int) -> None:
+    assert slips_between(one, other, 2) == slips_between(other, one, 2) == slips
+    assert slips_between(one, other, slips - 1) == slips
+    assert slips_between(one, one, 2) == 0
