@@ -171,13 +171,18 @@ class RecallDropped(Entry):
 
 
 class RecallUsed(Entry):
-    """Which recalled passages the answer leaned on; there is none where it leaned on none."""
+    """Which recalled passages the answer leaned on, or why none were brought back.
+
+    There is none where it leaned on none, or where the message asked for nothing.
+    """
 
     used: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     """Only in older lines; by now, all others that this turn recalled."""
     of: int = 0
     """How many this turn recalled."""
+    silent: str = ""
+    """Why nothing was brought back for a message that history was searched for, in a sentence."""
 
 
 class StandingInstructionOffered(Entry):

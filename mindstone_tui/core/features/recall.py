@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected
+from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.patterns import pattern_of
@@ -35,6 +35,11 @@ _DELIMITERS: Final = 48
 _SHOWN: Final = 8
 _SOURCE: Final = pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
+
+
+_NOT_ASKED: Final = (
+    "The message asks for nothing that history could answer, or all that it could is in the window."
+)
 
 
 class RecallFeature(Feature):
@@ -70,6 +75,8 @@ class RecallFeature(Feature):
                 )
                 if used.used:
                     self.context.window.record(used)
+        if recalled is None and recall.silent:
+            self.context.window.record(RecallUsed(silent=recall.silent))
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return ()
@@ -197,3 +204,26 @@ def _hit(services: SessionServices, number: int) -> Hit:
     if found is None or not 1 <= number <= len(found.hits):
         raise WrongUse(f"The last search has no hit {number}.")
     return found.hits[number - 1]
+
+
+def why_recalled(services: SessionServices) -> CommandPrinted:
+    """What recall brought back for the newest message, or why it kept silent."""
+    turn = services.context.window.fold.turn
+    silent, brought = services.recall.silent, ""
+    with services.context.transcript.history() as history:
+        for line in history.newest(["recall_injected", "recall_used"], history.head.seq + 1):
+            if line.turn != turn:
+                break
+            if isinstance(line.entry, RecallInjected):
+                passages = line.entry.passages
+                brought = ", ".join(
+                    f"#{one.seq}" if one.seq >= 0 else one.entry for one in passages
+                )
+            elif isinstance(line.entry, RecallUsed):
+                silent = silent or line.entry.silent
+    if brought:
+        text = f"Turn {turn}: recall brought back {brought}. /recall why ID explains one."
+        return CommandPrinted(command="why", text=text, data={"silent": ""})
+    silent = silent or (_NOT_ASKED if services.recall.on else "Automatic recall is switched off.")
+    text = f"Turn {turn}: recall brought nothing back. {silent}"
+    return CommandPrinted(command="why", text=text, data={"silent": silent})

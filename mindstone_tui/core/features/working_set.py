@@ -24,6 +24,7 @@ from mindstone_tui.core.events.report_text import (
     context_detail,
     context_list,
 )
+from mindstone_tui.core.features.recall import why_recalled
 from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, why_file
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
@@ -144,14 +145,18 @@ class WindowFeature(Feature):
             )
             yield CommandPrinted(command="rewind", text=text)
 
-    @command("why", usage="ID | turn N | PATH")
+    @command("why", usage="ID | turn N | PATH | recall", words=("recall",))
     async def why(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Say why an entry is in the window or out of it, or which turn and call made a file so.
 
-        What is no entry, turn or id is a path in the workspace.
+        What is no entry, turn or id is a path in the workspace. `recall` tells what was brought
+        back for the newest message, or why nothing was.
         """
         if not argument:
             raise WrongUse("About which entry or file?")
+        if argument == "recall":
+            yield await asyncio.to_thread(why_recalled, self.session)
+            return
         try:
             line = self.session.refer(argument)
         except NoSuchEntry as error:

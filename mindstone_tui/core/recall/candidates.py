@@ -121,7 +121,9 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 
     candidates: list[Candidate]
     passages: int = 0
-    """How many there are to find."""
+    """How many there are,"""
+    hidden: int = 0
+    """and how many of them may not be found: the window has them, or they were taken back."""
     asked: float = 0.0
     """How much was asked for: the rarity of the question's words, together."""
     unknown: tuple[str, ...] = ()
@@ -207,7 +209,8 @@ class Gatherer:
         compared = asked is not None and self._view is not None
         most = BESIDE_MEANING if compared else MOST_POSTINGS
         matches = self.lexicon.match(question.terms, passages, most)
-        signals, mean, ordinary = self._first_look(matches, asked, allowed, across)
+        hidden = self._hidden_rows(allowed)
+        signals, mean, ordinary = self._first_look(matches, asked, allowed, across, hidden)
         look = _Look(
             signals=signals,
             matches=matches,
@@ -234,6 +237,7 @@ class Gatherer:
         return Gathered(
             candidates=candidates,
             passages=passages,
+            hidden=len(hidden),
             asked=matches.asked,
             unknown=tuple(name for name in question.names if not self.lexicon.knows(name)),
             matched=look.matched(),
@@ -248,11 +252,15 @@ class Gatherer:
         return text
 
     def _first_look(
-        self, matches: WordMatches, asked: Encoded | None, allowed: Filter, across: Across | None
+        self,
+        matches: WordMatches,
+        asked: Encoded | None,
+        allowed: Filter,
+        across: Across | None,
+        hidden: Collection[int],
     ) -> tuple[Signals, float, float]:
         """What words and meaning find, and the mean cosine here by either model."""
         rows = self._allowed_rows(allowed)
-        hidden = self._hidden_rows(allowed)
         signals = Signals(_kept(matches.scores, rows, hidden), {}, {})
         mean = ordinary = 0.0
         count = tuned.FROM_MEANING + len(hidden)

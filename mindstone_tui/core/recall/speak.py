@@ -28,7 +28,7 @@ from mindstone_tui.core.statements import recognise_standing_instruction
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."
-NOTHING_THERE: Final = "Nothing has been said yet that could be found."
+NOTHING_THERE: Final = "Nothing was said yet that is not in the window."
 NOTHING_CLOSE: Final = "Nothing in history is close enough to the message."
 ABOUT_OTHERS: Final = "What history holds on this is about somebody else."
 
@@ -74,7 +74,7 @@ def judge(
 ) -> Judgement:
     """How good the best hit is for the question, or why none is."""
     if not hits:
-        reason = NOTHING_CLOSE if gathered.passages else NOTHING_THERE
+        reason = NOTHING_CLOSE if gathered.passages > gathered.hidden else NOTHING_THERE
         return Judgement(strength=0.0, reason=reason)
     persons = _Persons(question, gathered.candidates)
     if persons.about_others(gathered.candidates, weights):

@@ -45,7 +45,7 @@ from mindstone_tui.core.recall.inject import (
     room_in,
 )
 from mindstone_tui.core.recall.passages import passages_of
-from mindstone_tui.core.recall.speak import ASKS_NOTHING
+from mindstone_tui.core.recall.speak import NAMES_NOTHING, NOTHING_THERE
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
 
@@ -80,6 +80,8 @@ class SessionRecall:
         self._require_vectors = require_vectors
         self.on = settings.auto
         self.last: SearchResult | None = None
+        self.silent = ""
+        """Why nothing was brought back for the newest message; empty where something was."""
         self.failure = ""
         self.vectors = True
         """Whether meaning can be searched: the last vectors that were wanted could be made."""
@@ -124,6 +126,7 @@ class SessionRecall:
 
     async def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
+        self.silent = ""
         if not self.on:
             return None
         began = time.monotonic()
@@ -133,6 +136,8 @@ class SessionRecall:
         except RecallError as error:
             self.failure = error.what
             return None
+        # Nobody misses what the window still has, nor asks history for what they do not name.
+        self.silent = "" if choice.silent in (NOTHING_THERE, NAMES_NOTHING) else choice.silent
         injected = inject(text, choice, vacancy, nonce)
         if injected is None:
             return None
@@ -141,7 +146,7 @@ class SessionRecall:
 
     async def _choose(self, text: str, vacancy: Vacancy, nonce: str) -> Choice:
         """Ask with the message alone, then with what it leans on, until something is found."""
-        choice = Choice(silent=ASKS_NOTHING)
+        choice = Choice()
         room = room_in(vacancy, nonce)
         scope = self._settings.scope
         allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)

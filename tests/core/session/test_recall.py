@@ -7,6 +7,7 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries.derived import RecallUsed
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.inject import Vacancy
@@ -49,6 +50,31 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
     assert f"— #{first.seq} · " in answer
+
+
+async def test_why_recall_kept_silent_stands_in_history_and_is_told(home: Path) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say(FACT)
+        _, printed = await stage.run("/why recall")
+        assert "all that it could is in the window" in printed
+        await stage.run("/task start tell me about other things")
+        await fill(stage, 2, 30)
+        await stage.say("Which vaccine did the doctor of Ottilie recommend?")
+        _, printed = await stage.run("/why recall")
+        said = stage.lines()[-1].turn
+        (silent,) = [
+            line.entry.silent
+            for line in stage.lines()
+            if isinstance(line.entry, RecallUsed) and line.turn == said and line.entry.silent
+        ]
+        assert printed == f"Turn {said}: recall brought nothing back. {silent}"
+        await stage.say(QUESTION)
+        _, printed = await stage.run("/why recall")
+        assert f"recall brought back #{recalled_last(stage)[0]}" in printed
+        _, printed = await stage.run("/recall off")
+        await stage.say(QUESTION)
+        _, printed = await stage.run("/why recall")
+        assert "switched off" in printed
 
 
 async def test_the_original_task_stays_and_is_quoted_with_its_pointer_all_the_same(
