@@ -61,12 +61,8 @@ async def test_why_recall_kept_silent_stands_in_history_and_is_told(home: Path) 
         await fill(stage, 2, 30)
         await stage.say("Which vaccine did the doctor of Ottilie recommend?")
         _, printed = await stage.run("/why recall")
-        said = stage.lines()[-1].turn
-        (silent,) = [
-            line.entry.silent
-            for line in stage.lines()
-            if isinstance(line.entry, RecallUsed) and line.turn == said and line.entry.silent
-        ]
+        said, silent = stage.all(events.TurnStarted)[-1].turn, stage.session.services.recall.silent
+        assert silent
         assert printed == f"Turn {said}: recall brought nothing back. {silent}"
         await stage.say(QUESTION)
         _, printed = await stage.run("/why recall")
@@ -75,6 +71,10 @@ async def test_why_recall_kept_silent_stands_in_history_and_is_told(home: Path) 
         await stage.say(QUESTION)
         _, printed = await stage.run("/why recall")
         assert "switched off" in printed
+    kept = [(line.turn, line.entry) for line in stage.lines()]
+    assert silent in [
+        one.silent for turn, one in kept if turn == said and isinstance(one, RecallUsed)
+    ]
 
 
 async def test_the_original_task_stays_and_is_quoted_with_its_pointer_all_the_same(
