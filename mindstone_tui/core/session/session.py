@@ -508,8 +508,8 @@ class Session:
                     self._complained.clear()
                     self._returned = [one for one in self._returned if one.text != said.text]
                 ended = isinstance(event, events.TurnEnded)
-                self._draft.hear(event)
-                self._emit(event)
+                for shown in self._draft.pass_on(event):
+                    self._emit(shown)
                 if isinstance(event, events.UsageReported) and not self._context.reports:
                     await _let_out()
         except asyncio.CancelledError as cancelled:
