@@ -87,6 +87,12 @@ REWOUND: Final = "This turn was rewound: the conversation went on without it."
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
 
 
+def turns_in_words(turns: int, rewound: int) -> str:
+    """`12 turns (2 rewound)`: what was taken back is never counted as said without a word."""
+    counted = f"{turns:,} turn{'' if turns == 1 else 's'}"
+    return f"{counted} ({rewound:,} rewound)" if rewound else counted
+
+
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing to know about an entry before it is used; an entry in force may have some, too."""
 

@@ -12,7 +12,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.standings import REWOUND, Rewinds
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
@@ -258,6 +258,8 @@ class Overview(msgspec.Struct):
     began: str = ""
     ended: str = ""
     turns: int = 0
+    rewound: set[int] = set()
+    """Turns that were taken back."""
     messages: int = 0
     tools: int = 0
     models: list[str] = []
@@ -270,9 +272,10 @@ class Overview(msgspec.Struct):
     @property
     def facts(self) -> tuple[str, ...]:
         """How much there is of everything, in words."""
-        counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
+        counted = [(self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
-        return tuple(plural(number, noun) for number, noun in [*counted, *prunes])
+        rest = (plural(number, noun) for number, noun in [*counted, *prunes])
+        return turns_in_words(self.turns, len(self.rewound)), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
@@ -284,6 +287,10 @@ class Overview(msgspec.Struct):
             self.began = min(self.began or line.ts, line.ts)
             self.ended = max(self.ended, line.ts)
         match line.entry:
+            case window.Rewound(to_turn=kept):
+                self.rewound |= set(range(kept + 1, self.turns + 1))
+            case window.Restored(turns=turns):
+                self.rewound -= set(turns)
             case conversation.UserMessage():
                 self.messages += 1
             case conversation.AssistantMessage(model=model):
