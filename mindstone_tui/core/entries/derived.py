@@ -170,6 +170,14 @@ class RecallDropped(Entry):
     entry: str
 
 
+class StatementSuperseded(Entry):
+    """What a person said later replaces what these lines say: judged once, never judged anew."""
+
+    seqs: tuple[int, ...]
+    by: int
+    """The line that holds instead."""
+
+
 class RecallUsed(Entry):
     """Which recalled passages the answer leaned on; there is none where it leaned on none."""
 

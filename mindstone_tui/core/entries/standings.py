@@ -42,6 +42,7 @@ from mindstone_tui.core.entries.derived import (
     RecallInjected,
     RecallUsed,
     StandingInstructionOffered,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -78,7 +79,7 @@ CHANGES: Final = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (
         *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
-        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected),
+        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
     )
 )
 """Kinds of lines that may change the standing of others."""
@@ -167,6 +168,23 @@ def not_rewound(lines: Iterable[Line]) -> list[Line]:
     return [line for line in run if rewinds.of(line) is None] if rewinds else run
 
 
+def superseded_in(line: Line) -> dict[int, int]:
+    """Which lines of its session a line says are superseded, each with the line that holds.
+
+    What a fork copied names lines of the session that it came from.
+    """
+    match line.entry:
+        case StatementSuperseded(seqs=seqs, by=by) if not line.parent:
+            return dict.fromkeys(seqs, by)
+        case RecallInjected(passages=passages) if not line.parent:
+            return {
+                one.seq: one.superseded_by
+                for one in passages
+                if one.superseded_by is not None and one.session in ("", line.session)
+            }
+    return {}
+
+
 class Standings:
     """The standing of every entry of a session, as its lines come."""
 
@@ -174,7 +192,11 @@ class Standings:
         self._rewinds = Rewinds()
         self._provenance = Provenance()
         self._parent = ""
+        self._sent: dict[int, int] = {}
+        """Queued messages that were sent, each with the line that says it."""
         self._superseded: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
+        """In which turn each message was said: one that is taken back replaces nothing."""
         self._waiting: dict[str, Line] = {}
         """Queued messages by their ids, until something becomes of them."""
         self._unsent: dict[int, int] = {}
@@ -188,10 +210,8 @@ class Standings:
         match line.entry:
             case SessionOpened(forked_from=point) if point is not None:
                 self._parent = point.session
-            case RecallInjected(passages=passages):
-                for one in passages:
-                    if one.superseded_by is not None and one.session in ("", line.session):
-                        self._superseded[one.seq] = one.superseded_by
+            case RecallInjected() | StatementSuperseded():
+                self._superseded |= superseded_in(line)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -202,10 +222,11 @@ class Standings:
                     self._unsent[taken.seq] = line.seq
 
     def _hear(self, line: Line, queued: str) -> None:
+        self._turns[line.seq] = line.turn
         sent = self._waiting.pop(queued, None) if queued else None
         if sent is not None:
             self._unsent.pop(sent.seq, None)
-            self._superseded[sent.seq] = line.seq
+            self._sent[sent.seq] = line.seq
         elif not queued:
             # Whoever waits comes before what is said later: these were left behind.
             self._unsent |= {
@@ -213,6 +234,12 @@ class Standings:
                 for one in self._waiting.values()
                 if one.turn < line.turn and one.seq not in self._unsent
             }
+
+    def _superseded_by(self, seq: int) -> int | None:
+        by = self._superseded.get(seq)
+        if by is not None and self._rewinds.of_place(by, self._turns.get(by, 0)) is None:
+            return by
+        return self._sent.get(seq)
 
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
@@ -223,7 +250,7 @@ class Standings:
         found: list[Standing] = []
         if (by := self._rewinds.of(line)) is not None:
             found.append(Standing("rewound", by))
-        if (by := self._superseded.get(line.seq)) is not None:
+        if (by := self._superseded_by(line.seq)) is not None:
             found.append(Standing("superseded", by))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):

@@ -11,6 +11,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.patterns import pattern_of
@@ -70,6 +71,9 @@ class RecallFeature(Feature):
                 )
                 if used.used:
                     self.context.window.record(used)
+        said = superseded_in(recalled) if recalled is not None else {}
+        for verdict in recall.verdicts(said):
+            self.context.window.record(verdict)
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return ()

@@ -233,10 +233,11 @@ def _ask(
     taken = [hit for hit in found.hits if _takes(wanted, hit)]
     kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
     lines = {(hit.session, hit.seq) for hit in kept}
+    recorded = {(hit.passage.session, hit.passage.seq) for hit in taken if hit.passage.superseded}
     # What replaces it is named by its line, which is one of the same session.
     kept = [
         hit
-        if (hit.session, hit.superseded_by) in lines
+        if (hit.session, hit.superseded_by) in lines or (hit.session, hit.seq) in recorded
         else msgspec.structs.replace(hit, superseded_by=None)
         for hit in kept
     ]

@@ -22,7 +22,12 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.derived import (
+    RecalledPassage,
+    RecallInjected,
+    RecallUsed,
+    StatementSuperseded,
+)
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
@@ -80,6 +85,8 @@ class SessionRecall:
         self._require_vectors = require_vectors
         self.on = settings.auto
         self.last: SearchResult | None = None
+        self._judged: set[tuple[int, int]] = set()
+        """Verdicts that were written down, which the index may not know yet."""
         self.failure = ""
         self.vectors = True
         """Whether meaning can be searched: the last vectors that were wanted could be made."""
@@ -325,6 +332,19 @@ class SessionRecall:
         stop = getattr(self._embedder, "interrupt", None)
         if stop is not None:
             stop()
+
+    def verdicts(self, recorded: Mapping[int, int]) -> list[StatementSuperseded]:
+        """What the newest search judged to be superseded in this session and nobody wrote down."""
+        self._judged |= recorded.items()
+        fresh: dict[int, list[int]] = {}
+        for hit in self.last.hits if self.last is not None else ():
+            old, by = hit.passage, hit.superseded_by
+            if by is None or by == old.superseded or old.session != str(self._places.key):
+                continue
+            if (old.seq, by) not in self._judged:
+                self._judged.add((old.seq, by))
+                fresh.setdefault(by, []).append(old.seq)
+        return [StatementSuperseded(seqs=tuple(seqs), by=by) for by, seqs in fresh.items()]
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
