@@ -158,7 +158,7 @@ def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_noth
     said = [
         line(0, 1, UserMessage(text="the port is 8443")),
         line(1, 2, UserMessage(text="no, the port is 9000")),
-        line(2, 3, StatementSuperseded(seqs=(0,), by=1)),
+        line(2, 3, StatementSuperseded(statement=0, by=1)),
     ]
     assert [one.words for one in Standings(said).of(said[0])] == ["superseded by #1"]
     gone = line(3, 3, Rewound(to_turn=1, state=WindowState(through=2)))

@@ -171,9 +171,10 @@ class RecallDropped(Entry):
 
 
 class StatementSuperseded(Entry):
-    """What a person said later replaces what these lines say: judged once, never judged anew."""
+    """What a person said later replaces what a line says: judged once, never judged anew."""
 
-    seqs: tuple[int, ...]
+    statement: int
+    """The line that no longer holds."""
     by: int
     """The line that holds instead."""
 

@@ -174,8 +174,8 @@ def superseded_in(line: Line) -> dict[int, int]:
     What a fork copied names lines of the session that it came from.
     """
     match line.entry:
-        case StatementSuperseded(seqs=seqs, by=by) if not line.parent:
-            return dict.fromkeys(seqs, by)
+        case StatementSuperseded(statement=seq, by=by) if not line.parent:
+            return {seq: by}
         case RecallInjected(passages=passages) if not line.parent:
             return {
                 one.seq: one.superseded_by
@@ -192,8 +192,6 @@ class Standings:
         self._rewinds = Rewinds()
         self._provenance = Provenance()
         self._parent = ""
-        self._sent: dict[int, int] = {}
-        """Queued messages that were sent, each with the line that says it."""
         self._superseded: dict[int, int] = {}
         self._turns: dict[int, int] = {}
         """In which turn each message was said: one that is taken back replaces nothing."""
@@ -226,7 +224,7 @@ class Standings:
         sent = self._waiting.pop(queued, None) if queued else None
         if sent is not None:
             self._unsent.pop(sent.seq, None)
-            self._sent[sent.seq] = line.seq
+            self._superseded[sent.seq] = line.seq
         elif not queued:
             # Whoever waits comes before what is said later: these were left behind.
             self._unsent |= {
@@ -234,12 +232,6 @@ class Standings:
                 for one in self._waiting.values()
                 if one.turn < line.turn and one.seq not in self._unsent
             }
-
-    def _superseded_by(self, seq: int) -> int | None:
-        by = self._superseded.get(seq)
-        if by is not None and self._rewinds.of_place(by, self._turns.get(by, 0)) is None:
-            return by
-        return self._sent.get(seq)
 
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
@@ -250,7 +242,10 @@ class Standings:
         found: list[Standing] = []
         if (by := self._rewinds.of(line)) is not None:
             found.append(Standing("rewound", by))
-        if (by := self._superseded_by(line.seq)) is not None:
+        if (by := self._superseded.get(line.seq)) is not None and (
+            self._rewinds.of_place(by, self._turns.get(by, 0)) is None
+            or isinstance(line.entry, MessageQueued)  # it was sent, whatever became of that
+        ):
             found.append(Standing("superseded", by))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):

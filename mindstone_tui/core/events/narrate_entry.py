@@ -128,8 +128,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
         case derived.RecallDropped(entry=source, from_session=session):
             return f"Recalled passage dropped: {source}", session
-        case derived.StatementSuperseded(seqs=seqs, by=by):
-            return f"Superseded by #{by}: {', '.join(f'#{seq}' for seq in seqs)}", ""
+        case derived.StatementSuperseded(statement=seq, by=by):
+            return f"#{seq} is superseded by #{by}", ""
         case derived.RecallUsed(used=used, unused=unused, of=of):
             total = plural(of or len(used) + len(unused), "recalled passage")
             return f"The answer used {len(used)} of {total}", ""

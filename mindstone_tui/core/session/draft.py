@@ -85,8 +85,6 @@ class DraftWriter:
             case events.TurnEnded():
                 self.clear()
                 return (*self._rest(len(self._text)), event)
-            case _:
-                pass
         return (event,)
 
     def _rest(self, end: int) -> tuple[events.AnyEvent, ...]:

@@ -336,15 +336,15 @@ class SessionRecall:
     def verdicts(self, recorded: Mapping[int, int]) -> list[StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
-        fresh: dict[int, list[int]] = {}
-        for hit in self.last.hits if self.last is not None else ():
-            old, by = hit.passage, hit.superseded_by
-            if by is None or by == old.superseded or old.session != str(self._places.key):
-                continue
-            if (old.seq, by) not in self._judged:
-                self._judged.add((old.seq, by))
-                fresh.setdefault(by, []).append(old.seq)
-        return [StatementSuperseded(seqs=tuple(seqs), by=by) for by, seqs in fresh.items()]
+        fresh = {
+            (hit.passage.seq, by)
+            for hit in (self.last.hits if self.last is not None else ())
+            if (by := hit.superseded_by) is not None
+            and by != hit.passage.superseded
+            and hit.passage.session == str(self._places.key)
+        } - self._judged
+        self._judged |= fresh
+        return [StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""

@@ -163,7 +163,7 @@ async def test_a_verdict_that_recall_gave_is_written_once_and_kept_with_the_pass
         verdicts = [one for line in stage.lines() for one in superseded_in(line).items()]
         told = [line for line in stage.lines() if isinstance(line.entry, StatementSuperseded)]
         assert (old.seq, new.seq) in verdicts
-        assert len(told) == len({(one.entry.seqs, one.entry.by) for one in told})  # type: ignore[union-attr]
+        assert len(told) == len({(one.entry.statement, one.entry.by) for one in told})  # type: ignore[union-attr]
         found = stage.session.services.recall.index.search("Heron server port 8765", 30).hits
         assert {hit.passage.superseded for hit in found if hit.passage.seq == old.seq} == {new.seq}
 

@@ -258,8 +258,9 @@ class Overview(msgspec.Struct):
     began: str = ""
     ended: str = ""
     turns: int = 0
+    spoken: set[int] = set()
+    """Turns in which something was said; a fork has copied only some."""
     rewound: set[int] = set()
-    """Turns that were taken back."""
     messages: int = 0
     tools: int = 0
     models: list[str] = []
@@ -288,10 +289,11 @@ class Overview(msgspec.Struct):
             self.ended = max(self.ended, line.ts)
         match line.entry:
             case window.Rewound(to_turn=kept):
-                self.rewound |= set(range(kept + 1, self.turns + 1))
+                self.rewound |= {turn for turn in self.spoken if turn > kept}
             case window.Restored(turns=turns):
                 self.rewound -= set(turns)
             case conversation.UserMessage():
+                self.spoken.add(line.turn)
                 self.messages += 1
             case conversation.AssistantMessage(model=model):
                 self.messages += 1
