@@ -52,6 +52,7 @@ from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.entries.window import Restored, Rewound
+from mindstone_tui.core.text import plural
 
 What = Literal[
     "rewound",
@@ -90,8 +91,7 @@ REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound,
 
 def turns_in_words(turns: int, rewound: int) -> str:
     """`12 turns (2 rewound)`: what was taken back is never counted as said without a word."""
-    counted = f"{turns:,} turn{'' if turns == 1 else 's'}"
-    return f"{counted} ({rewound:,} rewound)" if rewound else counted
+    return plural(turns, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True):

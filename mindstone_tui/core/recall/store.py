@@ -223,11 +223,10 @@ class Tables:
 
         What was replaced by something that is taken back holds again.
         """
-        for seq, by in superseded_in(line).items():
-            self._database.execute(
-                "update passages set superseded = ? where owner = ? and seq = ?",
-                (by, self.owner, seq),
-            )
+        self._database.executemany(
+            "update passages set superseded = ? where owner = ? and seq = ?",
+            [(by, self.owner, seq) for seq, by in superseded_in(line).items()],
+        )
         for table in ("passages", "acts"):
             match line.entry:
                 case Rewound(to_turn=turn, state=state):

@@ -258,9 +258,9 @@ class Overview(msgspec.Struct):
     began: str = ""
     ended: str = ""
     turns: int = 0
-    spoken: set[int] = set()
-    """Turns in which something was said; a fork has copied only some."""
-    rewound: set[int] = set()
+    spoken: dict[int, int] = {}
+    """Where each turn was said; a fork has copied only some."""
+    rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
     messages: int = 0
     tools: int = 0
     models: list[str] = []
@@ -276,11 +276,13 @@ class Overview(msgspec.Struct):
         counted = [(self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
-        return turns_in_words(self.turns, len(self.rewound)), *rest
+        gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
+        return turns_in_words(self.turns, len(gone)), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
         self.turns = max(self.turns, line.turn)
+        self.rewinds.take(line)
         if isinstance(
             line.entry,
             conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
@@ -288,12 +290,8 @@ class Overview(msgspec.Struct):
             self.began = min(self.began or line.ts, line.ts)
             self.ended = max(self.ended, line.ts)
         match line.entry:
-            case window.Rewound(to_turn=kept):
-                self.rewound |= {turn for turn in self.spoken if turn > kept}
-            case window.Restored(turns=turns):
-                self.rewound -= set(turns)
             case conversation.UserMessage():
-                self.spoken.add(line.turn)
+                self.spoken[line.turn] = line.seq
                 self.messages += 1
             case conversation.AssistantMessage(model=model):
                 self.messages += 1
