@@ -7,10 +7,12 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from textual.events import Paste
 
 from mindstone_tui.cli.main import run as main
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -18,7 +20,7 @@ from mindstone_tui.core.text import is_editable
 from mindstone_tui.tui.prompt.paste import Pastes, with_newlines
 from mindstone_tui.tui.terminal import PasteParser
 from tests.builders import places_in, transcript_in
-from tests.core.session.stage import on_stage, read, script
+from tests.core.session.stage import KEY, on_stage, read, script
 from tests.faults import FULL
 from tests.servers.residence import residing
 from tests.tui.staged import settle, staged, until
@@ -26,6 +28,7 @@ from tests.tui.staged import settle, staged, until
 FAMILY = "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
 PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
 MANY = 2_000 if FULL else 60
+IN_A_MESSAGE = 100
 SIGNS = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 TEXTS = st.text(SIGNS, max_size=40)
 
@@ -35,6 +38,25 @@ def some_texts(seed: int, count: int) -> list[str]:
     chance = random.Random(seed)
     signs = [chr(n) for n in range(1, 0x110000) if not 0xD800 <= n <= 0xDFFF]
     return ["".join(chance.choices(signs, k=chance.randint(1, 30))) for _ in range(count)]
+
+
+def messages(seed: int) -> list[str]:
+    """Many such texts in messages that fit a window, some hundred in each."""
+    texts = some_texts(seed, MANY)
+    parts = [texts[at : at + IN_A_MESSAGE] for at in range(0, MANY, IN_A_MESSAGE)]
+    return ["\n".join(["  " + FAMILY, PERSIAN, *part]) + "\u3000" for part in parts]
+
+
+def ours(home: Path, *words: str, said: str = "") -> str:
+    """What the program prints into a pipe."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui", *words],
+        input=said.encode(),
+        env={**os.environ, "MINDSTONE_HOME": str(home)},
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode()
 
 
 def asked_in(home: Path) -> list[str]:
@@ -66,11 +88,11 @@ def test_what_is_pasted_is_sent_whether_it_can_be_shown_or_not(text: str) -> Non
 
 
 async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> None:
-    said = "\n".join([FAMILY, PERSIAN, *some_texts(2, MANY)])
     async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
-        await stage.say(said)
-        assert stage.entries(UserMessage)[0].text == said
-        assert said in [message["content"] for message in stage.requests()[-1]]
+        for said in messages(2):
+            await stage.say(said)
+            assert stage.entries(UserMessage)[-1].text == said
+            assert said in [message["content"] for message in stage.requests()[-1]]
 
 
 def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
@@ -78,39 +100,30 @@ def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
 ) -> None:
     said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(3, MANY)]) + "\u3000"
     model = script(tmp_path, {"text": said})
-    done = subprocess.run(
-        [sys.executable, "-m", "mindstone_tui", "run", "--model", model, "-"],
-        input=f"{said}\n".encode(),
-        env={**os.environ, "MINDSTONE_HOME": str(home)},
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.decode() == f"{said}\n"
-    exported = subprocess.run(
-        [sys.executable, "-m", "mindstone_tui", "export", "-f", "json"],
-        env={**os.environ, "MINDSTONE_HOME": str(home)},
-        capture_output=True,
-        check=True,
-    )
-    assert json.dumps(said) in json.dumps(json.loads(exported.stdout))
+    assert ours(home, "run", "--model", model, "-", said=f"{said}\n") == f"{said}\n"
     assert asked_in(home) == [said]
-    logged = subprocess.run(
-        [sys.executable, "-m", "mindstone_tui", "log"],
-        env={**os.environ, "MINDSTONE_HOME": str(home)},
-        capture_output=True,
-        check=True,
-    )
-    for word in (FAMILY, PERSIAN):  # what could steer a terminal that a pipe ends in is left out
-        assert logged.stdout.decode().count(word) == 2, "what was asked, and what was answered"
+    exported = json.loads(ours(home, "export", "-f", "json"))
+    assert json.dumps(said) in json.dumps(exported)
+    assert ours(home, "log").count(f"\n{said}\n") == 2, "what was asked, and what was answered"
+    assert f"\n{said}\n" in ours(home, "export", "-f", "md"), "the answer; the question is quoted"
+    assert all(sign in ours(home, "export", "-f", "html") for sign in (FAMILY, PERSIAN))
+
+
+def test_recall_and_search_give_into_a_pipe_what_was_said(home: Path, tmp_path: Path) -> None:
+    said = f"The gate\x1b[31m opens\x07 at {PERSIAN} \u202e{FAMILY}"
+    ours(home, "run", "--model", script(tmp_path, {"text": "Noted."}), "-", said=said)
+    assert f"       {said}\n" in ours(home, "recall", "when does the gate open")
+    assert f"    {said}\n" in ours(home, "search", "gate opens")
 
 
 async def test_the_page_hands_over_every_character(home: Path, tmp_path: Path) -> None:
-    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(4, MANY)]) + "\n"
+    texts = messages(4)
     async with residing(home, tmp_path) as served, served.client() as client:
-        await client.post("/page/send", json={"session": "main", "text": said})
-        while "turn_ended" not in served.kinds("main"):
-            await client.get("/page/history", params={"session": "main"})
-    assert asked_in(home) == [said]
+        for number, said in enumerate(texts, start=1):
+            await client.post("/page/send", json={"session": "main", "text": said})
+            while len(served.kinds("main", "turn_ended")) < number:
+                await client.get("/page/waiting", params={"session": "main"})
+    assert asked_in(home) == texts
 
 
 def test_an_import_takes_every_character(home: Path, tmp_path: Path) -> None:
@@ -133,3 +146,44 @@ async def test_the_prompt_takes_joiners_and_wide_blanks_that_are_typed() -> None
         await pilot.press("enter")
         await until(pilot, lambda: bool(talk.did))
         assert talk.did == [("send", f"{FAMILY}\u3000{PERSIAN}", (), False)]
+
+
+async def test_the_app_sends_every_character_of_what_is_pasted() -> None:
+    app, talk = staged()
+    texts = messages(5)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        for number, text in enumerate(texts, start=1):
+            app.post_message(Paste(text))
+            await until(pilot, lambda: bool(app.chat.input_area.prompt.text))
+            await pilot.press("enter")
+            await until(pilot, lambda: len(talk.did) == number)  # noqa: B023 - run at once
+    assert [did[1] for did in talk.did] == list(map(with_newlines, texts))
+
+
+def test_an_editor_hands_over_every_character(home: Path, tmp_path: Path) -> None:
+    texts = messages(7)
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    calls: list[tuple[str, Mapping[str, object]]] = [
+        ("initialize", {"protocolVersion": 1}),
+        ("session/new", {"cwd": str(tmp_path), "mcpServers": []}),
+    ]
+    for text in texts:
+        asked = {"sessionId": str(KEY), "prompt": [{"type": "text", "text": text}]}
+        calls.append(("session/prompt", asked))
+    environ = {"MINDSTONE_ACP__SESSION": str(KEY), "MINDSTONE_MODELS__DEFAULT": model}
+    with subprocess.Popen(
+        [sys.executable, "-m", "mindstone_tui", "acp"],
+        env={**os.environ, "MINDSTONE_HOME": str(home), **environ},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as editor:
+        assert editor.stdin is not None
+        assert editor.stdout is not None
+        for number, (method, params) in enumerate(calls):
+            call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            editor.stdin.write(json.dumps(call).encode() + b"\n")
+            editor.stdin.flush()
+            assert any(json.loads(line).get("id") == number for line in editor.stdout)
+        editor.stdin.close()
+    assert asked_in(home) == texts

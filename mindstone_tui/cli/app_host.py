@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def host_for(
-    home: Places, settings: Settings, session: str, folder: Path, *, at: str = ""
+    home: Places, settings: Settings, session: str, folder: Path, *, at: str = "", offers: str = ""
 ) -> host.AppHost:
     """The host for the app: settings, commands, sessions, models and themes."""
     return host.AppHost(
@@ -44,6 +44,7 @@ def host_for(
         folder=folder,
         session=session,
         at=at,
+        offers=offers,
     )
 
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.output import own_command
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.paths import Places, project_of
 from mindstone_tui.core.text import exact
 
 if TYPE_CHECKING:
@@ -66,6 +69,14 @@ async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
     return await converse(talk, interactive=can_ask())
 
 
+def _several_in(home: Places, folder: Path) -> str:
+    """The folder's project if it has more than one session; empty otherwise."""
+    from mindstone_tui.core.library.projects import sessions_held_in  # as `Home.key` does
+
+    project = project_of(folder.resolve())
+    return str(project) if len(list(islice(sessions_held_in(home, project), 2))) > 1 else ""
+
+
 def chat(
     session: options.SessionOption = "",
     model: options.ModelOption = "",
@@ -87,7 +98,8 @@ def chat(
 ) -> None:
     """Open the app; without a terminal, chat line by line.
 
-    `mindstone` alone does the same: it goes on with the last session of this folder's project.
+    `mindstone` alone does the same: it goes on with the last session of this folder's project, and
+    lists them first if there are several.
     """
     home = options.places()
     folder = options.working_folder(cwd)
@@ -118,5 +130,7 @@ def chat(
 
     from mindstone_tui.cli.app_host import host_for
 
-    host = host_for(home, settings, str(key), folder, at=at.removeprefix("#"))
+    named = session or settings.session.default or at or plain
+    offers = "" if named else _several_in(home, folder)
+    host = host_for(home, settings, str(key), folder, at=at.removeprefix("#"), offers=offers)
     raise typer.Exit(start(open_conversation, host, plain=plain))

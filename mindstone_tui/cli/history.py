@@ -21,6 +21,7 @@ from mindstone_tui.cli.output import (
     say_exactly,
     say_json,
     say_raw_json,
+    say_words,
     styled,
     table,
 )
@@ -34,7 +35,7 @@ from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.library.projects import by_project
 from mindstone_tui.core.paths import CHILD, SessionPlaces, from_home
-from mindstone_tui.core.text import exact, for_pipe, for_terminal, one_line, plural
+from mindstone_tui.core.text import exact, one_line, plural
 
 _NONE_MATCH: Final = "No session matches."
 _LOOK_AGAIN: Final = 0.2
@@ -317,7 +318,8 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
             if isinstance(item.entry, UserMessage) and item.entry.note:
                 say(f"the model was told: {item.entry.note}", "dim")
             said = "\n".join([*([text] if text else []), *wanted])
-            say_exactly(f"{for_terminal(said) if sys.stdout.isatty() else for_pipe(said)}\n\n")
+            say_words(said)
+            say()
         case _:
             line = describe_line(item)
             say(f"{heading}  {line.text}", "dim")

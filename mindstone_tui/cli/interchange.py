@@ -22,8 +22,8 @@ from mindstone_tui.cli.output import (
     hint,
     prompt,
     say,
-    say_exactly,
     say_json,
+    say_piece,
     table,
 )
 from mindstone_tui.core import numbers
@@ -46,7 +46,7 @@ from mindstone_tui.core.library.take_over import ImportedFiles, Importer
 from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.text import for_terminal, one_line, plural
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import timestamp
 
@@ -449,7 +449,7 @@ def export_session(
         pieces = export(history, format_, clean=clean, numbers=session_numbers)
         if output is None:
             for piece in pieces:
-                say_exactly(for_terminal(piece) if sys.stdout.isatty() else piece)
+                say_piece(piece, exact=True)
             return
         replace_file(output.absolute(), "".join(pieces).encode())
     hint(f"Written to {output}.")

@@ -69,6 +69,12 @@ def say_piece(text: str, *, exact: bool = False) -> None:
     _flush(sys.stdout)
 
 
+def say_words(text: str, indent: str = "") -> None:
+    """Print what somebody said: harmless on a terminal, every character of it into a pipe."""
+    lines = (f"{indent}{line}" if line else line for line in text.split("\n"))
+    say_piece("\n".join(lines) + "\n", exact=True)
+
+
 def say_exactly(text: str) -> None:
     """Print a text as it is, for a file or a program."""
     _write(sys.stdout, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json
+from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
 from mindstone_tui.core.errors import UsageError
@@ -176,7 +175,7 @@ def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
             f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
         )
-        say(textwrap.indent(find.readable(hit), "       "))
+        say_words(find.readable(hit), "       ")
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
             say(f"       {parts}", "dim")
@@ -233,7 +232,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         )
         if whose := _whose(hit):
             say(f"    {whose}", "dim")
-        say(f"    {hit.excerpt}")
+        say_words(hit.excerpt, "    ")
         if hit.changed_since:
             say(f"    {plural(hit.changed_since, 'file')} this touched changed since.", "dim")
     for server in found.words_only:

@@ -20,7 +20,7 @@ import typer
 from mindstone_tui.api import Conversation, connect
 from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import EventPrinter
-from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say, say_json
+from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.events.narrate import aside
@@ -287,7 +287,7 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
         match event:
             case events.CommandPrinted(text=text, ok=True, data=data):
                 said = {"text": text} if data is None else data
-                say_json(said) if json else say(text)
+                say_json(said) if json else say_words(text)
             case events.CommandPrinted(text=text):
                 complain(_at_the_shell(text))
             case events.Noticed(message=message):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.output import Progress, hint, say, say_json
+from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
@@ -117,7 +117,7 @@ def _print_subject(each: Subject) -> None:
     what = "worked on it" if each.touched else "spoke of it"
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{_in(each.folder)}", "bold")
     if each.said is not None:
-        say(f"    {each.said.excerpt}")
+        say_words(each.said.excerpt, "    ")
     if each.files:
         say(f"    changed {_listed(each.files)}", "dim")
 

@@ -60,8 +60,8 @@ _JOINERS: Final = str.maketrans("", "", "\u200c\u200d")
 _JOINED: Final = pattern_of("([\u200c\u200d])").split
 
 
-def for_pipe(text: str) -> str:
-    """The text as harmless, with the signs that join letters, which a terminal would count."""
+def for_page(text: str) -> str:
+    """The text for a browser: as harmless, with the signs that join letters, which it can draw."""
     return "".join(each if each in "\u200c\u200d" else for_terminal(each) for each in _JOINED(text))
 
 
@@ -76,8 +76,12 @@ def is_editable(text: str) -> bool:
 def one_line(text: str, limit: int = 120) -> str:
     """The start of the text on a single line of at most `limit` characters."""
     # Blanks and dropped characters shrink; sixteen times the room is plenty for a first line.
-    words = for_terminal(text[: 16 * limit + 256]).split()
-    line = " ".join(words)
+    return shortened(for_terminal(text[: 16 * limit + 256]), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """The same with every sign as it is, for whoever makes it harmless where it is shown."""
+    line = " ".join(text[: 16 * limit + 256].split())
     return line if len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + "…"
 
 

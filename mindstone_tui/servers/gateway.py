@@ -178,6 +178,8 @@ class Gateway:
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
         place = Path(folder) if folder else None
+        if place is not None and not (place.is_absolute() and place.is_dir()):
+            raise UsageError(f"{folder} is no folder here.", "Name it by its whole path.")
         key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)

@@ -419,6 +419,7 @@ def _listen(port: int) -> socket.socket:
             f"Port {port} is not free: {error.strerror}.",
             "Name another with --port, or 0 for any that is free.",
         ) from error
+    listener.listen()  # whoever is told the address may come before the server looks
     listener.setblocking(False)
     return listener
 

@@ -164,6 +164,8 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     session: str = ""
     at: str = ""
     """A place in history to show first: `turn 7`, a line's number or its id."""
+    offers: str = ""
+    """A project that has several sessions, while nobody said which of them is meant."""
     decision_grace: float = 1.0
     """Seconds in which nothing answers a question that has just come into view."""
     clock: Callable[[], float] = time.monotonic

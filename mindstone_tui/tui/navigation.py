@@ -129,7 +129,8 @@ class Navigator:
 
         await self._app.push_screen(ReplayScreen(lambda: recordings(session, number)))
 
-    async def _to_sessions(self, argument: str) -> None:
+    async def _to_sessions(self, project: str) -> None:
+        """All sessions; those of a project where the app itself offers them."""
         library = self._app.host.library
         if library is None:
             raise UsageError("There are no other sessions here.")
@@ -137,13 +138,15 @@ class Navigator:
         async def picked(choice: Picked | None) -> None:
             if choice is None:
                 return
-            if choice.seq is not None:
+            if choice.typed:
+                self._chat.input_area.prompt.write(choice.typed)
+            elif choice.seq is not None:
                 await self._to_transcript(f"{choice.key} {choice.seq}")
             elif choice.key != self._chat.status.session:
                 await self._to_session(choice.key)
 
-        here = self._chat.status.session
-        await self._app.push_screen(SessionsScreen(library, here, self._app.host.now), picked)
+        here, host = self._chat.status.session, self._app.host
+        await self._app.push_screen(SessionsScreen(library, here, host, project), picked)
 
     async def _to_session(self, argument: str) -> None:
         """Leave this session and open another; a model after its key answers there if it is new."""

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.api import connect
+from mindstone_tui.api import Home, connect
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.events import Noticed
 from tests.builders import places_in, say, transcript_in
+from tests.cli.terminal import OnTerminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -101,3 +102,35 @@ async def test_whoever_opens_a_project_with_several_sessions_is_offered_the_othe
     told = (each.message async for each in again.events() if isinstance(each, Noticed))
     assert await anext(told) == "This project has 1 other session: one. /sessions lists them."
     await again.close()
+
+
+async def test_a_fork_that_was_opened_is_the_projects_last_before_anything_is_said_in_it(
+    repository: Path,
+) -> None:
+    first = await connect(cwd=repository, model="local/guide")
+    assert [each async for each in first.ask("hi")]
+    assert [each async for each in first.ask("/fork side")]
+    await first.close()
+    assert Home(folder=repository).key("").main == "ice-api"
+    await (await connect("side", cwd=repository)).close()
+    assert Home(folder=repository).key("").main == "side"
+
+
+def test_the_app_offers_the_list_where_a_project_has_several_sessions(repository: Path) -> None:
+    for name, text in (("one", "first"), ("one", "said in one"), ("two", "said in two")):
+        assert run(["run", "-q", "-s", name, "--model", "local/guide", text]) == 0
+    terminal = OnTerminal(None)
+    terminal.until(b"Sessions of ~/Ice API")
+    terminal.until(b"2 sessions")
+    terminal.type(b"\x1b[B\r")
+    terminal.until(b"said in one")
+    terminal.type(b"\x11")
+    assert terminal.finish() == 0
+    terminal.close()
+    assert b"-s one" in terminal.seen
+    named = OnTerminal(None, "-s", "two")
+    named.until(b"said in two")
+    named.type(b"\x11")
+    assert named.finish() == 0
+    named.close()
+    assert b"Sessions of" not in named.seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from mindstone_tui.core.entries.conversation import (
     SessionOpened,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import TodoChanged
+from mindstone_tui.core.entries.derived import StatementSuperseded, TodoChanged
 from mindstone_tui.core.entries.line import encode_body, seal
 from mindstone_tui.core.entries.standings import Rewinds, Standing, Standings, not_rewound
 from mindstone_tui.core.entries.store import Imported
@@ -151,3 +152,18 @@ def test_every_standing_is_told_with_the_line_or_the_place_it_comes_from() -> No
         "",
         "queued",
     ]
+
+
+def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_nothing() -> None:
+    said = [
+        line(0, 1, UserMessage(text="the port is 8443")),
+        line(1, 2, UserMessage(text="no, the port is 9000")),
+        line(2, 3, StatementSuperseded(statement=0, by=1)),
+    ]
+    assert [one.words for one in Standings(said).of(said[0])] == ["superseded by #1"]
+    gone = line(3, 3, Rewound(to_turn=1, state=WindowState(through=2)))
+    assert Standings([*said, gone]).of(said[0]) == ()
+    again = line(4, 3, Restored(turns=(2,), state=WindowState(through=3)))
+    assert Standings([*said, gone, again]).of(said[0]) != ()
+    copied = msgspec.structs.replace(said[2], parent="01" + "9" * 24)
+    assert Standings([*said[:2], copied]).of(said[0]) == ()

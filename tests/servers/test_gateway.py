@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mindstone_tui
-from mindstone_tui import events
+from mindstone_tui import api, events
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import exchanges
@@ -342,3 +342,36 @@ def test_unknown_messages_become_exchanges_in_which_every_call_has_a_result() ->
     )
     assert [entry.kind for entry in first.answers] == ["assistant_message", "tool_returned"]
     assert [entry.kind for entry in second.answers] == ["assistant_message"]
+
+
+async def test_a_client_that_names_its_folder_goes_on_in_the_last_session_of_its_project(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MINDSTONE_SESSION__DEFAULT")
+    inside = tmp_path / "Ice API" / "src"
+    inside.mkdir(parents=True)
+    (tmp_path / "Ice API" / ".git").mkdir()
+    async with residing(home, tmp_path) as served, served.client() as client:
+
+        async def session_in(folder: str) -> str:
+            reply = await client.post(
+                "/v1/chat/completions",
+                json={"model": "default", "messages": [said("user", "port?")]},
+                headers={"x-mindstone-folder": folder},
+            )
+            assert reply.status_code == 200, reply.text
+            return str(reply.headers["x-mindstone-session"])
+
+        assert await session_in(str(inside)) == "agent:default:ice-api"
+        other = await api.connect("other", home=home, cwd=inside.parent, model="local/guide")
+        assert [each async for each in other.ask("hi")]
+        await other.close()
+        assert await session_in(str(inside)) == "agent:default:other"
+        assert await session_in("") == "agent:default:main"
+        nowhere = await client.post(
+            "/v1/chat/completions",
+            json={"model": "default", "messages": [said("user", "port?")]},
+            headers={"x-mindstone-folder": "not/absolute"},
+        )
+        assert nowhere.status_code == 400
+        assert "not/absolute" in nowhere.text

@@ -18,7 +18,7 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.resident import Resident, TokenFile, ask, listening
+from mindstone_tui.servers.resident import Listening, Resident, TokenFile, ask, listening
 from tests.cli.program import ROOT, mindstone
 from tests.core.session.stage import check_history
 from tests.servers.residence import PATIENCE, Residence, residing
@@ -284,3 +284,14 @@ def test_asking_for_two_things_at_once_is_refused() -> None:
     )
     assert done.returncode == 2
     assert "Choose one of" in done.stderr
+
+
+async def test_whoever_is_told_where_it_listens_can_connect_at_once(home: Path) -> None:
+    resident = Resident(api.Home(home))
+
+    def told(listening: Listening) -> None:
+        port = int(listening.url.rpartition(":")[2])
+        socket.create_connection(("127.0.0.1", port)).close()
+        resident.stop()
+
+    await resident.run(port=0, http=True, ready=told)

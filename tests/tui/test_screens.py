@@ -338,6 +338,19 @@ async def test_picking_a_session_closes_this_one_and_opens_the_other(home: Path)
         assert app.chat.status.session == "agent:default:website"
 
 
+async def test_what_is_typed_while_a_list_comes_up_by_itself_lands_in_the_prompt(
+    home: Path,
+) -> None:
+    given, _ = on_shelf(home, offers="/work/api", decision_grace=1.0, clock=lambda: 5.0)
+    app, talk = staged(given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.press("h", "i")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert app.chat.input_area.prompt.text == "hi"
+        assert talk.did == []
+
+
 async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: Path) -> None:
     fill(home, 300)
     given, _ = on_shelf(home)

@@ -170,6 +170,15 @@ class RecallDropped(Entry):
     entry: str
 
 
+class StatementSuperseded(Entry):
+    """What a person said later replaces what a line says: judged once, never judged anew."""
+
+    statement: int
+    """The line that no longer holds."""
+    by: int
+    """The line that holds instead."""
+
+
 class RecallUsed(Entry):
     """Which recalled passages the answer leaned on, or why none were brought back.
 

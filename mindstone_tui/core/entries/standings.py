@@ -42,6 +42,7 @@ from mindstone_tui.core.entries.derived import (
     RecallInjected,
     RecallUsed,
     StandingInstructionOffered,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -51,6 +52,7 @@ from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.entries.window import Restored, Rewound
+from mindstone_tui.core.text import plural
 
 What = Literal[
     "rewound",
@@ -78,13 +80,18 @@ CHANGES: Final = frozenset(
     str(kind.__struct_config__.tag)
     for kind in (
         *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
-        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected),
+        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
     )
 )
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
+
+
+def turns_in_words(turns: int, rewound: int) -> str:
+    """`12 turns (2 rewound)`: what was taken back is never counted as said without a word."""
+    return plural(turns, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,6 +168,23 @@ def not_rewound(lines: Iterable[Line]) -> list[Line]:
     return [line for line in run if rewinds.of(line) is None] if rewinds else run
 
 
+def superseded_in(line: Line) -> dict[int, int]:
+    """Which lines of its session a line says are superseded, each with the line that holds.
+
+    What a fork copied names lines of the session that it came from.
+    """
+    match line.entry:
+        case StatementSuperseded(statement=seq, by=by) if not line.parent:
+            return {seq: by}
+        case RecallInjected(passages=passages) if not line.parent:
+            return {
+                one.seq: one.superseded_by
+                for one in passages
+                if one.superseded_by is not None and one.session in ("", line.session)
+            }
+    return {}
+
+
 class Standings:
     """The standing of every entry of a session, as its lines come."""
 
@@ -169,6 +193,8 @@ class Standings:
         self._provenance = Provenance()
         self._parent = ""
         self._superseded: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
+        """In which turn each message was said: one that is taken back replaces nothing."""
         self._waiting: dict[str, Line] = {}
         """Queued messages by their ids, until something becomes of them."""
         self._unsent: dict[int, int] = {}
@@ -182,10 +208,8 @@ class Standings:
         match line.entry:
             case SessionOpened(forked_from=point) if point is not None:
                 self._parent = point.session
-            case RecallInjected(passages=passages):
-                for one in passages:
-                    if one.superseded_by is not None and one.session in ("", line.session):
-                        self._superseded[one.seq] = one.superseded_by
+            case RecallInjected() | StatementSuperseded():
+                self._superseded |= superseded_in(line)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -196,6 +220,7 @@ class Standings:
                     self._unsent[taken.seq] = line.seq
 
     def _hear(self, line: Line, queued: str) -> None:
+        self._turns[line.seq] = line.turn
         sent = self._waiting.pop(queued, None) if queued else None
         if sent is not None:
             self._unsent.pop(sent.seq, None)
@@ -217,7 +242,10 @@ class Standings:
         found: list[Standing] = []
         if (by := self._rewinds.of(line)) is not None:
             found.append(Standing("rewound", by))
-        if (by := self._superseded.get(line.seq)) is not None:
+        if (by := self._superseded.get(line.seq)) is not None and (
+            self._rewinds.of_place(by, self._turns.get(by, 0)) is None
+            or isinstance(line.entry, MessageQueued)  # it was sent, whatever became of that
+        ):
             found.append(Standing("superseded", by))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):

@@ -130,6 +130,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Recalled passage dropped: {source}", session
         case derived.RecallUsed(silent=silent) if silent:
             return "Recall brought nothing back", silent
+        case derived.StatementSuperseded(statement=seq, by=by):
+            return f"#{seq} is superseded by #{by}", ""
         case derived.RecallUsed(used=used, unused=unused, of=of):
             total = plural(of or len(used) + len(unused), "recalled passage")
             return f"The answer used {len(used)} of {total}", ""

@@ -11,6 +11,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.errors import NoSuchEntry, RecallError, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.patterns import pattern_of
@@ -77,6 +78,9 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(RecallUsed(silent=recall.silent))
+        said = superseded_in(recalled) if recalled is not None else {}
+        for verdict in recall.verdicts(said):
+            self.context.window.record(verdict)
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return ()

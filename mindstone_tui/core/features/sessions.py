@@ -50,12 +50,9 @@ class SessionsFeature(Feature):
         """That the project has other sessions, where they are not all in sight."""
         held = sessions_held_in(self.session.home, project_of(self.session.cwd.resolve()))
         names = [places.key.main for places in held if places.key != self.session.key]
-        if not names:
-            return []
-        more = ", …" if len(names) > _NAMED else ""
-        others = plural(len(names), "other session")
-        listed = ", ".join(names[:_NAMED])
-        return [f"This project has {others}: {listed}{more}. /sessions lists them."]
+        shown = names if len(names) <= _NAMED else [*names[:_NAMED], "…"]
+        others = f"{plural(len(names), 'other session')}: {', '.join(shown)}"
+        return [f"This project has {others}. /sessions lists them."] if names else []
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Say what this turn blacked out for the first time, and where."""

@@ -25,7 +25,7 @@ from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
-from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_projects
 from mindstone_tui.core.patterns import pattern_of
@@ -160,7 +160,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 5
+_VERSION: Final = 6
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -179,6 +179,10 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
     """One day of a session."""
 
     turns: int = 0
+    numbered: tuple[int, int] = (0, -1)
+    """The first and the last of its turns."""
+    rewound: frozenset[int] = frozenset()
+    """Those of its turns that were taken back since."""
     said: dict[str, int] = {}
     """Lines of each role."""
     used: dict[str, Usage] = {}
@@ -196,6 +200,7 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
     def add(self, other: DayProfile) -> None:
         """Count another day, or another account of the same day, with this one."""
         self.turns += other.turns
+        self.rewound |= other.rewound
         for model, usage in other.used.items():
             self.used[model] = added(self.used.get(model, Usage()), usage)
         for mine, theirs in (
@@ -526,6 +531,14 @@ def _take(profile: SessionProfile, line: Line) -> None:
             _describe(profile, entry)
         case conversation.TurnStarted():
             day.turns += 1
+            day.numbered = (day.numbered[0] or line.turn, line.turn)
+        case Rewound(to_turn=kept):
+            for each in profile.days.values():
+                first, last = each.numbered
+                each.rewound |= frozenset(range(max(first, kept + 1), last + 1))
+        case Restored(turns=turns):
+            for each in profile.days.values():
+                each.rewound -= frozenset(turns)
         case conversation.UserMessage():
             _count(day.said, "user")
             profile.ended = max(profile.ended, line.ts)

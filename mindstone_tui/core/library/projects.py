@@ -101,6 +101,8 @@ class ProjectSessions:
     def of(self, project: Path) -> list[tuple[SessionPlaces, int]]:
         """The project's sessions and how long each is, the one used last at the end.
 
+        Where nothing was said yet, being opened counts: the lease is made then.
+
         Below a folder that is no repository, anything may lie: there only the folder itself counts.
         """
         place, is_repository = str(project), os.path.lexists(project / ".git")
@@ -112,7 +114,10 @@ class ProjectSessions:
                 continue
             with contextlib.suppress(OSError):
                 told = each.transcript.stat()
-                found.append((told.st_mtime_ns, each.key, each, told.st_size))
+                used = told.st_mtime_ns
+                with contextlib.suppress(OSError):  # never opened
+                    used = max(used, each.lease.stat().st_mtime_ns)
+                found.append((used, each.key, each, told.st_size))
         return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
 
     def _folder(self, places: SessionPlaces) -> str:

@@ -35,7 +35,7 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.speak import evidence
 from mindstone_tui.core.recall.thresholds import FLOOR
-from mindstone_tui.core.text import as_written, one_line, unfenced, without_reminders
+from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import rewinds_of
 
@@ -170,7 +170,7 @@ def excerpt(text: str, word: str) -> str:
     at = max(text.casefold().find(word), 0)
     start = max(at - _AROUND, 0)
     lead = "…" if start else ""
-    return lead + one_line(text[start:], EXCERPT)
+    return lead + shortened(text[start:], EXCERPT)
 
 
 def search_everywhere(
@@ -233,10 +233,11 @@ def _ask(
     taken = [hit for hit in found.hits if _takes(wanted, hit)]
     kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
     lines = {(hit.session, hit.seq) for hit in kept}
+    recorded = {(hit.passage.session, hit.passage.seq) for hit in taken if hit.passage.superseded}
     # What replaces it is named by its line, which is one of the same session.
     kept = [
         hit
-        if (hit.session, hit.superseded_by) in lines
+        if (hit.session, hit.superseded_by) in lines or (hit.session, hit.seq) in recorded
         else msgspec.structs.replace(hit, superseded_by=None)
         for hit in kept
     ]
@@ -415,7 +416,7 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         turn=hit.passage.turn,
         seq=hit.passage.seq,
         score=hit.score,
-        excerpt=one_line(unfenced(without_reminders(hit.text)), EXCERPT),
+        excerpt=shortened(unfenced(without_reminders(hit.text)), EXCERPT),
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
         says=hit.parts.get("words", 0.0) > 0,

@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.interchange.export import html
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.profile import SessionFilter
@@ -28,6 +29,8 @@ class StatsRow(msgspec.Struct, kw_only=True):
     name: str
     sessions: int = 0
     turns: int = 0
+    rewound: int = 0
+    """Those of the turns that were taken back."""
     messages: int = 0
     """What people and models said; of a model, its answers."""
     prompt: int = 0
@@ -45,6 +48,7 @@ class StatsRow(msgspec.Struct, kw_only=True):
         """Add another row; a session that is in both counts twice."""
         self.sessions += other.sessions
         self.turns += other.turns
+        self.rewound += other.rewound
         self.messages += other.messages
         self.use(other)
 
@@ -140,6 +144,7 @@ def add_up(
 
 def _add(row: StatsRow, day: profiles.DayProfile) -> None:
     row.turns += day.turns
+    row.rewound += len(day.rewound)
     row.messages += day.messages
     for usage in day.used.values():
         row.use(usage)
@@ -257,7 +262,7 @@ def headline(stats: Stats) -> str:
 
 def _facts(stats: Stats) -> list[str]:
     total = stats.total
-    facts = [plural(total.turns, "turn")]
+    facts = [turns_in_words(total.turns, total.rewound)]
     if total.tokens:
         facts.append(f"{numbers.tokens(total.tokens)} tokens")
     if total.cost is not None:

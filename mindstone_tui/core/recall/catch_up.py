@@ -7,6 +7,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.actions import Action
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.recall.acts import Doings
 from mindstone_tui.core.recall.index import RecallIndex
@@ -56,7 +57,7 @@ class CatchUp:
             self._mark = IndexMark(last.seq, last.hash)
             if len(self._waiting) >= AT_ONCE:
                 self._store(self._mark.seq)
-        if isinstance(line.entry, Rewound | Restored):
+        if isinstance(line.entry, Rewound | Restored) or superseded_in(line):
             self._rewinds.append(line)
         self._done += self._doings.take(line)
         found = self._chunker.passages(line)

@@ -113,6 +113,7 @@ MIGRATIONS: Final = (
         entry text primary key, injected integer not null, used integer not null
     ) without rowid;
     """,
+    "alter table passages add column superseded integer not null default 0",
 )
 """Each step is applied once; `user_version` counts them and changes in the same transaction."""
 

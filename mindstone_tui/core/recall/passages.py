@@ -74,6 +74,8 @@ class Passage(msgspec.Struct, frozen=True):
     """What the piece belongs to, when its own text does not say: the call of a tool result."""
     imported: bool = False
     """Said to another program: a quotation, and nobody's instruction here."""
+    superseded: int = 0
+    """The line that replaces it, as was judged and written down; 0 for none."""
     rewound: int = 0
     """The line that took it back, as the index knows; 0 while it holds."""
     meaning: bool = True

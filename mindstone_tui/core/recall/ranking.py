@@ -186,7 +186,8 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
     named = zip(_PARTS, parts, strict=False)  # the last one only a rule has
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
-    return Hit(passage=passage, score=score, parts=kept, text=passage.text)
+    known = passage.superseded or None
+    return Hit(passage=passage, score=score, parts=kept, text=passage.text, superseded_by=known)
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:

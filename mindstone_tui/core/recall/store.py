@@ -17,6 +17,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.actions import Action
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, span_of, writing
@@ -37,7 +38,7 @@ _NOT_THERE: Final = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about, imported, rewound"
+    "form, about, imported, superseded, rewound"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -90,7 +91,8 @@ class Tables:
         *,
         alone: bool = False,
     ) -> None:
-        """Add what is not there yet, take back what `rewinds` do, and move the mark, all at once.
+        """Add what is not there yet, change what `rewinds` and verdicts do, and move the mark, all
+        at once.
 
         With `alone`, whatever else was there goes.
         """
@@ -217,7 +219,14 @@ class Tables:
         return [row for (row,) in found]
 
     def _rewind(self, line: Line) -> None:
-        """What a rewind or a restore does to the passages before it; once more changes nothing."""
+        """What a line does to the standing of passages before it; once more changes nothing.
+
+        What was replaced by something that is taken back holds again.
+        """
+        self._database.executemany(
+            "update passages set superseded = ? where owner = ? and seq = ?",
+            [(by, self.owner, seq) for seq, by in superseded_in(line).items()],
+        )
         for table in ("passages", "acts"):
             match line.entry:
                 case Rewound(to_turn=turn, state=state):
@@ -232,6 +241,12 @@ class Tables:
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
+        if isinstance(line.entry, Rewound):
+            self._database.execute(
+                "update passages set superseded = 0 where owner = ?1 and superseded > 0 and"
+                " superseded in (select seq from passages where owner = ?1 and rewound > 0)",
+                (self.owner,),
+            )
 
     # Vectors
 
@@ -444,8 +459,10 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     # What we wrote ourselves; checking it would take four times as long.
-    *said, imported, rewound = columns
-    return Passage(*said, imported=bool(imported), rewound=rewound)  # type: ignore[misc]
+    *said, imported, superseded, rewound = columns
+    return Passage(  # type: ignore[misc]
+        *said, imported=bool(imported), superseded=superseded, rewound=rewound
+    )
 
 
 def _hash_word(content: bytes) -> str:

@@ -1,9 +1,10 @@
-"""What a running turn has said so far, for those who look on from other programs.
+"""What a running turn has said so far, for whoever looks on, and for history if it is cut off.
 
 A small file beside the transcript: written while an answer comes, before anybody is shown it, never
 synced, gone with the turn. Whatever is in it is in the transcript a moment later; if the program is
 killed before that, whoever comes next takes it from here (`session/recover.py`). A word that still
-grows is held back until it is whole, so that a secret is recognised before any of it is written.
+grows is held back until it is whole, so that a secret is recognised before any of it is written;
+held back from every screen as well, so that nothing was ever shown that history does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.disk import REAL, read_regular
+from mindstone_tui.core.disk import REAL, read_regular, write_all
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
 from mindstone_tui.core.patterns import pattern_of
@@ -27,11 +28,10 @@ from mindstone_tui.core.values import Value
 
 EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
-LONGEST: Final = 60_000
-"""Characters of an answer that are shown while it comes; history has all of it."""
 _SHORT: Final = 16_000
 """Characters up to which each new word is written at once; a longer answer is written now and then,
-as it is written whole each time."""
+as it is written whole each time: the more of it there is, the less often."""
+_LONG: Final = 500_000
 _ANY_CALL: Final = 1 << 30
 _WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
@@ -56,26 +56,41 @@ class DraftWriter:
         self._clock = clock
         self._turn = self._call = 0
         self._text = ""
+        self._whole = self._shown = 0
+        """How far the text consists of whole words, and how far it was passed on."""
         self._due = 0.0
         self._written = False
 
-    def hear(self, event: events.AnyEvent) -> None:
-        """Take an event of the session's own turn in."""
+    def pass_on(self, event: events.AnyEvent) -> tuple[events.AnyEvent, ...]:
+        """Take an event of the session's own turn in; returns what may be shown by now."""
         match event:
             case events.TurnStarted():
                 self._written = True  # one that was killed may have left its own
                 self.clear()
             case events.ModelCalled(turn=turn, call=call):
                 self._turn, self._call, self._text = turn, call, ""
+                self._whole = self._shown = 0
                 self._due = 0.0
-            case events.TextDelta(text=text) if len(self._text) < LONGEST:
+            case events.TextDelta(text=text):
+                before = len(self._text)
                 self._text += text
-                if _WHOLE.search(text) and (len(self._text) < _SHORT or self._clock() >= self._due):
-                    self._write()
+                ends = (found.end() for found in _WHOLE.finditer(text))
+                self._whole = max((before + end for end in ends), default=self._whole)
+                if self._whole == self._shown or (before >= _SHORT and self._clock() < self._due):
+                    return ()
+                self._write()
+                return self._rest(self._whole)
+            case events.AnswerRecorded() | events.NotSaved():  # history has it, or cannot have it
+                return (*self._rest(len(self._text)), event)
             case events.TurnEnded():
                 self.clear()
-            case _:
-                pass
+                return (*self._rest(len(self._text)), event)
+        return (event,)
+
+    def _rest(self, end: int) -> tuple[events.AnyEvent, ...]:
+        """What was not passed on yet of the text up to a place."""
+        piece, self._shown = self._text[self._shown : end], end
+        return (events.TextDelta(turn=self._turn, text=piece),) if piece else ()
 
     def clear(self) -> None:
         """Take the file away, if there is one of ours."""
@@ -85,14 +100,14 @@ class DraftWriter:
                 self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
-        self._due = self._clock() + EVERY
-        whole = max((found.end() for found in _WHOLE.finditer(self._text)), default=0)
-        draft = AnswerSoFar(turn=self._turn, call=self._call, text=self._clean(self._text[:whole]))
+        self._due = self._clock() + EVERY * (1 + len(self._text) // _LONG)
+        text = self._clean(self._text[: self._whole])
+        draft = AnswerSoFar(turn=self._turn, call=self._call, text=text)
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
             fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
-                os.write(fd, msgspec.json.encode(draft))
+                write_all(fd, msgspec.json.encode(draft))
             finally:
                 os.close(fd)
             fresh.replace(self._path)
@@ -102,7 +117,7 @@ class DraftWriter:
 def read_draft(path: Path) -> AnswerSoFar | None:
     """What a file says of an answer; None when there is none, or nobody can read it."""
     try:
-        return msgspec.json.decode(read_regular(path, most=8 * LONGEST), type=AnswerSoFar)
+        return msgspec.json.decode(read_regular(path), type=AnswerSoFar)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -22,7 +22,12 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.derived import (
+    RecalledPassage,
+    RecallInjected,
+    RecallUsed,
+    StatementSuperseded,
+)
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
@@ -82,6 +87,8 @@ class SessionRecall:
         self.last: SearchResult | None = None
         self.silent = ""
         """Why nothing was brought back for the newest message; empty where something was."""
+        self._judged: set[tuple[int, int]] = set()
+        """Verdicts that were written down, which the index may not know yet."""
         self.failure = ""
         self.vectors = True
         """Whether meaning can be searched: the last vectors that were wanted could be made."""
@@ -330,6 +337,19 @@ class SessionRecall:
         stop = getattr(self._embedder, "interrupt", None)
         if stop is not None:
             stop()
+
+    def verdicts(self, recorded: Mapping[int, int]) -> list[StatementSuperseded]:
+        """What the newest search judged to be superseded in this session and nobody wrote down."""
+        self._judged |= recorded.items()
+        fresh = {
+            (hit.passage.seq, by)
+            for hit in (self.last.hits if self.last is not None else ())
+            if (by := hit.superseded_by) is not None
+            and by != hit.passage.superseded
+            and hit.passage.session == str(self._places.key)
+        } - self._judged
+        self._judged |= fresh
+        return [StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
 
     def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""

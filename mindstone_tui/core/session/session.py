@@ -505,9 +505,9 @@ class Session:
 
     def _pass_on(self, event: AnyEvent) -> None:
         """Announce what happens in a turn of ours."""
-        self._draft.hear(event)
-        if not self._questions.is_shown(event):
-            self._emit(event)
+        for shown in self._draft.pass_on(event):
+            if not self._questions.is_shown(shown):
+                self._emit(shown)
 
     async def _go_on(self) -> bool:
         """Go on with a turn that was left waiting, unless somebody else does by now."""

@@ -145,9 +145,8 @@ class ChatScreen(TalkScreen):
         self._early: dict[str, Prompt.Submitted] = {}
         """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
-        self._look_at = host.at
-        self._then = ""
-        self._keep_model = ""
+        self._first = ("sessions", host.offers) if host.offers else ("transcript", host.at)
+        self._then = self._keep_model = ""
 
     def _classes_here(self) -> str:
         """The classes that this terminal's size asks for: known now, nothing is styled twice."""
@@ -269,9 +268,10 @@ class ChatScreen(TalkScreen):
 
             await self.conversation.place(welcome := Welcome(event, self.host.setup))
             self._look_for_models(welcome)
-        if self._look_at:
-            where, self._look_at = self._look_at, ""
-            self.action_want("transcript", where)
+        at_work = self._first[0] == "sessions" and (self._early or self.input_area.prompt.text)
+        if self._first[1] and not at_work:
+            self.action_want(*self._first)
+        self._first = ("", "")
         model, self._keep_model = self._keep_model, ""
         if model and not event.turns and model != event.model:
             self.command(f"/model {model}")
@@ -593,7 +593,7 @@ class ChatScreen(TalkScreen):
             await self._following.wait()
         self.talk = None
         self.host = msgspec.structs.replace(self.host, session=key)
-        self._then, self._keep_model, self._look_at = then, model, look_at
+        self._then, self._keep_model, self._first = then, model, ("transcript", look_at)
         self._asked.clear()
         await self.recompose()
         self.on_mount()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -21,9 +21,10 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.library import profile as profiles
+from mindstone_tui.core.library.projects import shown_folder
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import Library
+from mindstone_tui.tui.host import AppHost, Library
 from mindstone_tui.tui.prompt.completion import ranked
 from mindstone_tui.tui.widgets.base import LineInput
 
@@ -137,20 +138,27 @@ class Picked(msgspec.Struct, frozen=True):
 
     key: str
     seq: int | None = None
+    typed: str = ""
+    """What was meant for the prompt: it was typed while the list came up by itself."""
 
 
 class SessionsScreen(PickScreen[Picked]):
-    """Type to filter by name and to search all messages; `program:codex` narrows both."""
+    """Type to filter by name and to search all messages; `program:codex` narrows both.
+
+    Of a project that is named only its own sessions are listed until something is typed.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Back", id="sessions.close")
     ]
 
-    def __init__(self, library: Library, current: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, library: Library, current: str, host: AppHost, project: str = "") -> None:
         super().__init__()
         self._library = library
         self._current = current
-        self._now = now
+        self._host = host
+        self._project = project
+        self._settles = host.clock() + host.decision_grace if project else 0.0
         self._rows: Sequence[profiles.ListedSession] = ()
         self._meant: profiles.SessionFilter | None = None
         """The filter that the rows went through."""
@@ -159,7 +167,8 @@ class SessionsScreen(PickScreen[Picked]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
-            yield Static(Content.styled("Sessions", "bold"), markup=False)
+            where = f" of {shown_folder(self._project)}" if self._project else ""
+            yield Static(show.text(f"Sessions{where}", "bold"), markup=False)
             yield LineInput(placeholder=f"name, words, or {profiles.EXAMPLE} …", compact=True)
             yield OptionList(markup=False)
             yield Static("", id="facts", markup=False)
@@ -174,7 +183,10 @@ class SessionsScreen(PickScreen[Picked]):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        self._look(event.value.strip())
+        if self._host.clock() < self._settles:
+            self.dismiss(Picked(self._current, typed=event.value))
+        else:
+            self._look(event.value.strip())
 
     @work(exclusive=True, group="sessions")
     async def _look(self, typed: str) -> None:
@@ -197,7 +209,9 @@ class SessionsScreen(PickScreen[Picked]):
         names = {f"{row.session} {row.title}": row for row in self._rows}
         found = ranked(asked.words, names) if asked.words else names
         rows = [names[name] for name in found]
-        now = self._now()
+        if self._project and not asked.words and asked.wanted is None:
+            rows = [row for row in rows if row.project == self._project]
+        now = self._host.now()
         width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
         options = [Option(_session(row, row.session == self._current, now, width)) for row in rows]
         options += [Option(_hit(hit)) for hit in hits]
@@ -211,7 +225,8 @@ class SessionsScreen(PickScreen[Picked]):
         self._list.clear_options()
         self._list.add_options(options)
         if options:
-            self._list.highlighted = 0
+            own = [at for at, row in enumerate(rows) if row.session == self._current]
+            self._list.highlighted = own[0] if own and self._project and not asked.words else 0
         else:
             self._tell_facts("")
         self._say(_found(len(rows), len(hits), asked))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.session.draft import DraftReader, DraftWriter
+from mindstone_tui.core.session.draft import DraftReader, DraftWriter, read_draft
 from tests.core.session.stage import script
-
-LONGEST = 60_000
 
 
 class Clock:
@@ -33,37 +36,60 @@ def test_pieces_come_once_and_in_order_and_not_after_the_record(tmp_path: Path) 
     path = tmp_path / "draft.json"
     writer, reader = DraftWriter(path, str, Clock()), DraftReader(path)
     assert reader.news() is None
-    writer.hear(called())
+    writer.pass_on(called())
     heard = []
     for piece in ("The po", "rt is", " 84", "43 now"):
-        writer.hear(ev.TextDelta(turn=3, text=piece))
+        writer.pass_on(ev.TextDelta(turn=3, text=piece))
         heard.append(reader.news())
     assert [news.text if news else "" for news in heard] == ["The ", "port ", "is ", "8443 "]
     assert path.stat().st_mode & 0o777 == 0o600
     reader.settle(3, 1)
-    writer.hear(ev.TextDelta(turn=3, text=" and late"))
+    writer.pass_on(ev.TextDelta(turn=3, text=" and late"))
     assert reader.news() is None, "history has that answer"
-    writer.hear(called(2))
-    writer.hear(ev.TextDelta(turn=3, text="Again "))
+    writer.pass_on(called(2))
+    writer.pass_on(ev.TextDelta(turn=3, text="Again "))
     news = reader.news()
     assert news is not None
     assert news.text == "Again "
-    writer.hear(ev.TurnEnded(turn=3, ending="done"))
+    writer.pass_on(ev.TurnEnded(turn=3, ending="done"))
     assert not path.exists()
 
 
-def test_a_secret_that_grows_is_never_written_and_the_file_is_bounded(tmp_path: Path) -> None:
+def shown_of(told: Iterable[ev.AnyEvent]) -> str:
+    return "".join(one.text for one in told if isinstance(one, ev.TextDelta))
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab \n漢"), max_size=9_000), max_size=6),
+    st.lists(st.booleans(), min_size=6),
+)
+def test_nothing_is_shown_that_is_not_written_and_in_the_end_all_is(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[str], late: list[bool]
+) -> None:
+    path, now = tmp_path_factory.mktemp("draft") / "draft.json", [0.0]
+    writer = DraftWriter(path, str, lambda: now[0])
+    writer.pass_on(called())
+    shown = ""
+    for piece, waited in zip(pieces, late, strict=False):
+        now[0] += 1.0 if waited else 0.0
+        shown += shown_of(writer.pass_on(ev.TextDelta(turn=3, text=piece)))
+        draft = read_draft(path)
+        assert shown == ("" if draft is None else draft.text)
+    recorded = ev.AnswerRecorded(turn=3, entry="e", text="".join(pieces), calls=0)
+    rest = writer.pass_on(recorded)
+    assert rest[-1] is recorded
+    assert shown + shown_of(rest) == "".join(pieces)
+
+
+def test_a_secret_that_grows_is_never_written(tmp_path: Path) -> None:
     path = tmp_path / "draft.json"
     writer, reader = DraftWriter(path, blacked, Clock()), DraftReader(path)
-    writer.hear(called())
+    writer.pass_on(called())
     for piece in ("Use ", "sk-sec", "ret-", "123456", " now", " 漢字"):
-        writer.hear(ev.TextDelta(turn=3, text=piece))
+        writer.pass_on(ev.TextDelta(turn=3, text=piece))
         assert b"sk-" not in path.read_bytes()
         reader.news()
     assert "[SECRET] now 漢字" in path.read_text()
-    for _ in range(20):
-        writer.hear(ev.TextDelta(turn=3, text="word " * 2_000))
-    assert path.stat().st_size < 2 * LONGEST
 
 
 async def test_the_other_surface_sees_an_answer_grow_and_then_the_line(

@@ -7,7 +7,8 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
-from mindstone_tui.core.entries.derived import RecallUsed
+from mindstone_tui.core.entries.derived import RecallUsed, StatementSuperseded
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.inject import Vacancy
@@ -167,6 +168,29 @@ async def test_what_was_corrected_says_so_while_the_correction_stands_in_the_win
         (injected,) = stage.all(events.RecallInjected)
         found = next(each for each in injected.passages if each.seq == old.seq)
         assert found.superseded_by == new.seq
+
+
+async def test_a_verdict_that_recall_gave_is_written_once_and_kept_with_the_passage(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say("Build me a tide table.")
+        await stage.say("The Heron server listens on port 8765.")
+        await stage.say("Port clash: 8765 is taken by the old system. Use 8790.")
+        old, new = [line for line in stage.lines() if isinstance(line.entry, UserMessage)][1:]
+        await stage.say("What about the tides?")
+        for asked in ("/prune turn 2", "/prune turn 3"):
+            assert (await stage.run(asked))[0].ok
+        for _ in range(2):
+            await stage.say("On which port does the Heron server listen?")
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say("And on which port does the Heron server listen?")
+        verdicts = [one for line in stage.lines() for one in superseded_in(line).items()]
+        told = [line for line in stage.lines() if isinstance(line.entry, StatementSuperseded)]
+        assert (old.seq, new.seq) in verdicts
+        assert len(told) == len({(one.entry.statement, one.entry.by) for one in told})  # type: ignore[union-attr]
+        found = stage.session.services.recall.index.search("Heron server port 8765", 30).hits
+        assert {hit.passage.superseded for hit in found if hit.passage.seq == old.seq} == {new.seq}
 
 
 async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(home: Path) -> None:

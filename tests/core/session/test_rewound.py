@@ -11,7 +11,10 @@ import pytest
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.features.memory import MemoryFeature
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.interchange.export import export
+from mindstone_tui.core.library.stats import stats_of
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript import History
 from mindstone_tui.tui.from_entries import exchanges_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 
@@ -154,3 +157,19 @@ async def test_the_screen_marks_rewound_turns_of_a_session_that_is_opened_again(
         if any("was rewound" in getattr(event, "message", "") for event in exchange.events)
     }
     assert marked == {3}
+
+
+async def test_turns_that_were_rewound_are_counted_apart_until_they_are_restored(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        for text in ("one", "two", "three"):
+            await stage.say(text)
+        await stage.run("/rewind turn 1")
+        await stage.say("four")
+        places = Places.resolve({"MINDSTONE_HOME": str(home)})
+        total = stats_of(places).total
+        assert (total.turns, total.rewound) == (4, 2)
+        assert "4 turns (2 rewound)" in "".join(export(History(stage.places), "md"))
+        await stage.run("/restore turn 2")
+        assert stats_of(places).total.rewound == 1

@@ -23,7 +23,7 @@ from markdown_it.token import Token
 from mindstone_tui.core.entries import ZONES
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.interchange.export import story
-from mindstone_tui.core.text import for_terminal, one_line, plural
+from mindstone_tui.core.text import for_page, one_line, plural
 
 _LONGEST: Final = 200_000
 """Longer texts are shown as they are: nobody reads them as prose."""
@@ -31,14 +31,14 @@ _LONGEST: Final = 200_000
 
 def escaped(text: str) -> str:
     """Foreign text for a page: harmless, and visible where it tries to hide."""
-    return html.escape(for_terminal(text), quote=True)
+    return html.escape(for_page(text), quote=True)
 
 
 def prose(text: str) -> str:
     """Markdown as HTML."""
     if len(text) > _LONGEST:
         return f"<pre>{escaped(text)}</pre>"
-    return str(_parser().render(for_terminal(text)))
+    return str(_parser().render(for_page(text)))
 
 
 class _Renderer(RendererHTML):

@@ -12,7 +12,7 @@ from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.line import FORMAT
 from mindstone_tui.core.interchange.export import story
-from mindstone_tui.core.text import for_terminal, one_line
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import Damaged
 
 
@@ -41,17 +41,17 @@ def _turn(turn: story.Turn) -> str:
 def _scene(scene: story.Scene) -> str:
     match scene:
         case story.Spoken(role="user"):
-            return f"\n**{_inline(scene.who)}**\n\n{_quoted(for_terminal(scene.text))}\n"
+            return f"\n**{_inline(scene.who)}**\n\n{_quoted(scene.text)}\n"
         case story.Spoken():
             who = _inline(scene.who) + (f" ({_inline(scene.model)})" if scene.model else "")
-            thought = _folded("thinking", for_terminal(scene.thinking)) if scene.thinking else ""
+            thought = _folded("thinking", scene.thinking) if scene.thinking else ""
             cut = "\n*(cut off here)*\n" if scene.unfinished else ""
-            said = f"\n{for_terminal(scene.text)}\n" if scene.text else ""
+            said = f"\n{scene.text}\n" if scene.text else ""
             return f"\n**{who}**\n{thought}{said}{cut}"
         case story.ToolUse():
             summary = f"{scene.name} {scene.arguments}"
             status = "" if scene.status == "ok" else f" — {scene.status}"
-            return _folded(one_line(summary, 160) + status, for_terminal(scene.text))
+            return _folded(one_line(summary, 160) + status, scene.text)
         case story.Recalled():
             found = "\n".join(
                 f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, "

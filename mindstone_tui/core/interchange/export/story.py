@@ -12,7 +12,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.standings import REWOUND, Rewinds
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
@@ -258,6 +258,9 @@ class Overview(msgspec.Struct):
     began: str = ""
     ended: str = ""
     turns: int = 0
+    spoken: dict[int, int] = {}
+    """Where each turn was said; a fork has copied only some."""
+    rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
     messages: int = 0
     tools: int = 0
     models: list[str] = []
@@ -270,13 +273,16 @@ class Overview(msgspec.Struct):
     @property
     def facts(self) -> tuple[str, ...]:
         """How much there is of everything, in words."""
-        counted = [(self.turns, "turn"), (self.messages, "message"), (self.tools, "tool result")]
+        counted = [(self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
-        return tuple(plural(number, noun) for number, noun in [*counted, *prunes])
+        rest = (plural(number, noun) for number, noun in [*counted, *prunes])
+        gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
+        return turns_in_words(self.turns, len(gone)), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
         self.turns = max(self.turns, line.turn)
+        self.rewinds.take(line)
         if isinstance(
             line.entry,
             conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
@@ -285,6 +291,7 @@ class Overview(msgspec.Struct):
             self.ended = max(self.ended, line.ts)
         match line.entry:
             case conversation.UserMessage():
+                self.spoken[line.turn] = line.seq
                 self.messages += 1
             case conversation.AssistantMessage(model=model):
                 self.messages += 1
