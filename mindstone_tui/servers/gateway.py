@@ -44,12 +44,21 @@ DEFAULT_MODEL: Final = "default"
 ROUNDS: Final = 1_000
 """Model calls in one turn, the most that can be set: how many, is the client's business."""
 
+_RETRIED_WITHIN: Final = 60.0
+"""Seconds after which nobody is going to ask again for what failed; programs wait half of that."""
+
 Piece = tuple[str, str]
 """`text` or `thought`, and what it says."""
 
 
 class TurnFailed(MindstoneError):
     """The turn behind a reply failed; history has it, and why."""
+
+    def __init__(self, ended: ev.TurnEnded) -> None:
+        super().__init__(ended.why or "The turn was interrupted.", ended.remedy)
+        self.failure = ended.failure
+        self.status = ended.status
+        self.retry_after = ended.retry_after
 
 
 class Run:
@@ -105,6 +114,8 @@ class Room:
         """Held from before a turn until it is over and its chores are done."""
         self.used = asyncio.get_running_loop().time()
         self.run: Run | None = None
+        self.failed = False
+        """Its last turn did, and is open for another attempt until this is closed."""
         self._ended: asyncio.Future[ev.CommandEnded] | None = None
         self._listener = asyncio.create_task(self._listen())
 
@@ -129,6 +140,7 @@ class Room:
                 run.events.put_nowait(event)
                 if isinstance(event, ev.TurnEnded):
                     run.over = True
+                    self.failed = event.ending == "failed"
                     run.go_on()
                     self.run = None
                     self.guest.forget()
@@ -184,10 +196,11 @@ class Gateway:
         room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
-            planned = await asyncio.to_thread(self._plan, key, marks, self._marks.of(new))
+            last = self._marks.of(asked.messages[-1])
+            planned = await asyncio.to_thread(self._plan, key, marks, last)
             if planned.action == "rewound" and planned.to_turn > 0:
                 await room.command(f"/rewind turn {planned.to_turn}")
-            elif planned.action != "appended":
+            elif planned.action not in ("appended", "retried"):
                 forked = await self._fork(room, key, planned)
                 room.turn.release()
                 room = await self._room(forked, asked.model, own_tools, place)
@@ -237,17 +250,18 @@ class Gateway:
                     run.turn = turn
                 case ev.TurnEnded(ending="done"):
                     return
-                case ev.TurnEnded(why=why, remedy=remedy):
+                case ev.TurnEnded():
                     self.failures += 1
-                    raise TurnFailed(why or "The turn was interrupted.", remedy)
+                    raise TurnFailed(event)
                 case _:
                     pass
 
     async def close_idle(self) -> None:
         """Close what nobody used for a while."""
         now = asyncio.get_running_loop().time()
-        patience = self.settings.serve.idle
+        idle = self.settings.serve.idle
         for name, room in list(self._rooms.items()):
+            patience = min(idle, _RETRIED_WITHIN) if room.failed else idle
             if not room.turn.locked() and now - room.used > patience:
                 del self._rooms[name]
                 await room.close()

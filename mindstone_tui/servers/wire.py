@@ -77,6 +77,24 @@ class Reply(msgspec.Struct, kw_only=True):
     ending: Ending = "stop"
 
 
+class Fault(msgspec.Struct, metaclass=Value, frozen=True):
+    """Why there is no answer, or no more of it: each format has its own names for that."""
+
+    status: int
+    said: str
+    failure: str = ""
+    """Which way the model failed, in one word; empty where it was not the model."""
+    retry_after: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to ask again, and where it is of no use whatever the status says."""
+        told = {} if self.retry_after is None else {"retry-after": f"{math.ceil(self.retry_after)}"}
+        if self.status >= 429 and self.failure in ("", "quota"):
+            told["x-should-retry"] = "false"
+        return told
+
+
 def decode(body: bytes) -> dict[str, Any]:
     """A body as an object; raises what a client can read."""
     try:

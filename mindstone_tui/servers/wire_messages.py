@@ -137,9 +137,9 @@ class MessagesWire:
         yield self._event("message_delta", delta=ended, usage=_usage(reply))
         yield self._event("message_stop")
 
-    def fail(self, said: str) -> Iterable[bytes]:
+    def fail(self, fault: wire.Fault) -> Iterable[bytes]:
         """An error in the stream."""
-        yield self._event("error", error={"type": "api_error", "message": said})
+        yield wire.sse(error_body(fault), "error")
 
     def whole(self, reply: wire.Reply) -> dict[str, Any]:
         """The message in one piece."""
@@ -182,6 +182,31 @@ class MessagesWire:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return wire.sse({"type": kind, **fields}, kind)
+
+
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_TOO_LONG: Final = "prompt is too long"
+"""What programs look for, to make room and ask again."""
+
+
+def error_body(fault: wire.Fault) -> dict[str, Any]:
+    """An error as Anthropic writes it."""
+    kind = _TYPES.get(fault.status, "invalid_request_error" if fault.status < 500 else "api_error")
+    said = fault.said
+    if fault.failure == "too_long" and _TOO_LONG not in said.lower():
+        said = f"{_TOO_LONG}: {said}"
+    return {"type": "error", "error": {"type": kind, "message": said}}
 
 
 def _usage(reply: wire.Reply) -> dict[str, Any]:

@@ -53,6 +53,11 @@ class SentMessage(msgspec.Struct, frozen=True):
     """How the program that sent it knows this history; written down with the turn."""
 
     @property
+    def again(self) -> bool:
+        """Whether the same was said before and its turn is open, because the model failed."""
+        return self.matched is not None and self.matched.action == "retried"
+
+    @property
     def message(self) -> UserMessage:
         """What its turn writes down."""
         return UserMessage(text=self.text, images=self.images, queued=self.queued)
