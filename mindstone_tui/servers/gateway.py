@@ -26,7 +26,9 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatc
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
+from mindstone_tui.core.text import added_around
 from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.client import NOBODY, Client
 from mindstone_tui.servers.match import (
     MarkCache,
     Plan,
@@ -176,11 +178,17 @@ class Gateway:
         return len(self._rooms)
 
     async def take(
-        self, asked: ClientRequest, *, session: str = "", folder: str = "", own_tools: bool = False
+        self,
+        asked: ClientRequest,
+        *,
+        session: str = "",
+        client: Client = NOBODY,
+        own_tools: bool = False,
     ) -> Run:
         """Begin a client's turn, or go on with the one that waits for what it brings.
 
-        A client that names no session goes on with the last one of the `folder` it works in.
+        A program that is known has a session for each of its conversations; who names none goes on
+        with the last one of the folder it works in.
         """
         self.requests += 1
         if not asked.messages:
@@ -189,14 +197,17 @@ class Gateway:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
-        place = Path(folder) if folder else None
-        key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
+        last = self._marks.of(asked.messages[-1])
+        place = Path(client.folder) if client.folder else None
+        named = session or ("" if asked.previous else asked.user)
+        if not named and not asked.previous:
+            named = client.session((*marks, last)[0])
+        key = await asyncio.to_thread(self._session_for, asked, named, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
         room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
-            last = self._marks.of(asked.messages[-1])
             planned = await asyncio.to_thread(self._plan, key, marks, last)
             if planned.action == "rewound" and planned.to_turn > 0:
                 await room.command(f"/rewind turn {planned.to_turn}")
@@ -283,8 +294,6 @@ class Gateway:
             return str(SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
-        if asked.user:
-            return str(SessionKey.parse(asked.user))
         default = str(self._home.key("", folder))
         if not marks:
             return default
@@ -345,7 +354,10 @@ class Gateway:
         run.root = matched.root
         keep = partial(_kept, room.conversation)
         before = tuple(exchanges(adopted, keep))
-        room.conversation.send(new.text, images=keep(new), before=before, matched=matched)
+        note, words, after = added_around(new.text)
+        room.conversation.send(
+            words, images=keep(new), before=before, matched=matched, added=(note, after)
+        )
         room.run = run
         return run
 
@@ -385,7 +397,8 @@ class Gateway:
         images = _kept(run.room.conversation, ClientMessage(role="user", pictures=tuple(shown)))
         if trailing or images:
             text = trailing or "The pictures of these results."
-            run.room.conversation.send(text, images=images, steer=True)
+            note, words, after = added_around(text)
+            run.room.conversation.send(words, images=images, steer=True, added=(note, after))
         return run
 
     def _give_up(self, key: str, root: str) -> None:

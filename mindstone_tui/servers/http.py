@@ -28,6 +28,7 @@ from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.library.model_list import list_models, window_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
+from mindstone_tui.servers.client import client_of
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run, TurnFailed
 from mindstone_tui.servers.page import Page
 from mindstone_tui.servers.wire import ClientRequest, Fault, Reply, decode, now
@@ -229,7 +230,7 @@ class Endpoints:
             run = await self.gateway.take(
                 asked,
                 session=request.headers.get(SESSION, ""),
-                folder=unquote(request.headers.get(FOLDER, "")),
+                client=client_of(request.headers, asked, unquote(request.headers.get(FOLDER, ""))),
                 own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
             )
             reply = Reply(id="", model=asked.model)

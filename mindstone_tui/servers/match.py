@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Entry, Image, Line, conversation
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.options import ForeignExchange
-from mindstone_tui.core.text import without_reminders
+from mindstone_tui.core.text import added_around, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
@@ -232,7 +232,10 @@ def exchanges(
         if message.role == "user":
             if said.text or said.images or answers:
                 yield ForeignExchange(said, tuple(_closed(answers)))
-            said, answers = conversation.UserMessage(text=message.text, images=keep(message)), []
+            note, words, after = added_around(message.text)
+            shown = keep(message)
+            said = conversation.UserMessage(text=words, images=shown, note=note, after=after)
+            answers = []
         elif message.role == "assistant":
             answers = list(_closed(answers))
             answers.append(conversation.AssistantMessage(text=message.text, calls=message.calls))

@@ -59,6 +59,8 @@ class ClientRequest(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     stream: bool = False
     user: str = ""
+    conversation: str = ""
+    """What a program put where the user is named, and which names its conversation."""
     previous: str = ""
     """The response that this one goes on from."""
     with_usage: bool = False
@@ -90,7 +92,7 @@ class Fault(msgspec.Struct, metaclass=Value, frozen=True):
     def headers(self) -> dict[str, str]:
         """When to ask again, and where it is of no use whatever the status says."""
         told = {} if self.retry_after is None else {"retry-after": f"{math.ceil(self.retry_after)}"}
-        if self.status >= 429 and self.failure in ("", "quota"):
+        if self.failure in ("", "quota", "refused", "content", "too_long"):
             told["x-should-retry"] = "false"
         return told
 

@@ -163,8 +163,6 @@ _CODES: Final = {
     401: "invalid_api_key",
     404: "model_not_found",
     429: "rate_limit_exceeded",
-    503: "server_is_overloaded",
-    529: "server_is_overloaded",
 }
 _TYPES: Final = {
     401: "authentication_error",

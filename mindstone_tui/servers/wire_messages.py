@@ -20,18 +20,26 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
     messages = wire.required(told, "messages", list)
     (model,) = wire.texts(told, "model")
     metadata = told.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, dict) else ""
+    told_by = metadata.get("user_id") if isinstance(metadata, dict) else ""
+    user = told_by if isinstance(told_by, str) else ""
+    # Programs name themselves here by one id for each of their own sessions.
+    own = user.startswith(("user_", "{"))
+    more = [wire.text_of(one.get("content")) for one in messages if _is_instruction(one)]
     return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
         messages=wire.joined(_messages(messages)),
-        instructions=wire.text_of(told.get("system")),
+        instructions="\n\n".join(filter(None, (wire.text_of(told.get("system")), *more))),
         tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
-        # Programs name themselves here by one id for each of their own sessions.
-        user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
+        user="" if own else user,
+        conversation=user if own else "",
         sampling=_sampling(told),
     )
+
+
+def _is_instruction(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") == "system"
 
 
 def _sampling(told: dict[str, Any]) -> Sampling:

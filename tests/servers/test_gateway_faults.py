@@ -67,8 +67,8 @@ FAULTS = {
     "413": refused("413 X", 413, "APIStatusError", "context_length_exceeded", "request_too_large"),
     "422": refused("422 X", 422, "UnprocessableEntityError", None, "invalid_request_error"),
     "500": refused("500 X", 500, "InternalServerError", None, "api_error"),
-    "503": refused("503 X", 503, "InternalServerError", "server_is_overloaded", "overloaded_error"),
-    "529": refused("529 X", 529, "InternalServerError", "server_is_overloaded", "overloaded_error"),
+    "503": refused("503 X", 503, "InternalServerError", None, "overloaded_error"),
+    "529": refused("529 X", 529, "InternalServerError", None, "overloaded_error"),
     "limited": Met(
         fails("429 X", error("slow down"), Retry_After="37"),
         429,

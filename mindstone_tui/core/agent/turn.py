@@ -173,7 +173,8 @@ class _Turn:
     ) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
-        said = msgspec.structs.replace(said, note=context.files.untold())
+        notes = filter(None, (context.files.untold(), said.note))
+        said = msgspec.structs.replace(said, note="\n\n".join(notes))
         if len(said.text) > LONG_TEXT:
             cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)
             said = msgspec.structs.replace(said, text=cleaned)

@@ -75,6 +75,8 @@ class UserMessage(Entry):
     """Id of the `message_queued` entry it waited in."""
     note: str = ""
     """What the program tells the model before these words; nobody said it."""
+    after: str = ""
+    """The same, behind them."""
 
 
 class Thinking(Part):

@@ -51,6 +51,8 @@ class SentMessage(msgspec.Struct, frozen=True):
     """What took place elsewhere before it, to be written down first."""
     matched: ClientMatched | None = None
     """How the program that sent it knows this history; written down with the turn."""
+    added: tuple[str, str] = ("", "")
+    """What that program put before and behind the words."""
 
     @property
     def again(self) -> bool:
@@ -60,7 +62,10 @@ class SentMessage(msgspec.Struct, frozen=True):
     @property
     def message(self) -> UserMessage:
         """What its turn writes down."""
-        return UserMessage(text=self.text, images=self.images, queued=self.queued)
+        note, after = self.added
+        return UserMessage(
+            text=self.text, images=self.images, queued=self.queued, note=note, after=after
+        )
 
 
 class AskedCommand(msgspec.Struct, frozen=True):

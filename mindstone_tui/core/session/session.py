@@ -166,6 +166,7 @@ class Session:
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
+        added: tuple[str, str] = ("", ""),
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
@@ -178,7 +179,7 @@ class Session:
         shown = (*images, *attached.images)
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
-        said = SentMessage(attached.text, shown, before=tuple(before), matched=matched)
+        said = SentMessage(attached.text, shown, "", tuple(before), matched, added)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
