@@ -79,6 +79,20 @@ class Reply(msgspec.Struct, kw_only=True):
     ending: Ending = "stop"
 
 
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
 class Fault(msgspec.Struct, metaclass=Value, frozen=True):
     """Why there is no answer, or no more of it: each format has its own names for that."""
 
@@ -87,6 +101,13 @@ class Fault(msgspec.Struct, metaclass=Value, frozen=True):
     failure: str = ""
     """Which way the model failed, in one word; empty where it was not the model."""
     retry_after: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The word that Anthropic has for the status; OpenAI's clients go by their `code`."""
+        return _TYPES.get(
+            self.status, "invalid_request_error" if self.status < 500 else "api_error"
+        )
 
     @property
     def headers(self) -> dict[str, str]:

@@ -164,12 +164,6 @@ _CODES: Final = {
     404: "model_not_found",
     429: "rate_limit_exceeded",
 }
-_TYPES: Final = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-}
 
 
 def code_of(fault: wire.Fault) -> str | None:
@@ -179,9 +173,8 @@ def code_of(fault: wire.Fault) -> str | None:
 
 def error_body(fault: wire.Fault) -> dict[str, Any]:
     """An error as OpenAI writes it, for both of its formats."""
-    kind = _TYPES.get(fault.status, "invalid_request_error" if fault.status < 500 else "api_error")
-    told = {"message": fault.said, "type": kind, "param": None, "code": code_of(fault)}
-    return {"error": told}
+    about = {"param": None, "code": code_of(fault)}
+    return {"error": {"message": fault.said, "type": fault.kind, **about}}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

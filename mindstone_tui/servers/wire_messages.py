@@ -192,29 +192,16 @@ class MessagesWire:
         return wire.sse({"type": kind, **fields}, kind)
 
 
-_TYPES: Final = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
 _TOO_LONG: Final = "prompt is too long"
 """What programs look for, to make room and ask again."""
 
 
 def error_body(fault: wire.Fault) -> dict[str, Any]:
     """An error as Anthropic writes it."""
-    kind = _TYPES.get(fault.status, "invalid_request_error" if fault.status < 500 else "api_error")
     said = fault.said
     if fault.failure == "too_long" and _TOO_LONG not in said.lower():
         said = f"{_TOO_LONG}: {said}"
-    return {"type": "error", "error": {"type": kind, "message": said}}
+    return {"type": "error", "error": {"type": fault.kind, "message": said}}
 
 
 def _usage(reply: wire.Reply) -> dict[str, Any]:

@@ -34,12 +34,7 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, Features, lo
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
-from mindstone_tui.core.session.recover import (
-    close_open_turn,
-    never_sent,
-    open_turn,
-    take_in_rescued,
-)
+from mindstone_tui.core.session.recover import close_open_turn, never_sent, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
@@ -204,10 +199,6 @@ class SessionServices:
         """What counts has changed by a rewind or a restore: know nothing of it from before."""
         self.past.forget((), everything=True)
         self.features.forget()
-
-    def open_turn(self) -> list[Line]:
-        """The newest turn, if it has no end."""
-        return open_turn(self.context, self.history)
 
     def close_open_turn(self) -> list[Line]:
         """Close a turn that a crash left open: its calls get results that say so.

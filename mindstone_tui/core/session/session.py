@@ -50,6 +50,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.session.questions import SharedQuestions
+from mindstone_tui.core.session.recover import open_turn
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -472,7 +473,7 @@ class Session:
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
             beside = () if said.matched is None else (said.matched,)
-            if said.again and (left := self.services.open_turn()):
+            if said.again and (left := open_turn(self._context, self.services.history)):
                 happens = go_on(self._context, left, None, beside)
             else:
                 happens = take_turn(self._context, said.message, origin, beside)
