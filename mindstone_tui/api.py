@@ -175,6 +175,7 @@ class Conversation:
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
+        added: tuple[str, str] = ("", ""),
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
@@ -188,6 +189,7 @@ class Conversation:
             steer=steer,
             before=before,
             matched=matched,
+            added=added,
         )
 
     def keep(self, data: bytes, name: str) -> Image:

@@ -133,6 +133,17 @@ waiting --json
 waiting answer 9 no
 waiting maybe
 run --json --model {model} /waiting
+tools list --json
+tools add own --env KEY=secret -- no-such-program argument
+tools add own -- other
+tools add "two words" -- other
+tools add own
+tools list --json
+tools test own --json
+tools test nothing --json
+tools import nowhere.json
+tools remove own
+tools remove own
 """
 """In this order, in one home that begins empty."""
 

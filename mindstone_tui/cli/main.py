@@ -67,6 +67,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("serve:serve", "Serve these sessions to programs and browsers on this machine."),
     "models": ("models:models_app", "List models and add new ones."),
     "config": ("config:config_app", "Show and change settings."),
+    "tools": ("tools:tools_app", "Add, list, try and remove tool servers (MCP)."),
     "doctor": ("doctor:doctor", "Check this installation."),
     "plugins": ("doctor:plugins", "List what installed packages add to MindStone."),
 }

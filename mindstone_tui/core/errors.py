@@ -183,36 +183,50 @@ class ProviderError(MindstoneError):
     """The model's side failed."""
 
     retryable: bool = False
+    failure: str = "failed"
+    """Which way, in one word that does not change; a kind of error may have several."""
 
-    def __init__(self, what: str, remedy: str = "", *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, what: str, remedy: str = "", *, retry_after: float | None = None, failure: str = ""
+    ) -> None:
         super().__init__(what, remedy)
         self.retry_after = retry_after
+        self.failure = failure or self.failure
+        self.status = 0
+        """What its server answered; 0 where it did not, or where nobody knows."""
 
 
 class ProviderUnreachable(ProviderError):
     """No connection, or it broke."""
 
     retryable = True
+    failure = "unreachable"
 
 
 class ProviderRefused(ProviderError):
     """Key, permission, quota or content refused."""
+
+    failure = "refused"
 
 
 class ProviderBusy(ProviderError):
     """Overloaded or rate limited; trying again later may work."""
 
     retryable = True
+    failure = "busy"
 
 
 class ContextTooLong(ProviderError):
     """The provider says the prompt is larger than its window."""
+
+    failure = "too_long"
 
 
 class ProviderNonsense(ProviderError):
     """An answer that does not follow the protocol."""
 
     retryable = True
+    failure = "nonsense"
 
 
 class ScriptEnded(ProviderError):

@@ -221,12 +221,40 @@ def unfenced(text: str) -> str:
     return _FENCE.sub("", text) if "data-" in text else text
 
 
-_REMINDER = pattern_of(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_ADDED = pattern_of(
+    r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?"
+    r"<(system-reminder|environment_context|environment_details|user_instructions|INSTRUCTIONS"
+    r"|ide_selection|ide_opened_file|ide_diagnostics|skills_instructions)>.*?</\1>\s*",
+    re.DOTALL,
+)
+"""What programs put beside a person's words: reminders, where they run, rules, what is on show."""
 
 
 def without_reminders(said: str) -> str:
     """A message without what programs add to a person's words for the model."""
-    return _REMINDER.sub("\n", said).strip("\n") if "<system-reminder>" in said else said
+    return _ADDED.sub("\n", said).strip("\n") if "</" in said else said
+
+
+def added_around(said: str) -> tuple[str, str, str]:
+    """What a program put before a person's words, the words, and what it put behind them.
+
+    Joined by empty lines they are what was said, byte for byte; what cannot be parted so, and what
+    a program says alone, counts as the words.
+    """
+    blocks = [found.span() for found in _ADDED.finditer(said)] if "</" in said else []
+    start = reached = 0
+    for first, last in blocks:
+        if first == reached:
+            reached = last
+            start = last if said[:last].endswith("\n\n") else start
+    end = reached = len(said)
+    for first, last in reversed(blocks):
+        if last == reached:
+            reached = first
+            end = first if said[first:].startswith("\n\n") else end
+    if start >= end or not said[start:end].strip():
+        return "", said, ""
+    return said[: max(start - 2, 0)], said[start:end], said[end + 2 :]
 
 
 def as_written(said: str) -> str:

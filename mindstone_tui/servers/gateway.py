@@ -26,7 +26,9 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatc
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
+from mindstone_tui.core.text import added_around
 from mindstone_tui.core.transcript import History
+from mindstone_tui.servers.client import NOBODY, Client
 from mindstone_tui.servers.match import (
     MarkCache,
     Plan,
@@ -44,12 +46,21 @@ DEFAULT_MODEL: Final = "default"
 ROUNDS: Final = 1_000
 """Model calls in one turn, the most that can be set: how many, is the client's business."""
 
+_RETRIED_WITHIN: Final = 60.0
+"""Seconds after which nobody is going to ask again for what failed; programs wait half of that."""
+
 Piece = tuple[str, str]
 """`text` or `thought`, and what it says."""
 
 
 class TurnFailed(MindstoneError):
     """The turn behind a reply failed; history has it, and why."""
+
+    def __init__(self, ended: ev.TurnEnded) -> None:
+        super().__init__(ended.why or "The turn was interrupted.", ended.remedy)
+        self.failure = ended.failure
+        self.status = ended.status
+        self.retry_after = ended.retry_after
 
 
 class Run:
@@ -105,6 +116,8 @@ class Room:
         """Held from before a turn until it is over and its chores are done."""
         self.used = asyncio.get_running_loop().time()
         self.run: Run | None = None
+        self.failed = False
+        """Its last turn did, and is open for another attempt until this is closed."""
         self._ended: asyncio.Future[ev.CommandEnded] | None = None
         self._listener = asyncio.create_task(self._listen())
 
@@ -129,6 +142,7 @@ class Room:
                 run.events.put_nowait(event)
                 if isinstance(event, ev.TurnEnded):
                     run.over = True
+                    self.failed = event.ending == "failed"
                     run.go_on()
                     self.run = None
                     self.guest.forget()
@@ -164,11 +178,17 @@ class Gateway:
         return len(self._rooms)
 
     async def take(
-        self, asked: ClientRequest, *, session: str = "", folder: str = "", own_tools: bool = False
+        self,
+        asked: ClientRequest,
+        *,
+        session: str = "",
+        client: Client = NOBODY,
+        own_tools: bool = False,
     ) -> Run:
         """Begin a client's turn, or go on with the one that waits for what it brings.
 
-        A client that names no session goes on with the last one of the `folder` it works in.
+        A program that is known has a session for each of its conversations; who names none goes on
+        with the last one of the folder it works in.
         """
         self.requests += 1
         if not asked.messages:
@@ -177,19 +197,23 @@ class Gateway:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
         marks = [self._marks.of(message) for message in prior]
-        place = Path(folder) if folder else None
+        last = self._marks.of(asked.messages[-1])
+        place = Path(client.folder) if client.folder else None
         if place is not None and not (place.is_absolute() and place.is_dir()):
-            raise UsageError(f"{folder} is no folder here.", "Name it by its whole path.")
-        key = await asyncio.to_thread(self._session_for, asked, session, place, marks)
+            raise UsageError(f"{client.folder} is no folder here.", "Name it by its whole path.")
+        named = session or ("" if asked.previous else asked.user)
+        if not named and not asked.previous:
+            named = client.session((*marks, last)[0])
+        key = await asyncio.to_thread(self._session_for, asked, named, place, marks)
         root = digest(marks[:1])
         self._give_up(key, root)
         room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
-            planned = await asyncio.to_thread(self._plan, key, marks, self._marks.of(new))
+            planned = await asyncio.to_thread(self._plan, key, marks, last)
             if planned.action == "rewound" and planned.to_turn > 0:
                 await room.command(f"/rewind turn {planned.to_turn}")
-            elif planned.action != "appended":
+            elif planned.action not in ("appended", "retried"):
                 forked = await self._fork(room, key, planned)
                 room.turn.release()
                 room = await self._room(forked, asked.model, own_tools, place)
@@ -239,17 +263,18 @@ class Gateway:
                     run.turn = turn
                 case ev.TurnEnded(ending="done"):
                     return
-                case ev.TurnEnded(why=why, remedy=remedy):
+                case ev.TurnEnded():
                     self.failures += 1
-                    raise TurnFailed(why or "The turn was interrupted.", remedy)
+                    raise TurnFailed(event)
                 case _:
                     pass
 
     async def close_idle(self) -> None:
         """Close what nobody used for a while."""
         now = asyncio.get_running_loop().time()
-        patience = self.settings.serve.idle
+        idle = self.settings.serve.idle
         for name, room in list(self._rooms.items()):
+            patience = min(idle, _RETRIED_WITHIN) if room.failed else idle
             if not room.turn.locked() and now - room.used > patience:
                 del self._rooms[name]
                 await room.close()
@@ -271,8 +296,6 @@ class Gateway:
             return str(SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
-        if asked.user:
-            return str(SessionKey.parse(asked.user))
         default = str(self._home.key("", folder))
         if not marks:
             return default
@@ -333,7 +356,10 @@ class Gateway:
         run.root = matched.root
         keep = partial(_kept, room.conversation)
         before = tuple(exchanges(adopted, keep))
-        room.conversation.send(new.text, images=keep(new), before=before, matched=matched)
+        note, words, after = added_around(new.text)
+        room.conversation.send(
+            words, images=keep(new), before=before, matched=matched, added=(note, after)
+        )
         room.run = run
         return run
 
@@ -373,7 +399,8 @@ class Gateway:
         images = _kept(run.room.conversation, ClientMessage(role="user", pictures=tuple(shown)))
         if trailing or images:
             text = trailing or "The pictures of these results."
-            run.room.conversation.send(text, images=images, steer=True)
+            note, words, after = added_around(text)
+            run.room.conversation.send(words, images=images, steer=True, added=(note, after))
         return run
 
     def _give_up(self, key: str, root: str) -> None:

@@ -25,12 +25,13 @@ from starlette.routing import BaseRoute, Route
 from mindstone_tui import __version__, api
 from mindstone_tui.core import errors
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.library.model_list import list_models
+from mindstone_tui.core.library.model_list import list_models, window_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
-from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run
+from mindstone_tui.servers.client import client_of
+from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run, TurnFailed
 from mindstone_tui.servers.page import Page
-from mindstone_tui.servers.wire import ClientRequest, Reply, decode, now
+from mindstone_tui.servers.wire import ClientRequest, Fault, Reply, decode, now
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -103,7 +104,7 @@ class Guard:
             if not sent:
                 if b"expect" not in headers:
                     await self._discard(receive)
-                await _refuse(refusal, send)
+                await _refuse(refusal, path, send)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -169,9 +170,15 @@ def _given(body: bytes, receive: Receive) -> Receive:
     return hand_over
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    error = {"message": refusal.said, "type": "invalid_request_error", "code": refusal.status}
-    body = msgspec.json.encode({"type": "error", "error": error})
+def _body(path: str, fault: Fault) -> dict[str, Any]:
+    """An error as whoever asks here reads it."""
+    if path.startswith("/v1/messages"):
+        return wire_messages.error_body(fault)
+    return wire_chat.error_body(fault)
+
+
+async def _refuse(refusal: Refusal, path: str, send: Send) -> None:
+    body = msgspec.json.encode(_body(path, Fault(refusal.status, refusal.said)))
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -223,7 +230,7 @@ class Endpoints:
             run = await self.gateway.take(
                 asked,
                 session=request.headers.get(SESSION, ""),
-                folder=unquote(request.headers.get(FOLDER, "")),
+                client=client_of(request.headers, asked, unquote(request.headers.get(FOLDER, ""))),
                 own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
             )
             reply = Reply(id="", model=asked.model)
@@ -287,7 +294,7 @@ class Endpoints:
                 yield data
         except errors.MindstoneError as error:
             whole = True
-            for data in wire.fail(error.sentence):
+            for data in wire.fail(fault_of(error)):
                 yield data
         finally:
             if not whole:
@@ -295,12 +302,10 @@ class Endpoints:
 
     def failed(self, request: Request, error: errors.MindstoneError) -> Response:
         """What a client is told when its request came to nothing."""
-        status = status_of(error)
-        self.answered[request.url.path, status] += 1
-        note(f"failed {status} {request.url.path}: {error.what}", self._log)
-        kind = "invalid_request_error" if status < 500 else "api_error"
-        told = {"message": error.sentence, "type": kind, "code": status}
-        return JSONResponse({"type": "error", "error": told}, status)
+        fault = fault_of(error)
+        self.answered[request.url.path, fault.status] += 1
+        note(f"failed {fault.status} {request.url.path}: {error.what}", self._log)
+        return JSONResponse(_body(request.url.path, fault), fault.status, fault.headers)
 
     async def _count(self, request: Request) -> Response:
         try:
@@ -313,26 +318,46 @@ class Endpoints:
         del request
         settings = self.gateway.settings
         found = await list_models(self._home.places, settings, self._home.environ)
-        names = [DEFAULT_MODEL, *(one.name for one in found if one.usable)]
-        data = [_model(name) for name in dict.fromkeys(names)]
+        usual = await window_of(self._home.places, settings, self._home.environ)
+        windows = {DEFAULT_MODEL: usual, **{one.name: one.window for one in found if one.usable}}
+        data = [_model(name, settings.context.window or windows[name]) for name in windows]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"], "has_more": False}
         return JSONResponse({"object": "list", "data": data, **ends})
 
     async def _model(self, request: Request) -> Response:
-        return JSONResponse(_model(request.path_params["name"]))
+        name, settings = request.path_params["name"], self.gateway.settings
+        asked = "" if name == DEFAULT_MODEL else name
+        window = await window_of(self._home.places, settings, self._home.environ, asked)
+        return JSONResponse(_model(name, window))
 
     async def _health(self, request: Request) -> Response:
         del request
         return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
 
 
-def status_of(error: errors.MindstoneError) -> int:
-    """What a client is told with an error."""
+_STATUS: Final = {
+    "too_long": 400,
+    "content": 400,
+    "refused": 403,
+    "quota": 429,
+    "busy": 503,
+    "timeout": 504,
+}
+"""What a failure of the model is where its server gave no status: there was none, or no server."""
+
+
+def fault_of(error: errors.MindstoneError) -> Fault:
+    """What a client is told with an error: if a model failed, what its server said."""
+    if isinstance(error, TurnFailed):
+        status = error.status or _STATUS.get(error.failure, 502)
+        if error.failure == "too_long" and status != 413:
+            status = 400  # some servers have another one for it, and programs know this one
+        return Fault(status, error.sentence, error.failure, error.retry_after)
     if isinstance(error, errors.NoSuchSession | errors.UnknownName):
-        return 404
+        return Fault(404, error.sentence)
     if isinstance(error, errors.UsageError | errors.SessionNameError):
-        return 400
-    return 502
+        return Fault(400, error.sentence)
+    return Fault(502, error.sentence)
 
 
 def figures(endpoints: Endpoints, refused: Counter[int]) -> str:
@@ -391,7 +416,9 @@ async def _gone(request: Request) -> None:
             pass
 
 
-def _model(name: str) -> dict[str, Any]:
+def _model(name: str, window: int | None) -> dict[str, Any]:
+    """A model, and its window under each name that programs look for it."""
+    names = ("context_window", "context_length", "max_model_len", "max_input_tokens")
     return {
         "id": name,
         "object": "model",
@@ -400,6 +427,7 @@ def _model(name: str) -> dict[str, Any]:
         "type": "model",
         "display_name": name,
         "created_at": "2026-01-01T00:00:00Z",
+        **(dict.fromkeys(names, window) if window else {}),
     }
 
 

@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Entry, Image, Line, conversation
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.options import ForeignExchange
-from mindstone_tui.core.text import without_reminders
+from mindstone_tui.core.text import added_around, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
@@ -35,6 +35,8 @@ class KnownMessage(msgspec.Struct, frozen=True):
     marks: frozenset[str]
     ours: bool
     """Whether a client of the gateway had it."""
+    partial: bool = False
+    """An answer that broke off."""
 
 
 class Sibling(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class Sibling(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a request goes into a session."""
 
-    action: Literal["appended", "rewound", "forked"] = "appended"
+    action: Literal["appended", "rewound", "forked", "retried"] = "appended"
     to_turn: int = 0
     """The turn to go on from, unless the end is meant."""
     known: int = 0
@@ -103,6 +105,8 @@ class Record:
         self.siblings: dict[str, Sibling] = {}
         self.channels: dict[int, tuple[str, str]] = {}
         """Each turn's surface, and the root of the conversation it belongs to."""
+        self.open = 0
+        """The turn that began and has no end; 0 for none."""
         self._spoken: dict[int, str] = {}
 
     def look(self) -> None:
@@ -118,6 +122,10 @@ class Record:
 
     def _take(self, line: Line) -> None:
         match line.entry:
+            case conversation.TurnStarted():
+                self.open = line.turn
+            case conversation.TurnEnded():
+                self.open = 0
             case conversation.UserMessage(text=text, images=images):
                 self.channels.setdefault(line.turn, (line.channel, ""))
                 self._spoken.pop(line.turn, None)
@@ -129,7 +137,7 @@ class Record:
                 marks = {mark_of("assistant", text, names), mark_of("assistant", whole, names)}
                 self._add(line, marks)
             case conversation.AssistantPartial(text=text):
-                self._add(line, {mark_of("assistant", text)})
+                self._add(line, {mark_of("assistant", text)}, partial=True)
             case conversation.ToolReturned(call=call):
                 self._add(line, {mark_of("tool", "", [call])})
             case conversation.ClientMatched(prior=prior, root=root):
@@ -145,9 +153,9 @@ class Record:
             case _:
                 pass
 
-    def _add(self, line: Line, marks: set[str]) -> None:
+    def _add(self, line: Line, marks: set[str], *, partial: bool = False) -> None:
         ours = line.channel == self._channel
-        self.messages.append(KnownMessage(line.turn, frozenset(marks), ours))
+        self.messages.append(KnownMessage(line.turn, frozenset(marks), ours, partial))
 
 
 def count_known(prior: Sequence[str], known: Sequence[KnownMessage]) -> int:
@@ -167,6 +175,8 @@ def turn_of_last(prior: Sequence[str], known: Sequence[KnownMessage]) -> int:
 
 def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
     """How a request with this past, and this new message, goes into its session."""
+    if _is_retry([*prior, new], record):
+        return Plan(action="retried", known=len(prior))
     if not prior:
         return _again(record, new)
     known = count_known(prior, record.messages)
@@ -181,6 +191,14 @@ def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
     turn = turn_of_last(prior[:known], record.messages)
     later = [number for number in record.channels if number > turn]
     return _go_back(record, turn, root, known) if later else Plan(known=known)
+
+
+def _is_retry(marks: Sequence[str], record: Record) -> bool:
+    """Whether this was asked before, word for word, and failed, and nobody has spoken since."""
+    last = next((one for one in reversed(record.messages) if not one.partial), None)
+    if last is None or last.turn != record.open or marks[-1] not in last.marks:
+        return False
+    return last.ours and count_known(marks, record.messages) == len(marks)
 
 
 def _again(record: Record, new: str) -> Plan:
@@ -214,7 +232,10 @@ def exchanges(
         if message.role == "user":
             if said.text or said.images or answers:
                 yield ForeignExchange(said, tuple(_closed(answers)))
-            said, answers = conversation.UserMessage(text=message.text, images=keep(message)), []
+            note, words, after = added_around(message.text)
+            shown = keep(message)
+            said = conversation.UserMessage(text=words, images=shown, note=note, after=after)
+            answers = []
         elif message.role == "assistant":
             answers = list(_closed(answers))
             answers.append(conversation.AssistantMessage(text=message.text, calls=message.calls))

@@ -59,6 +59,8 @@ class ClientRequest(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     stream: bool = False
     user: str = ""
+    conversation: str = ""
+    """What a program put where the user is named, and which names its conversation."""
     previous: str = ""
     """The response that this one goes on from."""
     with_usage: bool = False
@@ -75,6 +77,45 @@ class Reply(msgspec.Struct, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     ending: Ending = "stop"
+
+
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+class Fault(msgspec.Struct, metaclass=Value, frozen=True):
+    """Why there is no answer, or no more of it: each format has its own names for that."""
+
+    status: int
+    said: str
+    failure: str = ""
+    """Which way the model failed, in one word; empty where it was not the model."""
+    retry_after: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The word that Anthropic has for the status; OpenAI's clients go by their `code`."""
+        return _TYPES.get(
+            self.status, "invalid_request_error" if self.status < 500 else "api_error"
+        )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to ask again, and where it is of no use whatever the status says."""
+        told = {} if self.retry_after is None else {"retry-after": f"{math.ceil(self.retry_after)}"}
+        if self.failure in ("", "quota", "refused", "content", "too_long"):
+            told["x-should-retry"] = "false"
+        return told
 
 
 def decode(body: bytes) -> dict[str, Any]:

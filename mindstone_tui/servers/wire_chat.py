@@ -123,9 +123,9 @@ class ChatWire:
             yield wire.sse({**self._frame(), "choices": [], "usage": _usage(reply)})
         yield b"data: [DONE]\n\n"
 
-    def fail(self, said: str) -> Iterable[bytes]:
+    def fail(self, fault: wire.Fault) -> Iterable[bytes]:
         """An error in the stream, and its end."""
-        yield wire.sse({"error": {"message": said, "type": "api_error"}})
+        yield wire.sse(error_body(fault))
         yield b"data: [DONE]\n\n"
 
     def whole(self, reply: wire.Reply) -> dict[str, Any]:
@@ -154,6 +154,27 @@ class ChatWire:
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return wire.sse({**self._frame(), "choices": [choice]})
+
+
+_CODES: Final = {
+    "too_long": "context_length_exceeded",
+    "content": "content_filter",
+    "quota": "insufficient_quota",
+    401: "invalid_api_key",
+    404: "model_not_found",
+    429: "rate_limit_exceeded",
+}
+
+
+def code_of(fault: wire.Fault) -> str | None:
+    """The word by which programs know what to do."""
+    return _CODES.get(fault.failure) or _CODES.get(fault.status) if fault.failure else None
+
+
+def error_body(fault: wire.Fault) -> dict[str, Any]:
+    """An error as OpenAI writes it, for both of its formats."""
+    about = {"param": None, "code": code_of(fault)}
+    return {"error": {"message": fault.said, "type": fault.kind, **about}}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

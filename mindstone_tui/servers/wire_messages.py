@@ -20,18 +20,26 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
     messages = wire.required(told, "messages", list)
     (model,) = wire.texts(told, "model")
     metadata = told.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, dict) else ""
+    told_by = metadata.get("user_id") if isinstance(metadata, dict) else ""
+    user = told_by if isinstance(told_by, str) else ""
+    # Programs name themselves here by one id for each of their own sessions.
+    own = user.startswith(("user_", "{"))
+    more = [wire.text_of(one.get("content")) for one in messages if _is_instruction(one)]
     return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
         messages=wire.joined(_messages(messages)),
-        instructions=wire.text_of(told.get("system")),
+        instructions="\n\n".join(filter(None, (wire.text_of(told.get("system")), *more))),
         tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
-        # Programs name themselves here by one id for each of their own sessions.
-        user=user if isinstance(user, str) and not user.startswith(("user_", "{")) else "",
+        user="" if own else user,
+        conversation=user if own else "",
         sampling=_sampling(told),
     )
+
+
+def _is_instruction(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") == "system"
 
 
 def _sampling(told: dict[str, Any]) -> Sampling:
@@ -137,9 +145,9 @@ class MessagesWire:
         yield self._event("message_delta", delta=ended, usage=_usage(reply))
         yield self._event("message_stop")
 
-    def fail(self, said: str) -> Iterable[bytes]:
+    def fail(self, fault: wire.Fault) -> Iterable[bytes]:
         """An error in the stream."""
-        yield self._event("error", error={"type": "api_error", "message": said})
+        yield wire.sse(error_body(fault), "error")
 
     def whole(self, reply: wire.Reply) -> dict[str, Any]:
         """The message in one piece."""
@@ -182,6 +190,18 @@ class MessagesWire:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return wire.sse({"type": kind, **fields}, kind)
+
+
+_TOO_LONG: Final = "prompt is too long"
+"""What programs look for, to make room and ask again."""
+
+
+def error_body(fault: wire.Fault) -> dict[str, Any]:
+    """An error as Anthropic writes it."""
+    said = fault.said
+    if fault.failure == "too_long" and _TOO_LONG not in said.lower():
+        said = f"{_TOO_LONG}: {said}"
+    return {"type": "error", "error": {"type": fault.kind, "message": said}}
 
 
 def _usage(reply: wire.Reply) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
+from mindstone_tui.servers.wire_chat import code_of
 
 FORMAT: Final = "responses"
 
@@ -150,9 +151,9 @@ class ResponsesWire:
         kind = "incomplete" if reply.ending == "length" else "completed"
         yield self._event(f"response.{kind}", response=self.whole(reply))
 
-    def fail(self, said: str) -> Iterable[bytes]:
+    def fail(self, fault: wire.Fault) -> Iterable[bytes]:
         """The response that failed."""
-        error = {"code": "server_error", "message": said}
+        error = {"code": code_of(fault) or "server_error", "message": fault.said}
         yield self._event("response.failed", response={**self._frame("failed"), "error": error})
 
     def whole(self, reply: wire.Reply) -> dict[str, Any]:

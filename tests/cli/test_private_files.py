@@ -31,6 +31,8 @@ _MODE = re.compile(r"[ (](0[0-7]*)[), ]")
 LINES = """\
 config show
 config set tui.theme basalt
+tools add mine --env KEY=secret -- true
+tools remove mine
 run --model MODEL --approve full-auto work
 run --model local/guide hello
 run --model local/guide "/title first"

@@ -141,7 +141,7 @@ async def test_a_message_that_failed_and_is_sent_again_stands_once_in_the_prompt
         assert answer == "It is 8443."
         found = mindstone_tui.log(session="main", kinds=["client_matched"], home=home)
         actions = [line.entry.action for line in found]  # type: ignore[union-attr]
-        assert actions == ["appended", "appended", "rewound", "rewound"]
+        assert actions == ["appended", "appended", "retried", "retried"]
         check_history(served.places())
 
 

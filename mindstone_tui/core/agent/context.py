@@ -311,6 +311,8 @@ class TurnContext:
         """Announces what a tool wrote down while it ran."""
         self.reports = True
         """Whether somebody wants every report as it changes, or only the numbers of a request."""
+        self.leaves_failures = False
+        """Whether a turn whose model failed stays open: a program asks for it again by itself."""
         self.steering: list[UserMessage] = []
         self.following: list[UserMessage] = []
         """Further parts of a message that was split, each for the turn after the one before it."""

@@ -30,6 +30,8 @@ from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
     AnswerUsage,
     AssistantMessage,
+    AssistantPartial,
+    ModelFailed,
     ToolReturned,
     TurnEnded,
     TurnEnding,
@@ -37,7 +39,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries.window import PromptPlanned, WindowRepaired
 from mindstone_tui.core.errors import (
     Bug,
     ContextTooLong,
@@ -46,6 +48,7 @@ from mindstone_tui.core.errors import (
     HandedOn,
     Interrupted,
     MindstoneError,
+    ProviderError,
 )
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
 
@@ -88,11 +91,17 @@ async def take_turn(
 
 
 async def go_on(
-    context: TurnContext, lines: Sequence[Line], left: LeftQuestion
+    context: TurnContext,
+    lines: Sequence[Line],
+    left: LeftQuestion | None,
+    beside: Sequence[Entry] = (),
 ) -> AsyncIterator[events.AnyEvent]:
-    """Go on with a turn whose program left it waiting for an answer; it ends as any turn does."""
-    turn = _Turn(context, left.line.turn)
-    async for event in _to_its_end(context, turn, turn.resume(lines, left)):
+    """Go on with a turn that was left open; it ends as any turn does.
+
+    Either its program left it waiting for an answer, or its model failed and is asked again.
+    """
+    turn = _Turn(context, lines[-1].turn)
+    async for event in _to_its_end(context, turn, turn.resume(lines, left, beside)):
         yield event
 
 
@@ -119,7 +128,11 @@ async def _to_its_end(
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
     except MindstoneError as error:
-        why, remedy = error.what, error.remedy
+        turn.error, why, remedy = error, error.what, error.remedy
+        if context.leaves_failures and isinstance(error, ProviderError):
+            for event in turn.leave(why, remedy):
+                yield event
+            return
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
         context.report_bug(error)
         why, remedy = Bug(error).what, Bug(error).remedy
@@ -134,6 +147,8 @@ class _Turn:
         self._context = context
         self._turn = number
         self._started = time.monotonic()
+        self.error: MindstoneError | None = None
+        """What it fails of."""
         self._calls = 0
         self._tools = 0
         self._declined: list[events.DeclinedCall] = []
@@ -158,7 +173,8 @@ class _Turn:
     ) -> AsyncIterator[events.AnyEvent]:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
-        said = msgspec.structs.replace(said, note=context.files.untold())
+        notes = filter(None, (context.files.untold(), said.note))
+        said = msgspec.structs.replace(said, note="\n\n".join(notes))
         if len(said.text) > LONG_TEXT:
             cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)
             said = msgspec.structs.replace(said, text=cleaned)
@@ -187,11 +203,12 @@ class _Turn:
             yield event
 
     async def resume(
-        self, lines: Sequence[Line], left: LeftQuestion
+        self, lines: Sequence[Line], left: LeftQuestion | None, beside: Sequence[Entry]
     ) -> AsyncIterator[events.AnyEvent]:
-        """Everything from the question that is open to the end of the turn."""
+        """Everything from where the turn was left to its end."""
         context = self._context
         asked = self._restore(lines)
+        context.window.record_all([*self._without_partial(lines), *beside], self._turn)
         yield events.TurnStarted(
             turn=self._turn, entry=asked.id, text=_text_of(asked), resumed=True
         )
@@ -201,10 +218,23 @@ class _Turn:
             yield event
         for event in announcements(*await self._load()):
             yield event
-        async for event in self._act(left):
-            yield event
+        if left is not None:
+            async for event in self._act(left):
+                yield event
+        elif not self._calls:  # it failed before it came to that
+            async for event in self._recall(_text_of(context.whole(asked))):
+                yield event
         async for event in self._rounds():
             yield event
+
+    def _without_partial(self, lines: Sequence[Line]) -> list[Entry]:
+        """An answer that broke off stays in history; who is asked again does not go on in it."""
+        fold = self._context.window.fold
+        broken = [line.seq for line in lines if isinstance(line.entry, AssistantPartial)]
+        if not (seqs := tuple(seq for seq in broken if seq in fold.lines)):
+            return []
+        state = fold.without_lines(seqs)
+        return [WindowRepaired(why="The model was asked again.", seqs=seqs, state=state)]
 
     def _restore(self, lines: Sequence[Line]) -> Line:
         """Know what the turn was about when it was left; the line of its message."""
@@ -221,6 +251,8 @@ class _Turn:
                     self._call_ids.update(call.id for call in calls)
                     self._spent = added(self._spent, report.usage)
                     self._context.position = report.position
+                case ModelFailed(purpose="", position=position):
+                    self._context.position = position
                 case ToolReturned(call=result):
                     self._tools += 1
                     done.add(result)
@@ -272,6 +304,16 @@ class _Turn:
         for event in self._steer():
             yield event
 
+    def leave(self, why: str, remedy: str) -> Iterator[events.AnyEvent]:
+        """Keep what arrived, and the turn open: its program is going to ask for it again."""
+        context = self._context
+        context.questions.abandon()
+        context.following.clear()
+        partial = self._asking.partial(why) if self._asking is not None else []
+        for line in context.window.record_all(partial, self._turn) if partial else ():
+            yield self._closed(line)
+        yield self.ended("failed", why, remedy)
+
     async def finish(
         self, ending: TurnEnding, why: str, remedy: str
     ) -> AsyncIterator[events.AnyEvent]:
@@ -306,6 +348,7 @@ class _Turn:
 
     def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
         """The end of the turn, as clients hear it."""
+        error = self.error if isinstance(self.error, ProviderError) else None
         return events.TurnEnded(
             turn=self._turn,
             ending=ending,
@@ -316,7 +359,13 @@ class _Turn:
             usage=self._spent,
             elapsed=round(time.monotonic() - self._started, 3),
             declined=tuple(self._declined),
+            failure=error.failure if error else self._too_long(),
+            status=error.status if error else 0,
+            retry_after=error.retry_after if error else None,
         )
+
+    def _too_long(self) -> str:
+        return ContextTooLong.failure if isinstance(self.error, DoesNotFit) else ""
 
     def _note_declined(self, event: events.AnyEvent) -> None:
         match event:

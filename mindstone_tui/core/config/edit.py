@@ -68,6 +68,12 @@ def _item(value: object) -> Any:
             return table
         case bool() | int() | float() | str():
             return item(value)
+        case SettingsSection():  # what is as always need not be written down
+            usual, fields = type(value)(), {}
+            for name in value.__struct_fields__:
+                if (own := getattr(value, name)) != getattr(usual, name):
+                    fields[name] = own
+            return _item(fields)
         case _:
             return _item(msgspec.to_builtins(value))
 
@@ -92,7 +98,7 @@ class SettingKey(msgspec.Struct, frozen=True):
     @property
     def wants(self) -> str:
         """The type in words that a person would use."""
-        return _in_words(self.type)
+        return in_words(self.type)
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -164,16 +170,17 @@ def _field_texts() -> dict[str, str]:
     return texts
 
 
-def _in_words(hint: Any) -> str:
+def in_words(hint: Any) -> str:
+    """A type in words that a person would use."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(inside)
     if origin is tuple:
         return "a list of " + ("texts" if inside[0] is str else "numbers")
     if origin is dict:
-        return "a table"
+        return "a table of texts" if inside[1] is str else "a table"
     if inside:
-        return " or ".join(_in_words(part) for part in inside if part is not type(None))
+        return " or ".join(in_words(part) for part in inside if part is not type(None))
     if isinstance(hint, type) and issubclass(hint, SettingsSection):
         return "a table"
     return {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[hint]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import tomllib
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +22,18 @@ import msgspec
 from mindstone_tui.core.config.edit import (
     SettingKey,
     all_keys,
+    in_words,
     key_named,
     nearest,
     sections,
     with_value,
 )
-from mindstone_tui.core.config.settings import BudgetSettings, Settings, ZoneSettings
+from mindstone_tui.core.config.settings import (
+    BudgetSettings,
+    McpServerSettings,
+    Settings,
+    ZoneSettings,
+)
 from mindstone_tui.core.disk import place_error, read_regular, replace_file
 from mindstone_tui.core.errors import ConfigError, SessionNameError, UnknownName
 from mindstone_tui.core.paths import Places, SessionKey
@@ -151,7 +158,7 @@ def _check_others(settings: Settings, origin: Origin) -> None:
             raise ConfigError(
                 f"The tool server {name!r} ({origin('tools.mcp')}) needs a command or a url, "
                 "and not both.",
-                f'Write, for example: [tools.mcp.{name}] command = ["program", "argument"].',
+                _EXAMPLE.format(name),
             )
     for url in (settings.history.url, *settings.history.sessions.values()):
         if url and not url.startswith(("postgresql://", "postgres://")):
@@ -167,6 +174,11 @@ def _check_others(settings: Settings, origin: Origin) -> None:
             "Use 0 to 2, or leave it out.",
         )
 
+
+SERVERS: Final = "tools.mcp"
+_OTHERS_FIELDS: Final = frozenset({"type", "transport", "disabled", "autoApprove", "alwaysAllow"})
+"""What other programs write beside it: how it is reached follows from the rest."""
+_EXAMPLE: Final = 'Write, for example: [tools.mcp.{}] command = "program", args = ["argument"].'
 
 Rank = Literal["default", "profile", "user", "project", "environment", "flag"]
 
@@ -433,6 +445,8 @@ def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 def typed_value(key: SettingKey, value: object, where: str) -> Any:
     """The value as the key's type, or an error that says what the key wants."""
+    if key.name == SERVERS and isinstance(value, dict):
+        return {name: server_of(name, told, where) for name, told in value.items()}
     try:
         return msgspec.convert(value, key.type)
     except msgspec.ValidationError as error:
@@ -440,6 +454,38 @@ def typed_value(key: SettingKey, value: object, where: str) -> Any:
             f"{f'{where}: ' if where else ''}{key.name} wants {key.wants}, not {_shown(value)}.",
             f"{key.text} `mindstone config explain {key.name}` says more.",
         ) from error
+
+
+def server_of(name: str, told: object, where: str = "") -> McpServerSettings:
+    """A tool server in the shape that every program knows, or an error that names the field.
+
+    `command` may be a text with `args` beside it, or a list of both.
+    """
+    at = f"{where}: " if where else ""
+    if not isinstance(told, dict):
+        raise ConfigError(f"{at}{SERVERS}.{name} is no table.", _EXAMPLE.format(name))
+    fields = {field: each for field, each in told.items() if field not in _OTHERS_FIELDS}
+    command, args = fields.get("command", ()), fields.pop("args", ())
+    fields["command"] = [command] if isinstance(command, str) else command
+    if args and isinstance(fields["command"], list):
+        listed = isinstance(args, list) and all(isinstance(each, str) for each in args)
+        if not listed:
+            what = f"{at}{SERVERS}.{name}.args wants a list of texts, not {_shown(args)}."
+            raise ConfigError(what, _EXAMPLE.format(name))
+        fields["command"] = [*fields["command"], *args]
+    hints = typing.get_type_hints(McpServerSettings)
+    for field, each in fields.items():
+        if field not in hints:
+            near = nearest(field, [*hints, "args"])
+            hint = f"Did you mean {near}? " if near else ""
+            what = f"{at}{SERVERS}.{name} knows no {field!r}."
+            raise ConfigError(what, f"{hint}It has {', '.join([*hints, 'args'])}.")
+        try:
+            msgspec.convert(each, hints[field])
+        except msgspec.ValidationError:
+            what = f"{at}{SERVERS}.{name}.{field} wants {in_words(hints[field])}"
+            raise ConfigError(f"{what}, not {_shown(each)}.", _EXAMPLE.format(name)) from None
+    return msgspec.convert(fields, McpServerSettings)
 
 
 def _shown(value: object) -> str:
@@ -460,9 +506,11 @@ def value_of_text(key: SettingKey, text: str, where: str = "") -> Any:
         lists = isinstance(key.default, tuple)
         value = [part.strip() for part in text.split(",") if part.strip()] if lists else text
     try:
-        return msgspec.convert(value, key.type, strict=False)
+        if key.name != SERVERS:
+            return msgspec.convert(value, key.type, strict=False)
     except msgspec.ValidationError:
-        return typed_value(key, value, where)
+        pass
+    return typed_value(key, value, where)
 
 
 def _environment_layer(environ: Mapping[str, str]) -> _Layer:

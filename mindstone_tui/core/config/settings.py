@@ -316,7 +316,7 @@ class McpServerSettings(SettingsSection):
     """A tool server: a command to start, or an address to reach."""
 
     command: tuple[str, ...] = ()
-    """Program and arguments, for stdio."""
+    """Program and arguments, for stdio; or the program alone, with `args` beside it."""
     url: str = ""
     """Address, for HTTP."""
     env: dict[str, str] = {}

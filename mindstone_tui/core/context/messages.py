@@ -83,6 +83,8 @@ def _user(
         body = f"{entry.name}: {body}"
     if entry.note:
         body = f"{entry.note}\n\n{body}"
+    if entry.after:
+        body = f"{body}\n\n{entry.after}"
     if not entry.images:
         return {"role": "user", "content": body}
     shown = [each for each in entry.images if (sounds if each.is_sound else images)]

@@ -56,7 +56,7 @@ class ClientMatched(Entry):
     adopted: int = 0
     """Messages of it that were new, and were written down before this turn."""
     action: str = "appended"
-    """`appended`, `rewound` or `forked`."""
+    """`appended`, `rewound`, `forked`, or `retried` for one more attempt at a message."""
 
 
 class UserMessage(Entry):
@@ -75,6 +75,8 @@ class UserMessage(Entry):
     """Id of the `message_queued` entry it waited in."""
     note: str = ""
     """What the program tells the model before these words; nobody said it."""
+    after: str = ""
+    """The same, behind them."""
 
 
 class Thinking(Part):

@@ -150,21 +150,17 @@ class TurnEnded(EventOfTurn):
     elapsed: float = 0.0
     declined: tuple[DeclinedCall, ...] = ()
     """What was not allowed in it; known while it is live."""
+    failure: str = ""
+    """Which way its model failed, in one word; this and what follows is known while it is live."""
+    status: int = 0
+    """What the model's server answered then, if it did."""
+    retry_after: float | None = None
+    """Seconds it asks to be left alone for."""
 
 
-TurnEvent = (
-    TurnStarted
-    | TextDelta
-    | ThinkingDelta
-    | AnswerRecorded
-    | ModelCalled
-    | ModelRetried
-    | UsageReported
-    | MessageQueued
-    | MessageWithdrawn
-    | MessageSteered
-    | TurnEnded
-)
+AnswerEvent = TextDelta | ThinkingDelta | AnswerRecorded | ModelCalled | ModelRetried
+MessageEvent = MessageQueued | MessageWithdrawn | MessageSteered
+TurnEvent = TurnStarted | AnswerEvent | MessageEvent | UsageReported | TurnEnded
 
 
 class RecallInjected(EntryEvent):

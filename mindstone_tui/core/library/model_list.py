@@ -22,7 +22,7 @@ from mindstone_tui.core.providers import address, key_store, local_models, weigh
 from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Provider, TextPart
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.local_provider import LocalProvider
-from mindstone_tui.core.providers.registry import EXAMPLES, available, resolve
+from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model, resolve
 from mindstone_tui.core.providers.registry import Availability as Availability
 from mindstone_tui.core.replay.what_if import PriceList, PriceOf
 from mindstone_tui.core.values import Value
@@ -55,6 +55,22 @@ async def list_models(
 ) -> list[Availability]:
     """Every model that is known here, usable or not; local servers are asked, nobody else is."""
     return list(available(settings.models, home, environ, await discover(usual_places(environ))))
+
+
+async def window_of(
+    home: Places, settings: Settings, environ: Mapping[str, str], model: str = ""
+) -> int | None:
+    """The room that a model has here, the default one if none is named; None if nobody knows."""
+    if settings.context.window:
+        return settings.context.window
+    name = model or default_model(settings.models)
+    try:
+        provider = resolve(name, settings.models, home, environ)
+        window = provider.info(name).window or await provider.served_window(name)
+        await provider.close()
+    except MindstoneError:
+        return None
+    return window.tokens if window is not None else None
 
 
 def store_key(home: Places, provider: str, secret: str) -> key_store.Kept:

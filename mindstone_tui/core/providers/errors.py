@@ -144,6 +144,7 @@ def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> 
     said = quoted(failure.message, secret)
     for decide in (_by_message, _by_status, _by_kind):
         if (error := decide(failure, said, model, where)) is not None:
+            error.status = failure.status or 0
             return error
     return ProviderNonsense(
         f"{where} failed in an unexpected way: {said}",
@@ -196,11 +197,14 @@ def _by_message(failure: Failure, said: str, model: str, where: str) -> Provider
         return ProviderRefused(
             f"{where} says the account has no quota left: {said}",
             "Check the plan and billing of the account, or choose another model.",
+            failure="quota",
         )
     refused = failure.kind == "ContentPolicyViolationError"
     if refused or (client_fault and _says("content", text)):
         return ProviderRefused(
-            f"{where} refused the content: {said}", "Rephrase it, or choose another model."
+            f"{where} refused the content: {said}",
+            "Rephrase it, or choose another model.",
+            failure="content",
         )
     return None
 
@@ -229,7 +233,7 @@ def _by_status(failure: Failure, said: str, model: str, where: str) -> ProviderE
                 "/prune, or choose a model with more room.",
             )
         case 408 | 504 | 524:
-            return ProviderUnreachable(f"{where} did not answer in time.", _BE_PATIENT)
+            return _too_slow(where)
         case 429:
             return _busy(f"{where} limits how often it may be asked: {said}", wait)
         case 500 | 502 | 503 | 529:
@@ -245,6 +249,11 @@ def _by_status(failure: Failure, said: str, model: str, where: str) -> ProviderE
 def _busy(what: str, wait: float | None) -> ProviderBusy:
     remedy = f"Try again in {wait:.0f} s." if wait else "Try again in a moment."
     return ProviderBusy(what, remedy, retry_after=wait)
+
+
+def _too_slow(where: str) -> ProviderUnreachable:
+    said = f"{where} did not answer in time."
+    return ProviderUnreachable(said, _BE_PATIENT, failure="timeout")
 
 
 def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderError | None:
@@ -263,7 +272,7 @@ def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderEr
             "Check that the address begins with the right http:// or https://.",
         )
     if "Timeout" in failure.kind or _says("slow", text):
-        return ProviderUnreachable(f"{where} did not answer in time.", _BE_PATIENT)
+        return _too_slow(where)
     if failure.kind in LOST:
         return ProviderUnreachable(
             f"The connection to {where} broke: {said}", "Check the network and try again."

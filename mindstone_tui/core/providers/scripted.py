@@ -40,7 +40,9 @@ from mindstone_tui.core.providers.stream import usage_of
 PREFIX: Final = "scripted/"
 
 ERRORS: Final[dict[str, Callable[[], errors.ProviderError]]] = {
-    "timeout": lambda: errors.ProviderUnreachable("The script's server did not answer in time."),
+    "timeout": lambda: errors.ProviderUnreachable(
+        "The script's server did not answer in time.", failure="timeout"
+    ),
     "unreachable": lambda: errors.ProviderUnreachable("The script's server cannot be reached."),
     "cut": lambda: errors.ProviderUnreachable("The script's stream broke off in the middle."),
     "rate_limit": lambda: errors.ProviderBusy(
@@ -51,7 +53,9 @@ ERRORS: Final[dict[str, Callable[[], errors.ProviderError]]] = {
     "context_length": lambda: errors.ContextTooLong("The script says: the prompt is too long."),
     "auth": lambda: errors.ProviderRefused("The script says: the key is wrong."),
     "refused": lambda: errors.ProviderRefused("The script says: refused."),
-    "content": lambda: errors.ProviderRefused("The script says: this content is not allowed."),
+    "content": lambda: errors.ProviderRefused(
+        "The script says: this content is not allowed.", failure="content"
+    ),
     "nonsense": lambda: errors.ProviderNonsense("The script answered nonsense."),
 }
 """What `error` may name, and what it becomes."""

@@ -298,6 +298,7 @@ class _Assembly:
         )
         # A program looks at the numbers of its requests; nobody draws the window beside them.
         context.reports = self.opening.guest is None
+        context.leaves_failures = self.opening.guest is not None
         return context
 
     def _named_window(self) -> Window | None:

@@ -51,11 +51,21 @@ class SentMessage(msgspec.Struct, frozen=True):
     """What took place elsewhere before it, to be written down first."""
     matched: ClientMatched | None = None
     """How the program that sent it knows this history; written down with the turn."""
+    added: tuple[str, str] = ("", "")
+    """What that program put before and behind the words."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the same was said before and its turn is open, because the model failed."""
+        return self.matched is not None and self.matched.action == "retried"
 
     @property
     def message(self) -> UserMessage:
         """What its turn writes down."""
-        return UserMessage(text=self.text, images=self.images, queued=self.queued)
+        note, after = self.added
+        return UserMessage(
+            text=self.text, images=self.images, queued=self.queued, note=note, after=after
+        )
 
 
 class AskedCommand(msgspec.Struct, frozen=True):

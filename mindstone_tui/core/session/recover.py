@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent.answer import STOPPED
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted, refused
 from mindstone_tui.core.entries import Draft, Entry, Line
@@ -51,14 +52,18 @@ BEGUN: Final = (
 NEVER_BEGUN: Final = "The program stopped before this began; it did not run."
 
 
+def open_turn(context: TurnContext, history: History) -> list[Line]:
+    """Every line of the newest turn, if it began and has no end."""
+    lines = history.turn(context.transcript.last_turn)
+    kinds = {type(line.entry) for line in lines}
+    return lines if TurnStarted in kinds and TurnEnded not in kinds else []
+
+
 def close_open_turn(context: TurnContext, history: History, draft: Path) -> list[Line]:
     """End a turn that has no end: never run anything again, only say what happened."""
-    turn = context.transcript.last_turn
-    lines = history.turn(turn)
-    if not any(isinstance(line.entry, TurnStarted) for line in lines) or any(
-        isinstance(line.entry, TurnEnded) for line in lines
-    ):
+    if not (lines := open_turn(context, history)):
         return []
+    turn = lines[0].turn
     why = "The program stopped before this was finished."
     begun = {_permitted(line) for line in lines}
     answered = {line.entry.call for line in lines if isinstance(line.entry, ToolReturned)}
@@ -79,8 +84,12 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
             results += refused(call, "person", why)
         else:
             results.append(interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN))
-    ending = TurnEnded(ending="interrupted", why=why)
-    return context.window.record_all([*results, *_arrived(lines, draft, why), ending], turn)
+    heard = [line.entry for line in lines if isinstance(line.entry, AssistantMessage | ModelFailed)]
+    if heard and isinstance(heard[-1], ModelFailed) and heard[-1].error != STOPPED:
+        ended = TurnEnded(ending="failed", why=heard[-1].why)  # and nobody asked again
+    else:
+        ended = TurnEnded(ending="interrupted", why=why)
+    return context.window.record_all([*results, *_arrived(lines, draft, why), ended], turn)
 
 
 _SPOKEN: Final = (

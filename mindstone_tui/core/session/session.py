@@ -50,6 +50,7 @@ from mindstone_tui.core.session.inbox import (
 )
 from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.session.questions import SharedQuestions
+from mindstone_tui.core.session.recover import open_turn
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -166,6 +167,7 @@ class Session:
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
         matched: ClientMatched | None = None,
+        added: tuple[str, str] = ("", ""),
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
 
@@ -178,7 +180,7 @@ class Session:
         shown = (*images, *attached.images)
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
-        said = SentMessage(attached.text, shown, before=tuple(before), matched=matched)
+        said = SentMessage(attached.text, shown, "", tuple(before), matched, added)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -300,6 +302,10 @@ class Session:
         if not self._questions.hand_on():
             self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
+        if self._context.leaves_failures and self._lease.try_take():
+            with contextlib.suppress(MindstoneError):
+                self.services.close_open_turn()
+            self._lease.give_back()
         with contextlib.suppress(MindstoneError):
             await self._out.close()
             await self._context.hooks.end(self._context.settings.hooks.end_seconds)
@@ -458,7 +464,7 @@ class Session:
                 self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
 
         try:
-            if not self._lease.try_take() and self._wait and not said.queued:
+            if not (said.again or self._lease.try_take() or said.queued) and self._wait:
                 said = self._out.queue(said)
             if not await self._take_lease(said):
                 return False
@@ -467,7 +473,11 @@ class Session:
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
             beside = () if said.matched is None else (said.matched,)
-            async for event in take_turn(self._context, said.message, origin, beside):
+            if said.again and (left := open_turn(self._context, self.services.history)):
+                happens = go_on(self._context, left, None, beside)
+            else:
+                happens = take_turn(self._context, said.message, origin, beside)
+            async for event in happens:
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
                     self._out.begin()
@@ -557,7 +567,8 @@ class Session:
             self._inbox.put(LeftTurn(), first=True)
             return False
         self._questions.tell_left(self._lease)
-        self._take_in(self.services.close_open_turn())
+        if not (isinstance(asked, SentMessage) and asked.again):
+            self._take_in(self.services.close_open_turn())
         return True
 
     def _catch_up(self) -> None:

@@ -18,7 +18,7 @@ from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import MindstoneError, NotAllowed
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.hooks import FoundHooks, Hook, read_hooks
-from mindstone_tui.core.tools.mcp import Change, McpServer, ServerSettings
+from mindstone_tui.core.tools.mcp import Change, McpServer
 from mindstone_tui.core.tools.trust import (
     ProjectInstructions,
     Remembered,
@@ -40,18 +40,7 @@ class Servers:
     ) -> None:
         self._pins_file = pins
         self._servers = [
-            McpServer(
-                name,
-                ServerSettings(
-                    command=each.command,
-                    url=each.url,
-                    environment=each.env,
-                    headers=each.headers,
-                    seconds=each.timeout,
-                ),
-                environ=environ,
-                cwd=cwd,
-            )
+            McpServer(name, each, environ=environ, cwd=cwd)
             for name, each in settings.mcp.items()
             if each.enabled
         ]

@@ -227,20 +227,6 @@ _MOST_PAGES: Final = 20
 _START_SECONDS: Final = 20.0
 
 
-class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One server in the user's own configuration; a project cannot name any."""
-
-    command: tuple[str, ...] = ()
-    """Program and arguments of a server that talks over its standard streams."""
-    url: str = ""
-    """Address of a server that talks over HTTP."""
-    environment: dict[str, str] = {}
-    """Variables the server gets beside the harmless ones."""
-    headers: dict[str, str] = {}
-    seconds: float = McpServerSettings().timeout
-    """Longest a single call may take."""
-
-
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a server has to offer now."""
 
@@ -256,7 +242,7 @@ class McpServer:
     """One connection, started on demand and again after a crash."""
 
     def __init__(
-        self, name: str, settings: ServerSettings, *, environ: Mapping[str, str], cwd: Path
+        self, name: str, settings: McpServerSettings, *, environ: Mapping[str, str], cwd: Path
     ) -> None:
         if not NAME.match(name) or "__" in name:
             raise ConfigError(f"{name!r} cannot be a server's name.", "Use letters, digits and _.")
@@ -267,7 +253,7 @@ class McpServer:
         self.name = name
         self.murmur = Murmur()
         self._settings = settings
-        self._environ = {**clean_environment(environ), **settings.environment}
+        self._environ = {**clean_environment(environ), **settings.env}
         self._cwd = cwd
         self._owner: asyncio.Task[None] | None = None
         self._client: Client | None = None
@@ -344,7 +330,7 @@ class McpServer:
                 else await self._http(stack)
             )
             client = await stack.enter_async_context(
-                Client(transport, read_timeout_seconds=self._settings.seconds, cache=None)
+                Client(transport, read_timeout_seconds=self._settings.timeout, cache=None)
             )
             if not ready.done():
                 ready.set_result(client)
@@ -356,7 +342,7 @@ class McpServer:
 
         caller = await stack.enter_async_context(
             httpx2.AsyncClient(
-                headers=self._settings.headers, timeout=self._settings.seconds, trust_env=False
+                headers=self._settings.headers, timeout=self._settings.timeout, trust_env=False
             )
         )
         return streamable_http_client(self._settings.url, http_client=caller)
@@ -385,7 +371,7 @@ class McpServer:
 
         client = await self._connected()
         try:
-            async with asyncio.timeout(seconds or self._settings.seconds):
+            async with asyncio.timeout(seconds or self._settings.timeout):
                 return await ask(client)
         except TimeoutError:
             await self.close()
@@ -451,7 +437,7 @@ class McpServer:
             declared, _ = await self._declarations()
             if declared.get(tool) != self._declared.get(tool):
                 raise ToolError(f"{tool} is no longer what it was.", "Look at the change first.")
-        limit = min(seconds, self._settings.seconds)
+        limit = min(seconds, self._settings.timeout)
         return await self._asked(lambda client: client.call_tool(tool, given), limit)
 
 

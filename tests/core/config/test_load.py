@@ -75,7 +75,11 @@ def test_each_source_wins_over_those_before_it_and_says_so(places: Places, tmp_p
         ("[budget]\ntool_results = 50\n", "add up to 138", "tool_results"),
         ("[session]\ndefault = 'agent:'\n", "session.default", "agent:"),
         ("[tools.mcp.x]\nenabled = true\n", "'x'", "command"),
-        ("[tools.mcp.x]\ncomand = ['y']\n", "tools.mcp wants a table", ""),
+        (
+            "[tools.mcp.x]\ncomand = ['y']\n",
+            "tools.mcp.x knows no 'comand'",
+            "Did you mean command?",
+        ),
         ("[health]\nfidelity = 75\n", "health.fidelity is 75", "0 to 1"),
         ("[context\n", "is not TOML", "Correct"),
         ("[context]\nfloor = nan\n", "out of range", ""),

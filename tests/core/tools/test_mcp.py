@@ -10,11 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.tools.approvals import carry_out, decide, prepare
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
-from mindstone_tui.core.tools.mcp import McpServer, Offer, ServerSettings, unusable
+from mindstone_tui.core.tools.mcp import McpServer, Offer, unusable
 from mindstone_tui.core.tools.workspace import Workspace
 
 SERVERS = Path(__file__).parent / "servers"
@@ -32,8 +33,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     started: list[McpServer] = []
 
     def begin(*command: str, url: str = "", seconds: float = 30) -> McpServer:
-        settings = ServerSettings(
-            command=(sys.executable, *command) if command else (), url=url, seconds=seconds
+        settings = McpServerSettings(
+            command=(sys.executable, *command) if command else (), url=url, timeout=seconds
         )
         started.append(McpServer("here", settings, environ=ENVIRON, cwd=tmp_path))
         return started[-1]
@@ -186,11 +187,11 @@ async def test_a_server_is_used_over_http(start: Start, port: int, context: Tool
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for name, settings in (
-        ("a b", ServerSettings(command=("x",))),
-        ("a__b", ServerSettings(command=("x",))),
-        ("a", ServerSettings()),
-        ("a", ServerSettings(command=("x",), url="https://x")),
-        ("a", ServerSettings(url="file:///etc/passwd")),
+        ("a b", McpServerSettings(command=("x",))),
+        ("a__b", McpServerSettings(command=("x",))),
+        ("a", McpServerSettings()),
+        ("a", McpServerSettings(command=("x",), url="https://x")),
+        ("a", McpServerSettings(url="file:///etc/passwd")),
     ):
         with pytest.raises(ConfigError):
             McpServer(name, settings, environ={}, cwd=tmp_path)

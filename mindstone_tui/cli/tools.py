@@ -1,0 +1,139 @@
+"""`mindstone tools`: tool servers (MCP) that sessions may use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.output import hint, say, say_json, table
+from mindstone_tui.core import config
+from mindstone_tui.core.config.settings import McpServerSettings
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.tool_servers import (
+    add_servers,
+    remove_server,
+    server_named,
+    servers_in,
+    tool_servers,
+    try_server,
+)
+from mindstone_tui.core.text import one_line
+
+tools_app = typer.Typer(
+    help="Add, list, try and remove tool servers (MCP).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Replace a server that has this name.")
+]
+
+
+@tools_app.command("add")
+def add(
+    name: NameArgument,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND ARGS…]", help="Program that speaks MCP, after --."),
+    ] = None,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Address, instead of a command.")
+    ] = "",
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="Variable for the command."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME: VALUE", help="Header for the address."),
+    ] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Add a tool server to your settings: a command after --, or --url."""
+    if bool(command) == bool(url):
+        raise UsageError(
+            "A tool server is a command or an address.",
+            f"Write `mindstone tools add {name} -- COMMAND ARGS…` or `… --url URL`.",
+        )
+    told: dict[str, object] = {
+        "env": dict(_pair(each, "=", "--env") for each in env or ()),
+        "headers": dict(_pair(each, ":", "--header") for each in header or ()),
+        **({"command": command} if command else {"url": url}),
+    }
+    file = add_servers(places(), {name: told}, replace=replace)
+    hint(f"{name} is in {file}. `mindstone tools test {name}` starts it and lists its tools.")
+
+
+@tools_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="mcp.json of another program.")],
+    replace: ReplaceOption = False,
+) -> None:
+    """Take over the tool servers that another program's mcp.json names."""
+    told = servers_in(file)
+    kept = add_servers(places(), told, replace=replace)
+    hint(f"{', '.join(told)}: in {kept} now.")
+
+
+@tools_app.command("list")
+def list_servers(json: JsonOption = False) -> None:
+    """List the tool servers of your settings; values of variables and headers are not shown."""
+    known = tool_servers(places())
+    if json:
+        say_json({"servers": [_about(name, each) for name, each in known.items()]})
+    elif not known:
+        hint("There is none. `mindstone tools add NAME -- COMMAND ARGS…` adds one.")
+    else:
+        rows = [
+            [name, "on" if each.enabled else "off", one_line(each.url or " ".join(each.command))]
+            for name, each in known.items()
+        ]
+        table(["SERVER", "OFFERED", "COMMAND OR ADDRESS"], rows)
+
+
+@tools_app.command("remove")
+def remove(name: NameArgument) -> None:
+    """Remove a tool server from your settings."""
+    hint(f"{name} is no longer in {remove_server(places(), name)}.")
+
+
+@tools_app.command("test")
+def try_out(name: NameArgument, json: JsonOption = False) -> None:
+    """Start a tool server, list its tools, and say what they cost in every prompt."""
+    found = server_named(tool_servers(places()), name)
+    model = config.load(places(), os.environ).settings.models.default
+    tried = asyncio.run(try_server(name, found, os.environ, Path.cwd(), model))
+    if json:
+        say_json({**msgspec.structs.asdict(tried), "tokens": tried.tokens})
+        return
+    rows = [[each.name, f"{each.tokens:,}", one_line(each.description, 80)] for each in tried.tools]
+    table(["TOOL", "TOKENS", "WHAT IT DOES"], rows)
+    for why in tried.ignored:
+        hint(f"not usable: {why}")
+    say(f"{len(tried.tools)} tools, about {tried.tokens:,} tokens in every prompt.")
+
+
+def _about(name: str, each: McpServerSettings) -> dict[str, object]:
+    return {
+        "name": name,
+        "command": list(each.command),
+        "url": each.url,
+        "env": sorted(each.env),
+        "headers": sorted(each.headers),
+        "enabled": each.enabled,
+    }
+
+
+def _pair(text: str, between: str, option: str) -> tuple[str, str]:
+    name, found, value = text.partition(between)
+    if not found or not name.strip():
+        raise UsageError(f"{option} {text!r} has no {between!r}.", f"Write NAME{between}VALUE.")
+    return name.strip(), value.strip() if between == ":" else value

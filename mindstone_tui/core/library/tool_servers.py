@@ -1,0 +1,120 @@
+"""Tool servers by name: added to the settings, taken over from other programs, tried, removed.
+
+What is tried is started for that moment, and nothing of it is offered to a model: a session pins
+what it sees, and a person allows what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from mindstone_tui.core.config import load
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config.load import SERVERS, server_of, store
+from mindstone_tui.core.config.settings import McpServerSettings
+from mindstone_tui.core.disk import place_error, read_regular
+from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.tokens import counter_for
+from mindstone_tui.core.tools.mcp import NAME, McpServer
+from mindstone_tui.core.values import Value
+
+
+class TriedTool(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """One tool, and what its declaration costs in every prompt."""
+
+    name: str
+    description: str
+    tokens: int
+
+
+class TriedServer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What a server offers when it is started now."""
+
+    name: str
+    tools: tuple[TriedTool, ...]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """What all of it costs."""
+        return sum(tool.tokens for tool in self.tools)
+
+
+def tool_servers(places: Places) -> dict[str, McpServerSettings]:
+    """The servers of the user's own settings."""
+    return dict(load(places, {}).settings.tools.mcp)
+
+
+def add_servers(places: Places, told: Mapping[str, object], *, replace: bool = False) -> Path:
+    """Keep these servers, given in the shape that every program knows; the file is returned."""
+    known = tool_servers(places)
+    for name, each in told.items():
+        if not NAME.match(name) or "__" in name:
+            raise UsageError(
+                f"{name!r} cannot be a server's name.", "Use letters, digits, - and single _."
+            )
+        if name in known and not replace:
+            raise UsageError(
+                f"There is a tool server {name} already.",
+                f"Remove it first, with `mindstone tools remove {name}`, or give --replace.",
+            )
+        known[name] = server_of(name, each)
+    return _keep(places, known)
+
+
+def remove_server(places: Places, name: str) -> Path:
+    """Forget a server; the file that was changed is returned."""
+    known = tool_servers(places)
+    server_named(known, name)
+    return _keep(places, {own: each for own, each in known.items() if own != name})
+
+
+def server_named(known: Mapping[str, McpServerSettings], name: str) -> McpServerSettings:
+    """The server of that name, or an error that lists those there are."""
+    if name in known:
+        return known[name]
+    there = f"There are: {', '.join(known)}." if known else "`mindstone tools add` adds one."
+    raise UnknownName(f"There is no tool server {name}.", there)
+
+
+def servers_in(file: Path) -> dict[str, object]:
+    """The servers that a file of another program names, as it names them."""
+    try:
+        told = msgspec.json.decode(read_regular(file))
+    except OSError as error:
+        raise place_error(file, error) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InterchangeError(f"{file} is not JSON: {error}.", "Name an mcp.json.") from None
+    for key in ("mcpServers", "servers", "mcp"):
+        if isinstance(told, dict) and isinstance(found := told.get(key), dict) and found:
+            return {str(name): each for name, each in found.items()}
+    raise InterchangeError(f"{file} names no tool servers.", "It wants a table `mcpServers`.")
+
+
+async def try_server(
+    name: str, settings: McpServerSettings, environ: Mapping[str, str], cwd: Path, model: str
+) -> TriedServer:
+    """Start a server, ask what it offers, and end it; raises `ToolError` if it does not answer."""
+    server = McpServer(name, settings, environ=environ, cwd=cwd)
+    try:
+        offer = await server.offer({})
+    finally:
+        await server.close()
+    counter = counter_for(model)
+    tried = [
+        TriedTool(
+            name=tool.name,
+            description=tool.description,
+            tokens=counter.text(msgspec.json.encode(tool.schema).decode()),
+        )
+        for tool in offer.tools
+    ]
+    return TriedServer(name=name, tools=tuple(tried), ignored=offer.ignored)
+
+
+def _keep(places: Places, servers: Mapping[str, McpServerSettings]) -> Path:
+    return store(places, SERVERS, toml_value(servers))

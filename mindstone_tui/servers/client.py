@@ -1,0 +1,103 @@
+"""Which program asks, in which of its conversations and where it works, by what it sends.
+
+Programs that name themselves get a session for each of their conversations. A library or a tool
+that sends bytes for anybody is nobody: what it asks goes where requests without a name go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.values import Value
+from mindstone_tui.servers.wire import ClientRequest, decode, texts
+
+_PROGRAMS: Final = {
+    "claude-cli": "claude-code",
+    "codex": "codex",
+    "opencode": "opencode",
+    "geminicli": "gemini-cli",
+    "qwencode": "qwen-code",
+    "aider": "aider",
+    "llm": "llm",
+    "goose": "goose",
+    "zed": "zed",
+    "cline": "cline",
+    "roocode": "roo-code",
+    "continue": "continue",
+    "crush": "crush",
+}
+"""How a user agent begins, and whom it stands for."""
+_CONVERSATION: Final = (
+    *("x-claude-code-session-id", "thread-id", "session-id", "conversation_id", "session_id"),
+    *("x-opencode-session", "x-conversation-id", "x-session-id", "x-session-affinity"),
+)
+"""Headers in which programs name a conversation, the most telling first."""
+_FOLDER: Final = pattern_of(
+    r"<cwd>([^<\n]+)</cwd>"
+    r"|(?:working directory|working in the directory|current directory)[ \t]*:[ \t]*`?([^\n`]+)",
+    re.IGNORECASE,
+)
+_LOOKED_AT: Final = 200_000
+"""Characters in which a program's folder is looked for."""
+
+
+class Client(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """Who asks."""
+
+    program: str = ""
+    conversation: str = ""
+    """What it calls the conversation; empty if it does not say."""
+    folder: str = ""
+    """Where it works; empty if it does not say, or nothing is there."""
+
+    def session(self, root: str) -> str:
+        """A name for the session of this conversation, which begins with `root`; else empty."""
+        if not self.program and not self.conversation:
+            return ""
+        told = f"{self.folder}\0{self.conversation or root}"
+        own = hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:12]
+        return f"{self.program or 'client'}-{own}"
+
+
+NOBODY: Final = Client()
+
+
+def client_of(headers: Mapping[str, str], asked: ClientRequest, folder: str = "") -> Client:
+    """Who sent a request; the `folder` that a header names wins over what is found in it."""
+    agent = headers.get("user-agent", "").lower()
+    program = next((name for begin, name in _PROGRAMS.items() if agent.startswith(begin)), "")
+    named = (headers.get(header, "") for header in _CONVERSATION)
+    conversation = next((value for value in named if value), "") or _in_user(asked.conversation)
+    if not program and not conversation:
+        return Client(folder=folder)
+    return Client(
+        program=program, conversation=conversation[:200], folder=folder or _folder_in(asked)
+    )
+
+
+def _in_user(user: str) -> str:
+    """The session that Anthropic's clients put into the id of their user."""
+    if user.startswith("{"):
+        try:
+            return next(texts(decode(user.encode("utf-8", "replace")), "session_id"))
+        except UsageError:
+            return ""
+    return user.partition("_session_")[2] if user.startswith("user_") else ""
+
+
+def _folder_in(asked: ClientRequest) -> str:
+    first = [message.text for message in asked.messages[:2] if message.role == "user"]
+    for text in (*first, asked.instructions):
+        for found in _FOLDER.finditer(text[:_LOOKED_AT]):
+            path = (found[1] or found[2]).strip()
+            if path.startswith("/") and Path(path).is_dir():
+                return path
+    return ""

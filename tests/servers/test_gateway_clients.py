@@ -1,0 +1,212 @@
+"""Programs beside each other: each conversation its own session, and a program's words its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mindstone_tui
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.text import added_around, without_reminders
+from tests.core.session.stage import check_history
+from tests.loopback.server import Loopback, error, fails, says, serving
+from tests.servers.residence import Residence, residing
+from tests.servers.test_agents import program
+
+REMINDER = "<system-reminder>\nThe zebra rule: never push on Fridays.\n</system-reminder>\n"
+CONTEXT = "<environment_context>\n  <cwd>{}</cwd>\n  <shell>bash</shell>\n</environment_context>"
+ADDED = st.sampled_from(
+    [
+        REMINDER,
+        "<environment_context>x</environment_context>",
+        "# AGENTS.md instructions for /a\n\n<INSTRUCTIONS>\nBe kind.\n</INSTRUCTIONS>",
+        "<ide_selection>\n\n</ide_selection>",
+    ]
+)
+WORDS = st.text("ab <>/\n", max_size=12)
+
+
+@given(st.lists(ADDED | WORDS, max_size=6), st.sampled_from(["\n\n", "\n", "", "\n\n\n"]))
+def test_what_programs_add_is_parted_from_the_words_and_put_together_byte_for_byte(
+    pieces: list[str], between: str
+) -> None:
+    said = between.join(pieces)
+    before, words, after = added_around(said)
+    assert (before and f"{before}\n\n") + words + (after and f"\n\n{after}") == said
+    if before or after:
+        assert words.strip()
+        assert without_reminders(words).split() == without_reminders(said).split()
+
+
+@pytest.mark.parametrize("behind", ["", "\n\n" + REMINDER.rstrip()])
+def test_nothing_that_a_program_adds_is_left_in_the_words(behind: str) -> None:
+    said = f"{REMINDER}\n\n{CONTEXT}\n\nWhich port?{behind}"
+    before, words, after = added_around(said)
+    assert (before, words) == (f"{REMINDER}\n\n{CONTEXT}", "Which port?")
+    assert after == behind.removeprefix("\n\n")
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[Loopback]:
+    async with serving() as server:
+        yield server
+
+
+def at(model: Loopback) -> str:
+    windows = '[models.windows]\n"openai/mine" = 64000\n'
+    return f'base_url = "{model.base_url}"\nretries = 0\n{windows}'
+
+
+def lines(served: Residence, session: str, kind: str = "user_message") -> list[Any]:
+    found = mindstone_tui.log(session=session, kinds=[kind], home=served.home)
+    return [line.entry for line in found if isinstance(line, Line)]
+
+
+def sessions(served: Residence) -> dict[str, list[str]]:
+    """What was said in each session."""
+    return {
+        each.key.main: [entry.text for entry in lines(served, str(each.key))]
+        for each in served.home.places.sessions()
+    }
+
+
+async def test_each_program_project_and_conversation_has_a_session_of_its_own(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    model.play(says("Aye."))
+    folders = [tmp_path / "shop", tmp_path / "bank"]
+    for folder in folders:
+        folder.mkdir()
+    claude = {"user-agent": "claude-cli/2.1.325 (external, cli)"}
+    codex = {"user-agent": "codex_exec/0.166.0 (Debian 12)", "session-id": "thread-1"}
+    async with (
+        residing(home, tmp_path, settings=at(model)) as served,
+        served.client() as client,
+    ):
+
+        async def ask(
+            path: str, headers: dict[str, str], folder: Path, words: str, **more: Any
+        ) -> str:
+            said = [
+                {"type": "text", "text": REMINDER},
+                {"type": "text", "text": CONTEXT.format(folder)},
+                {"type": "text", "text": words},
+            ]
+            messages = [{"role": "user", "content": said}]
+            body: dict[str, Any] = {"input" if "responses" in path else "messages": messages}
+            body |= {"model": "openai/mine", **more}
+            answer = await client.post(path, json=body, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return answer.headers["x-mindstone-session"]
+
+        def metadata(own: str) -> dict[str, Any]:
+            return {"metadata": {"user_id": json.dumps({"session_id": own})}, "max_tokens": 9}
+
+        shop, bank = folders
+        first = await ask("/v1/messages", claude, shop, "The shop's port is 1.", **metadata("a"))
+        same = await ask("/v1/messages", claude, shop, "What is the port?", **metadata("a"))
+        new = await ask("/v1/messages", claude, shop, "Another talk.", **metadata("b"))
+        other = await ask("/v1/messages", claude, bank, "What is the port?", **metadata("c"))
+        third = await ask("/v1/responses", codex, shop, "What is the port?")
+        named = await ask(
+            "/v1/responses", {**codex, "x-mindstone-session": "mine"}, shop, "Mine alone."
+        )
+        assert first == same
+        assert named == "agent:default:mine"
+        assert len({first, new, other, third, named}) == 5
+        assert first.startswith("agent:default:claude-code-")
+        assert third.startswith("agent:default:codex-")
+        assert sorted(sessions(served).values()) == sorted(
+            [
+                ["The shop's port is 1.", "What is the port?"],
+                ["Another talk."],
+                ["What is the port?"],
+                ["What is the port?"],
+                ["Mine alone."],
+            ]
+        )
+        of_bank = [raw for call in model.calls if str(bank).encode() in (raw := call.raw)]
+        assert len(of_bank) == 1
+        assert b"The shop" not in of_bank[0], "nothing of one project reaches another's prompt"
+        sent = model.calls[0].body["messages"][-1]["content"]
+        whole = "\n\n".join((REMINDER, CONTEXT.format(shop), "The shop's port is 1."))
+        assert whole in sent, "it is sent on as it came"
+        kept = lines(served, first)[0]
+        assert kept.note == "\n\n".join((REMINDER, CONTEXT.format(shop)))
+        found = mindstone_tui.recall("never push on Fridays", scope="all", home=home)
+        assert not [hit for hit in found.hits if "zebra" in hit.text]
+        for each in served.home.places.sessions():
+            check_history(each)
+
+
+def codex(served: Residence, folder: Path) -> tuple[list[str], dict[str, str]]:
+    path = f"codex-program/vendor/{os.uname().machine}-unknown-linux-musl/bin/codex"
+    own = folder / ".codex"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "config.toml").write_text(
+        'model = "openai/mine"\nmodel_provider = "ours"\n[analytics]\nenabled = false\n'
+        f'[model_providers.ours]\nname = "ours"\nbase_url = "{served.url}/v1"\n'
+        'wire_api = "responses"\nenv_key = "TOKEN"\n'
+    )
+    command = [str(program(path)), "exec", "--skip-git-repo-check"]
+    return command, {"CODEX_HOME": str(own), "TOKEN": served.token}
+
+
+def claude(served: Residence, folder: Path) -> tuple[list[str], dict[str, str]]:
+    arch = {"aarch64": "arm64", "x86_64": "x64"}[os.uname().machine]
+    found = program(f"@anthropic-ai/claude-code-linux-{arch}/claude")
+    return [str(found), "-p"], {
+        "ANTHROPIC_BASE_URL": served.url,
+        "ANTHROPIC_API_KEY": served.token,
+        "ANTHROPIC_MODEL": "openai/mine",
+        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "64000",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+@pytest.mark.parametrize("make", [codex, claude])
+async def test_the_real_programs_say_what_failed_and_their_words_stand_once(
+    home: Path, tmp_path: Path, model: Loopback, make: Any
+) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    async with residing(home, tmp_path, settings=at(model)) as served:
+        command, environ = make(served, tmp_path)
+
+        def ask(words: str) -> str:
+            done = subprocess.run(
+                [*command, words],
+                cwd=folder,
+                env={"HOME": str(tmp_path), "PATH": os.defpath, **environ},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            return done.stdout + done.stderr
+
+        busy = fails("503 X", error("the cellar is flooded"))
+        model.play(busy, busy, says("The port is 8443."))
+        told = await anyio.to_thread.run_sync(ask, "Which port is it?")
+        assert "8443" in told, told
+        model.play(fails("401 X", error("the key is from yesterday")))
+        told = await anyio.to_thread.run_sync(ask, "And now?")
+        assert "the key is from yesterday" in told
+        assert "assumes a context window" not in told
+        said = sessions(served)
+        assert sorted(said.values()) == [["And now?"], ["Which port is it?"]]
+        assert len({name.rpartition("-")[0] for name in said}) == 1
+        for each in served.home.places.sessions():
+            check_history(each)
