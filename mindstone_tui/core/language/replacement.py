@@ -47,7 +47,7 @@ _STATES: Final = pattern_of(
     r"\b(?:is|are|was|were|am|be|has|have|had|go|goes|runs?|uses?|lives?|called|owns?|leads?|must"
     r"|should|will|starts?|costs?|takes?|plays?|keeps?|ask|needs?|gives?|gave|adds?|owe|can't|don't"
     r"|deploy|store|listens?|handles?|works?|stays?|sits?|leaves?|arrives?|expires?|means?|wants?"
-    r"|likes?|prefers?|comes?|reads?|weighs?|counts?|says|port)\b|\w'(?:s|re|m|ve)\b|[=:]"
+    r"|likes?|prefers?|comes?|reads?|weighs?|counts?|says)\b|\w'(?:s|re|m|ve)\b"
 )
 _FORBIDS: Final = pattern_of(r"\b(?:never|don't|do not|avoid|no(?= \w))\b")
 _SCOPE: Final = pattern_of(r"\s+(?:in|for|on|inside|within)\s+(?:the |a |an |our |my )?(\w+)")
@@ -84,7 +84,7 @@ _OWNS_UP: Final = pattern_of(
 _NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|used to)\b")
 _LATELY: Final = pattern_of(
     r"\b(?:already|by now|as of (?:today|this|now|last)|so adjust|needs? changing|old number"
-    r"|please (?:fix|redo|update|change|adjust)|it still has|from now on)\b"
+    r"|please (?:fix|redo|update|change|adjust)|it still has)\b"
 )
 _CHANGES: Final = pattern_of(
     r"\b(?:moved|switched|changed|swapped|replaced|renamed|rewritten|rewrote|remapped|migrated"
@@ -148,7 +148,8 @@ def replaces(later: str, earlier: str) -> bool:
 
 def _states(sentence: str) -> bool:
     """Whether a sentence says how something is or shall be, and not only that somebody is glad."""
-    return bool(_STATES.search(sentence) or _words(sentence).values or parts(sentence).value)
+    told = _STATES.search(sentence) or ":" in sentence or "=" in sentence
+    return bool(told or _words(sentence).values or parts(sentence).value)
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -181,6 +182,8 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if ours.slot and ours.slot == theirs.slot and ours.value and theirs.value:
         forbids = _FORBIDS.search(sentence) or _FORBIDS.search(earlier)
         return not forbids and set(ours.value).isdisjoint(theirs.value)
+    if _of_others(sentence, earlier):
+        return False
     alike = len(shared) >= 2 and len(shared) >= _ALIKE * min(len(new.stems), len(old.stems))
     clash = any(
         values.isdisjoint(old.values[kind])
@@ -201,7 +204,12 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         return alike
     if _LATELY.search(beside):
         return clash and bool(shared)
-    same = len(shared) >= _ALIKE * len(new.stems | old.stems) and new.labels == old.labels
+    beside_it = len(new.stems) > len(shared) and len(old.stems) > len(shared)
+    same = (
+        not beside_it
+        and len(shared) >= _ALIKE * len(new.stems | old.stems)
+        and new.labels == old.labels
+    )
     same = same and new.counted == old.counted
     return clash and bool(shared) and same
 
@@ -236,6 +244,19 @@ def _denies(
         if means and (enough or told or opens):
             return True
     return False
+
+
+def _of_others(sentence: str, earlier: str) -> bool:
+    """Whether what the two speak of differs on both sides: the Lagos and the Osaka cluster."""
+    ours, theirs = (_words(_subject(each)).stems for each in (sentence, earlier))
+    shared = _shared(ours, theirs)
+    return bool(shared) and len(ours) > len(shared) and len(_shared(theirs, ours)) < len(theirs)
+
+
+def _subject(sentence: str) -> str:
+    """What stands before the verb that states something."""
+    verb = _STATES.search(sentence)
+    return sentence[: verb.start()] if verb else ""
 
 
 def _both_dated(new: _Words, old: _Words) -> bool:

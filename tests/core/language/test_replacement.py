@@ -40,6 +40,12 @@ def test_a_quarter_of_what_people_correct_in_passing_is_noticed() -> None:
         ("Invoice 18 is for 450 EUR.", "Invoice 19 is for 475 EUR."),
         ("Never skip check 7.", "Never skip check 8."),
         ("Kim's port is 8080.", "Lee's port is 9090."),
+        ("The Bergen ingest cluster listens on port 20111.",
+         "The Lagos parser cluster listens on port 20481."),
+        ("The Bergen ingest cluster listens on port 20111.",
+         "Correction: the Lagos parser cluster listens on port 50154 now, not on 20481."),
+        ("From now on never push ingest changes to release-8.",
+         "From now on never push orders changes to release-28."),
         ("The staging port is 8443.", "Actually the production port is 9443."),
         ("Yesterday 12 tests failed.", "Today 3 tests failed."),
         ("The API listens on 8080.", "What if the API listened on 9090?"),
@@ -47,7 +53,7 @@ def test_a_quarter_of_what_people_correct_in_passing_is_noticed() -> None:
         ("Use spaces.", "Use tabs instead of spaces in Makefiles."),
         ("The demo is on Thursday.", "No problem, the demo on Thursday is fine."),
     ],
-)
+)  # fmt: skip
 def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
     earlier: str, later: str
 ) -> None:

@@ -28,7 +28,7 @@ from tests.faults import FULL, sized
 
 TURNS = sized(44, 300)
 WORDS_ALONE = 'embedder = "none"'
-LARGEST = 2.0
+LARGEST = 2.1
 """How many times the bytes of its messages and results a transcript may take."""
 
 
