@@ -1,4 +1,4 @@
-"""Eight surfaces around one question, and any of them gone at any moment: it is answered once.
+"""Nine surfaces around one question, and any of them gone at any moment: it is answered once.
 
 Everything is a process or a connection of its own. A turn asks before it runs something; then the
 others look, wait and answer, and one of them is killed or closes its connection. What must hold is
@@ -8,9 +8,11 @@ read from the transcript and from what ran.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +25,7 @@ from typing import Any
 import httpx
 
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
 from tests.cli.program import ROOT
@@ -41,6 +43,12 @@ def wait_for(holds: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < end, f"never: {what}"
         pause.wait(0.02)
     return found
+
+
+def lines_in(places: SessionPlaces, *kinds: str) -> list[dict[str, Any]]:
+    """The whole lines of some kinds; the last may be half written."""
+    whole, _, _ = places.transcript.read_bytes().rpartition(b"\n")
+    return [line for line in map(json.loads, whole.splitlines()) if line["kind"] in kinds]
 
 
 class Surface:
@@ -244,9 +252,11 @@ class Browser(Surface):
             self.client.post("/page/send", json={"session": SESSION, "text": "go"})
 
     def answer(self, call: str, *, yes: bool) -> None:
-        told = {"session": SESSION, "call": call, "choice": "allow-0" if yes else "deny"}
+        asked = lines_in(places_in(self.home), "tool_asked")[-1]
+        told = {"session": SESSION, "call": call, "since": asked["ts"], "how": "click"}
         with contextlib.suppress(httpx.HTTPError):
-            self.client.post("/page/answer", json={**told, "how": "click", "seen": 2.0})
+            choice = "allow-0" if yes else "deny"
+            self.client.post("/page/answer", json={**told, "choice": choice, "seen": 2.0})
 
 
 class Tab(Surface):
@@ -275,8 +285,55 @@ class Tab(Surface):
             self._stream = None
 
 
+class Client(Surface):
+    """A program that has its answers over HTTP, with our tools: its connection is all there is."""
+
+    answers = False
+    alive = False
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser.home, browser.folder)
+        self._browser = browser
+        self._open: list[http.client.HTTPConnection] = []
+        self.told: list[bytes] = []
+        """Every line of every reply."""
+
+    def start(self) -> None:
+        self.alive = True
+
+    def ask(self) -> None:
+        connection = http.client.HTTPConnection(self._browser.url.removeprefix("http://"))
+        self._open.append(connection)
+        named = {"x-mindstone-session": SESSION, "x-mindstone-folder": str(self.folder)}
+        headers = {"authorization": self._browser.client.headers["authorization"], **named}
+        asked = {"stream": True, "messages": [{"role": "user", "content": "go"}]}
+        with contextlib.suppress(OSError):
+            connection.request(
+                "POST",
+                "/v1/chat/completions",
+                json.dumps({"model": "default", **asked}),
+                {**headers, "x-mindstone-tools": "on", "content-type": "application/json"},
+            )
+            threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def _read(self, connection: http.client.HTTPConnection) -> None:
+        with (
+            contextlib.closing(connection),
+            contextlib.suppress(OSError, http.client.HTTPException, ValueError),
+        ):
+            self.told += connection.getresponse()
+
+    def kill(self) -> None:
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                if connection.sock is not None:
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+        self.alive = False
+
+
 class Crew:
-    """All eight, kept going from one kill to the next."""
+    """All of them, kept going from one kill to the next."""
 
     def __init__(self, home: Path, folder: Path, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -292,6 +349,7 @@ class Crew:
             "an editor": Editor(home, folder),
             "the resident": browser,
             "a browser": Tab(browser),
+            "a client of the gateway": Client(browser),
         }
         self._come: dict[str, Surface] = {
             "`run -q`": Run(home, folder),
@@ -306,8 +364,7 @@ class Crew:
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
         """The lines of some kinds so far."""
-        found = (json.loads(raw) for raw in self.places.transcript.read_bytes().splitlines())
-        return [line for line in found if line["kind"] in kinds]
+        return lines_in(self.places, *kinds)
 
     def waiting(self) -> list[OpenQuestion]:
         return [each for each in self._room.look() if each.kind == "approval"]
@@ -353,9 +410,11 @@ class Crew:
 
     def asked_by(self, name: str) -> str:
         """The call that a turn of this surface asks about; other turns may have to end first."""
-        surface = self._stay[name]
+        surface, editor = self._stay[name], self._stay["an editor"]
+        assert isinstance(editor, Editor)
         for _ in range(6):
             before = len(self.lines("tool_asked", "turn_ended"))
+            editor.asked.clear()
             surface.ask()
             wait_for(partial(self._more, before), "a turn that asks or ends")
             if found := [each for each in self.waiting() if not each.gone]:
@@ -433,8 +492,9 @@ _KINDS = ("tool_asked", "tool_answered", "tool_approved", "tool_refused", "tool_
 
 @contextlib.contextmanager
 def crew(home: Path, folder: Path, seed: int) -> Iterator[Crew]:
-    """Eight surfaces in one session of their own; `MINDSTONE_HOME` names their home already."""
-    wish = {"name": "shell", "arguments": {"command": "echo x >> ran"}}
+    """Nine surfaces in one session of their own; `MINDSTONE_HOME` names their home already."""
+    # Some models give every call the same name.
+    wish = {"id": "call_1", "name": "shell", "arguments": {"command": "echo x >> ran"}}
     replies = ({"text": "Well.", "tool_calls": [wish]}, {"text": "Done."})
     model = script(folder, *replies, loop=True)
     home.mkdir(exist_ok=True)

@@ -163,7 +163,7 @@ async def _take_up(
     if (understood.approval.digest, shown) != (left.asked.digest, left.asked.shown):
         yield _returned(context, turn, call, _failed(_CHANGED), shown=left.asked.shown)
         return
-    waiting = context.questions.ask(call.id)
+    waiting = context.questions.ask(call.id, left.line.ts)
     if (given := left.given()) is not None:
         context.questions.answer(call.id, given)
     else:
@@ -318,7 +318,8 @@ def put_question(
         name: getattr(question, name) for name in ToolAsked.__struct_fields__ if name != "folder"
     }
     line = context.window.record(ToolAsked(**asked, folder=context.folder), turn)
-    return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
+    waiting = context.questions.ask(question.call, line.ts)
+    return msgspec.structs.replace(question, since=line.ts), waiting
 
 
 async def ask_beside(

@@ -568,6 +568,8 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
     seen: float = 0.0
     """Seconds for which the question had been in view."""
+    asked: str = ""
+    """When the question was put (`ToolAsked.since`); an answer decides no other of that call."""
 
 
 class Conversation(Protocol):
