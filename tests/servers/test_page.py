@@ -369,7 +369,7 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
             assert '`mindstone run -s main "/answer no"` declines it.' in line
             assert "any more" not in line
         if how == "a command":
-            await run.told("nobody has it open any more")
+            await run.told("nobody looks at it there any more")
             async with AtTerminal("-q", "/answer no not today") as answer:
                 code, out = await answer.ends()
                 assert (code, "Declined: rm -rf build" in out) == (0, True)

@@ -111,7 +111,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         if self.gone:
             return f"{told}, and has ended before anybody answered; nothing ran."
         told = f"{told}, and waits for an answer"
-        return f"{told}; nobody has it open any more." if self.unattended else f"{told}."
+        return f"{told}; nobody looks at it there any more." if self.unattended else f"{told}."
 
     def command(self, *, yes: bool) -> str:
         """The slash command that decides it in its session."""
