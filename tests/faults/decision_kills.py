@@ -416,7 +416,7 @@ class Crew:
             before = len(self.lines("tool_asked", "turn_ended"))
             editor.asked.clear()
             surface.ask()
-            wait_for(partial(self._more, before), "a turn that asks or ends")
+            wait_for(partial(self._more, before), f"a turn of {name} that asks or ends")
             if found := [each for each in self.waiting() if not each.gone]:
                 self._asked = self.lines("tool_asked")[-1]["seq"]
                 return found[-1].call
