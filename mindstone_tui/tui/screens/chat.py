@@ -337,10 +337,8 @@ class ChatScreen(TalkScreen):
         self.query("#working, #prompt").set_class(running, "-running")
 
     def _say_doing(self, what: str) -> None:
-        """Say what goes on: an open question before anything else."""
-        what = "waits for your answer" if self._asked else what
-        if what != self._doing:
-            self._doing = what
+        before, self._doing = self._doing, "waits for your answer" if self._asked else what
+        if self._doing != before:
             self._tick()
 
     def _tick(self) -> None:
@@ -359,11 +357,11 @@ class ChatScreen(TalkScreen):
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._waits = self._waits if self._asked[1:] else self.host.clock()
+        if len(self._asked) == 1:
+            self._waits = self.host.clock()
+            self._put_question()
         self._say_doing("")
         self.post_message(ApprovalWaits())
-        if len(self._asked) == 1:
-            self._put_question()
 
     def _put_question(self) -> None:
         from mindstone_tui.tui.widgets.approval import Approval  # not for the first picture
