@@ -56,6 +56,7 @@ class Surface:
 
     answers = True
     asks = True
+    channel = ""
     process: subprocess.Popen[bytes] | None = None
 
     def __init__(self, home: Path, folder: Path) -> None:
@@ -131,14 +132,14 @@ class Terminal(Surface):
 
 
 class App(Terminal):
-    words, begun, answers = ("chat",), b"script.jsonl", False
+    words, begun, answers, channel = ("chat",), b"script.jsonl", False, "tui"
 
     def ask(self) -> None:
         self.terminal.type(b"go\r")
 
 
 class LineChat(Terminal):
-    words, begun, answers = ("chat", "--plain"), b"> ", False
+    words, begun, answers, channel = ("chat", "--plain"), b"> ", False, "cli"
 
     def ask(self) -> None:
         self.terminal.type(b"go\n")
@@ -173,6 +174,8 @@ class Run(Surface):
 
 class Editor(Surface):
     """`mindstone acp` with an editor's end."""
+
+    channel = "acp"
 
     def start(self) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -220,6 +223,8 @@ class Editor(Surface):
 
 class Browser(Surface):
     """The page: a stream from the resident, and requests to it."""
+
+    channel = "web"
 
     def start(self) -> None:
         self.process = self.command(
@@ -290,6 +295,7 @@ class Client(Surface):
 
     answers = False
     alive = False
+    channel = "gateway"
 
     def __init__(self, browser: Browser) -> None:
         super().__init__(browser.home, browser.folder)
@@ -416,14 +422,28 @@ class Crew:
             before = len(self.lines("tool_asked", "turn_ended"))
             editor.asked.clear()
             surface.ask()
-            wait_for(partial(self._more, before), f"a turn of {name} that asks or ends")
-            if found := [each for each in self.waiting() if not each.gone]:
+            wait_for(partial(self._more, before, surface), f"a turn of {name} that asks or ends")
+            if found := self._asked_on(surface):
                 self._asked = self.lines("tool_asked")[-1]["seq"]
                 return found[-1].call
         raise AssertionError("no turn asked anything")
 
-    def _more(self, before: int) -> bool:
-        return len(self.lines("tool_asked", "turn_ended")) > before
+    def _asked_on(self, surface: Surface) -> list[OpenQuestion]:
+        """What a surface asks; what others ask, for whom a message was left, is declined."""
+        found = [each for each in self.waiting() if not each.gone]
+        for each in found:
+            if each.channel != surface.channel:
+                self._decline(each.call)
+        return [each for each in found if each.channel == surface.channel]
+
+    def _decline(self, call: str) -> None:
+        editor, browser = self._stay["an editor"], self._stay["the resident"]
+        self._answer(editor if editor.alive else browser, call, False)
+
+    def _more(self, before: int, surface: Surface) -> bool:
+        if len(self.lines("tool_asked", "turn_ended")) > before:
+            return True
+        return bool(self._asked_on(surface))
 
     def _answer(self, giver: Surface, call: str, yes: bool) -> None:
         with contextlib.suppress(OSError):
@@ -456,9 +476,7 @@ class Crew:
                 if each.call == call and each.gone and not self._come["`run -q`"].alive:
                     self._come["`run -q`"].start()
                 elif each.call == call and not each.gone:
-                    editor = self._stay["an editor"]
-                    browser = self._stay["the resident"]
-                    self._answer(editor if editor.alive else browser, call, False)
+                    self._decline(call)
             return False
 
         wait_for(is_over, "the call has a result")
