@@ -346,8 +346,8 @@ class Crew:
         self.places = places_in(home)
         self._room = WaitingRoom(Places.resolve({"MINDSTONE_HOME": str(home)}))
         self._ran = folder / "ran"
-        self._asked = 0
-        """The line of the newest question."""
+        self._turn = 0
+        """The turn of the newest question."""
         browser = Browser(home, folder)
         self._stay: dict[str, Surface] = {
             "the app": App(home, folder),
@@ -424,7 +424,7 @@ class Crew:
             surface.ask()
             wait_for(partial(self._more, before, surface), f"a turn of {name} that asks or ends")
             if found := self._asked_on(surface):
-                self._asked = self.lines("tool_asked")[-1]["seq"]
+                self._turn = found[-1].turn
                 return found[-1].call
         raise AssertionError("no turn asked anything")
 
@@ -454,7 +454,7 @@ class Crew:
         return [
             line
             for line in self.lines(*kinds)
-            if line["call"] == call and line["seq"] >= self._asked
+            if line["call"] == call and line["turn"] == self._turn
         ]
 
     def _settled(self, call: str) -> bool:
@@ -462,7 +462,7 @@ class Crew:
 
     def _still_there(self, call: str, gone: bool) -> None:
         """A question outlives whoever is killed: listed, or taken up by who waited for its turn."""
-        listed = [each for each in self.waiting() if each.call == call]
+        listed = [each for each in self.waiting() if each.turn == self._turn]
         assert listed or (gone and self._settled(call)), "the question is gone"
         assert not self.since(call, "tool_approved"), "it ran without an answer"
 
@@ -473,10 +473,10 @@ class Crew:
             if self.since(call, "tool_returned"):
                 return True
             for each in self.waiting():
-                if each.call == call and each.gone and not self._come["`run -q`"].alive:
+                if each.turn == self._turn and each.gone and not self._come["`run -q`"].alive:
                     self._come["`run -q`"].start()
-                elif each.call == call and not each.gone:
-                    self._decline(call)
+                elif not each.gone:
+                    self._decline(each.call)
             return False
 
         wait_for(is_over, "the call has a result")
