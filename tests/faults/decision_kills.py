@@ -438,7 +438,7 @@ class Crew:
 
     def _decline(self, call: str) -> None:
         editor, browser = self._stay["an editor"], self._stay["the resident"]
-        self._answer(editor if editor.alive else browser, call, False)
+        self._answer(browser if browser.alive else editor, call, False)
 
     def _more(self, before: int, surface: Surface) -> bool:
         if len(self.lines("tool_asked", "turn_ended")) > before:
