@@ -105,6 +105,9 @@ _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
 
+_WHICH: Final = "Allow it once? Write yes or no (no: WHY tells the model why): "
+
+
 class LineQuestions:
     """The open questions of one conversation, asked one after the other."""
 
@@ -167,7 +170,7 @@ class LineQuestions:
 
     def _show(self) -> None:
         show(self._open[0])
-        prompt("Allow it once? Write yes or no (no: WHY tells the model why): ")
+        prompt(_WHICH)
         self._shown = self._clock()
 
 
@@ -341,6 +344,10 @@ class LineChat:
                 self._ask(event)
             case ev.ScreenAsked(screen="quit"):
                 self._quit = True
+            case ev.Noticed() if self._questions.open:
+                prompt("\n")
+                self._printer.show(event)
+                prompt(_WHICH)
             case _:
                 self._printer.show(event)
         match event:

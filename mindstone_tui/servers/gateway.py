@@ -24,6 +24,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
+from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
@@ -50,7 +51,7 @@ _RETRIED_WITHIN: Final = 60.0
 """Seconds after which nobody is going to ask again for what failed; programs wait half of that."""
 
 Piece = tuple[str, str]
-"""`text` or `thought`, and what it says."""
+"""`text`, `thought` or `waits`, and what it says."""
 
 
 class TurnFailed(MindstoneError):
@@ -242,6 +243,8 @@ class Gateway:
                 case ev.ThinkingDelta(text=text):
                     reply.thought += text
                     yield "thought", text
+                case ev.ToolAsked():
+                    yield "waits", f"{describe(event)}; `mindstone waiting` lists it"
                 case ev.AnswerRecorded(entry=entry) if event.calls:
                     calls = await asyncio.to_thread(self._client_calls, run, entry)
                     asked, used_tools = bool(calls), not calls

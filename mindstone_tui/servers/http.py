@@ -395,6 +395,8 @@ def _wire(asked: ClientRequest, reply: Reply) -> Wire:
 
 def _written(wire: Wire, piece: tuple[str, str]) -> list[bytes]:
     kind, text = piece
+    if kind == "waits":  # a comment: the formats have no word for it, and clients pass it over
+        return [f": {one_line(text)}\n\n".encode()]
     return list(wire.text(text) if kind == "text" else wire.thought(text))
 
 

@@ -266,7 +266,7 @@ class Page:
         told = decode(await request.body())
         room = await self._room(str(told.get("session", "")))
         asked = room.asked.get(str(told.get("call", "")))
-        if asked is None:
+        if asked is None or told.get("since") != asked.since:  # a call's name may come again
             raise UsageError("That question is no longer open.", "Somebody was first.")
         room.conversation.answer(asked.call, answer_of(asked, told))
         return _json({"ok": True})

@@ -20,6 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     TurnEnded,
 )
+from tests.builders import transcript_in
 from tests.cli.program import mindstone, mindstone_here
 from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import Stage, calls, check_history, on_stage, script
@@ -120,7 +121,7 @@ async def test_a_question_that_a_killed_surface_left_can_be_declined_from_anywhe
     (one,) = listed()
     assert (one["gone"], one["unattended"], one["folder"]) == (False, True, str(tmp_path))
     told = mindstone_here("waiting").stdout
-    assert "waits for an answer; nobody has it open any more." in told
+    assert "waits for an answer; nobody looks at it there any more." in told
     no = ("waiting", "answer", "1", "no", "--why", "not today")
     declined = await asyncio.to_thread(mindstone, *no)
     assert (declined.returncode, "Declined: rm -rf build" in declined.stdout) == (0, True)
@@ -132,6 +133,22 @@ async def test_a_question_that_a_killed_surface_left_can_be_declined_from_anywhe
     assert (refused.why, once(late), is_there(build)) == ("not today", DECLINED, True)
 
 
+async def test_a_refusal_whose_program_died_before_its_result_is_not_written_again(
+    home: Path, tmp_path: Path, build: Path
+) -> None:
+    model = killed(home, tmp_path)
+    (one,) = listed()
+    transcript = transcript_in(home)
+    transcript.append(ToolAnswered(call=one["call"], allowed=False, why="not today"), turn=1)
+    transcript.append(ToolRefused(call=one["call"], by="person", why="not today"), turn=1)
+    transcript.close()
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
+        await late.rest()
+    (returned,) = late.entries(ToolReturned)
+    assert (returned.status, returned.text) == ("refused", "Declined by the user: not today")
+    assert (once(late), is_there(build)) == (DECLINED, True)
+
+
 async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_in_its_folder(
     home: Path, tmp_path: Path, build: Path
 ) -> None:
@@ -140,6 +157,9 @@ async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_i
     await asyncio.to_thread(answer_in_full, elsewhere, b"yes")
     assert await asyncio.to_thread(elsewhere.finish) == 0
     assert b"All is well." in elsewhere.seen
+    _, told, after = elsewhere.seen.partition(b"1 decision waits for you")
+    assert told, "something else is told meanwhile"
+    assert b"Write yes or no" in after, "the question is buried"
     assert (listed(), is_there(build)) == ([], False)
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         await late.rest()

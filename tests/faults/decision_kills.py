@@ -1,4 +1,4 @@
-"""Eight surfaces around one question, and any of them gone at any moment: it is answered once.
+"""Nine surfaces around one question, and any of them gone at any moment: it is answered once.
 
 Everything is a process or a connection of its own. A turn asks before it runs something; then the
 others look, wait and answer, and one of them is killed or closes its connection. What must hold is
@@ -8,9 +8,11 @@ read from the transcript and from what ran.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +25,7 @@ from typing import Any
 import httpx
 
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
 from tests.cli.program import ROOT
@@ -43,11 +45,18 @@ def wait_for(holds: Callable[[], Any], what: str) -> Any:
     return found
 
 
+def lines_in(places: SessionPlaces, *kinds: str) -> list[dict[str, Any]]:
+    """The whole lines of some kinds; the last may be half written."""
+    whole, _, _ = places.transcript.read_bytes().rpartition(b"\n")
+    return [line for line in map(json.loads, whole.splitlines()) if line["kind"] in kinds]
+
+
 class Surface:
     """Something at which a person may sit: it shows a question, and may answer it."""
 
     answers = True
     asks = True
+    channel = ""
     process: subprocess.Popen[bytes] | None = None
 
     def __init__(self, home: Path, folder: Path) -> None:
@@ -123,14 +132,14 @@ class Terminal(Surface):
 
 
 class App(Terminal):
-    words, begun, answers = ("chat",), b"script.jsonl", False
+    words, begun, answers, channel = ("chat",), b"script.jsonl", False, "tui"
 
     def ask(self) -> None:
         self.terminal.type(b"go\r")
 
 
 class LineChat(Terminal):
-    words, begun, answers = ("chat", "--plain"), b"> ", False
+    words, begun, answers, channel = ("chat", "--plain"), b"> ", False, "cli"
 
     def ask(self) -> None:
         self.terminal.type(b"go\n")
@@ -165,6 +174,8 @@ class Run(Surface):
 
 class Editor(Surface):
     """`mindstone acp` with an editor's end."""
+
+    channel = "acp"
 
     def start(self) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -213,6 +224,8 @@ class Editor(Surface):
 class Browser(Surface):
     """The page: a stream from the resident, and requests to it."""
 
+    channel = "web"
+
     def start(self) -> None:
         self.process = self.command(
             "serve", "--port", "0", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -244,9 +257,11 @@ class Browser(Surface):
             self.client.post("/page/send", json={"session": SESSION, "text": "go"})
 
     def answer(self, call: str, *, yes: bool) -> None:
-        told = {"session": SESSION, "call": call, "choice": "allow-0" if yes else "deny"}
+        asked = lines_in(places_in(self.home), "tool_asked")[-1]
+        told = {"session": SESSION, "call": call, "since": asked["ts"], "how": "click"}
         with contextlib.suppress(httpx.HTTPError):
-            self.client.post("/page/answer", json={**told, "how": "click", "seen": 2.0})
+            choice = "allow-0" if yes else "deny"
+            self.client.post("/page/answer", json={**told, "choice": choice, "seen": 2.0})
 
 
 class Tab(Surface):
@@ -275,16 +290,64 @@ class Tab(Surface):
             self._stream = None
 
 
+class Client(Surface):
+    """A program that has its answers over HTTP, with our tools: its connection is all there is."""
+
+    answers = False
+    alive = False
+    channel = "gateway"
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser.home, browser.folder)
+        self._browser = browser
+        self._open: list[http.client.HTTPConnection] = []
+        self.told: list[bytes] = []
+        """Every line of every reply."""
+
+    def start(self) -> None:
+        self.alive = True
+
+    def ask(self) -> None:
+        connection = http.client.HTTPConnection(self._browser.url.removeprefix("http://"))
+        self._open.append(connection)
+        named = {"x-mindstone-session": SESSION, "x-mindstone-folder": str(self.folder)}
+        headers = {"authorization": self._browser.client.headers["authorization"], **named}
+        asked = {"stream": True, "messages": [{"role": "user", "content": "go"}]}
+        with contextlib.suppress(OSError):
+            connection.request(
+                "POST",
+                "/v1/chat/completions",
+                json.dumps({"model": "default", **asked}),
+                {**headers, "x-mindstone-tools": "on", "content-type": "application/json"},
+            )
+            threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def _read(self, connection: http.client.HTTPConnection) -> None:
+        with (
+            contextlib.closing(connection),
+            contextlib.suppress(OSError, http.client.HTTPException, ValueError),
+        ):
+            self.told += connection.getresponse()
+
+    def kill(self) -> None:
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                if connection.sock is not None:
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+        self.alive = False
+
+
 class Crew:
-    """All eight, kept going from one kill to the next."""
+    """All of them, kept going from one kill to the next."""
 
     def __init__(self, home: Path, folder: Path, seed: int) -> None:
         self._chance = random.Random(seed)
         self.places = places_in(home)
         self._room = WaitingRoom(Places.resolve({"MINDSTONE_HOME": str(home)}))
         self._ran = folder / "ran"
-        self._asked = 0
-        """The line of the newest question."""
+        self._turn = 0
+        """The turn of the newest question."""
         browser = Browser(home, folder)
         self._stay: dict[str, Surface] = {
             "the app": App(home, folder),
@@ -292,6 +355,7 @@ class Crew:
             "an editor": Editor(home, folder),
             "the resident": browser,
             "a browser": Tab(browser),
+            "a client of the gateway": Client(browser),
         }
         self._come: dict[str, Surface] = {
             "`run -q`": Run(home, folder),
@@ -306,8 +370,7 @@ class Crew:
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
         """The lines of some kinds so far."""
-        found = (json.loads(raw) for raw in self.places.transcript.read_bytes().splitlines())
-        return [line for line in found if line["kind"] in kinds]
+        return lines_in(self.places, *kinds)
 
     def waiting(self) -> list[OpenQuestion]:
         return [each for each in self._room.look() if each.kind == "approval"]
@@ -353,18 +416,34 @@ class Crew:
 
     def asked_by(self, name: str) -> str:
         """The call that a turn of this surface asks about; other turns may have to end first."""
-        surface = self._stay[name]
+        surface, editor = self._stay[name], self._stay["an editor"]
+        assert isinstance(editor, Editor)
         for _ in range(6):
             before = len(self.lines("tool_asked", "turn_ended"))
+            editor.asked.clear()
             surface.ask()
-            wait_for(partial(self._more, before), "a turn that asks or ends")
-            if found := [each for each in self.waiting() if not each.gone]:
-                self._asked = self.lines("tool_asked")[-1]["seq"]
+            wait_for(partial(self._more, before, surface), f"a turn of {name} that asks or ends")
+            if found := self._asked_on(surface):
+                self._turn = found[-1].turn
                 return found[-1].call
         raise AssertionError("no turn asked anything")
 
-    def _more(self, before: int) -> bool:
-        return len(self.lines("tool_asked", "turn_ended")) > before
+    def _asked_on(self, surface: Surface) -> list[OpenQuestion]:
+        """What a surface asks; what others ask, for whom a message was left, is declined."""
+        found = [each for each in self.waiting() if not each.gone]
+        for each in found:
+            if each.channel != surface.channel:
+                self._decline(each.call)
+        return [each for each in found if each.channel == surface.channel]
+
+    def _decline(self, call: str) -> None:
+        editor, browser = self._stay["an editor"], self._stay["the resident"]
+        self._answer(browser if browser.alive else editor, call, False)
+
+    def _more(self, before: int, surface: Surface) -> bool:
+        if len(self.lines("tool_asked", "turn_ended")) > before:
+            return True
+        return bool(self._asked_on(surface))
 
     def _answer(self, giver: Surface, call: str, yes: bool) -> None:
         with contextlib.suppress(OSError):
@@ -375,7 +454,7 @@ class Crew:
         return [
             line
             for line in self.lines(*kinds)
-            if line["call"] == call and line["seq"] >= self._asked
+            if line["call"] == call and line["turn"] == self._turn
         ]
 
     def _settled(self, call: str) -> bool:
@@ -383,7 +462,7 @@ class Crew:
 
     def _still_there(self, call: str, gone: bool) -> None:
         """A question outlives whoever is killed: listed, or taken up by who waited for its turn."""
-        listed = [each for each in self.waiting() if each.call == call]
+        listed = [each for each in self.waiting() if each.turn == self._turn]
         assert listed or (gone and self._settled(call)), "the question is gone"
         assert not self.since(call, "tool_approved"), "it ran without an answer"
 
@@ -394,12 +473,10 @@ class Crew:
             if self.since(call, "tool_returned"):
                 return True
             for each in self.waiting():
-                if each.call == call and each.gone and not self._come["`run -q`"].alive:
+                if each.turn == self._turn and each.gone and not self._come["`run -q`"].alive:
                     self._come["`run -q`"].start()
-                elif each.call == call and not each.gone:
-                    editor = self._stay["an editor"]
-                    browser = self._stay["the resident"]
-                    self._answer(editor if editor.alive else browser, call, False)
+                elif not each.gone:
+                    self._decline(each.call)
             return False
 
         wait_for(is_over, "the call has a result")
@@ -433,8 +510,9 @@ _KINDS = ("tool_asked", "tool_answered", "tool_approved", "tool_refused", "tool_
 
 @contextlib.contextmanager
 def crew(home: Path, folder: Path, seed: int) -> Iterator[Crew]:
-    """Eight surfaces in one session of their own; `MINDSTONE_HOME` names their home already."""
-    wish = {"name": "shell", "arguments": {"command": "echo x >> ran"}}
+    """Nine surfaces in one session of their own; `MINDSTONE_HOME` names their home already."""
+    # Some models give every call the same name.
+    wish = {"id": "call_1", "name": "shell", "arguments": {"command": "echo x >> ran"}}
     replies = ({"text": "Well.", "tool_calls": [wish]}, {"text": "Done."})
     model = script(folder, *replies, loop=True)
     home.mkdir(exist_ok=True)

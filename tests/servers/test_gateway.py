@@ -12,6 +12,7 @@ import pytest
 import mindstone_tui
 from mindstone_tui import api, events
 from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.library.open_questions import WaitingRoom
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.match import exchanges
 from mindstone_tui.servers.wire import ClientMessage
@@ -126,6 +127,58 @@ async def test_what_is_said_before_and_after_a_tool_stands_apart(
                 client, said("user", "port?"), said("assistant", first), said("user", "sure?")
             )
         assert len(served.kinds("main", "user_message")) == 2
+
+
+ASKS = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "clean up"}]}
+REMOVES = calls(("shell", {"command": "rm -rf build"}))
+
+
+async def test_a_client_is_told_that_its_turn_waits_and_its_answer_goes_on_after_one_elsewhere(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path, REMOVES, {"text": "Clean."}) as served:
+        app = await api.connect("main", home=served.home, cwd=tmp_path, asks=True, channel="tui")
+        headers = {"x-mindstone-tools": "on", "x-mindstone-folder": str(tmp_path)}
+        async with served.client(headers=headers) as client:
+            async with client.stream("POST", "/v1/chat/completions", json=ASKS) as reply:
+                lines = reply.aiter_lines()
+                told = await anext(line async for line in lines if line.startswith(": "))
+                assert "rm -rf build" in told
+                assert "`mindstone waiting` lists it" in told
+                asked = await anext(
+                    e async for e in app.events() if isinstance(e, events.ToolAsked)
+                )
+                app.answer(asked.call, events.Answer(allowed=False, why="not today"))
+                rest = [line async for line in lines]
+            assert any('"Clean."' in line for line in rest)
+            assert rest[-2:] == ["data: [DONE]", ""]
+        await app.close()
+        (given,) = mindstone_tui.log(session="main", kinds=["tool_answered"], home=served.home)
+        assert (given.channel, given.entry.why) == ("tui", "not today")  # type: ignore[union-attr]
+        check_history(served.places())
+
+
+async def test_a_client_that_goes_away_leaves_no_question_behind_without_its_reason(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path, REMOVES, {"text": "Clean."}) as served:
+        app = await api.connect("main", home=served.home, cwd=tmp_path, channel="tui")
+        async with (
+            served.client(headers={"x-mindstone-tools": "on"}) as client,
+            client.stream("POST", "/v1/chat/completions", json=ASKS) as reply,
+        ):
+            await anext(line async for line in reply.aiter_lines() if line.startswith(": "))
+        await anext(
+            event
+            async for event in app.events()
+            if isinstance(event, events.EntryAppeared) and event.kind == "turn_ended"
+        )
+        await app.close()
+        (ended,) = mindstone_tui.log(session="main", kinds=["turn_ended"], home=served.home)
+        assert ended.entry.why == "The client went away."  # type: ignore[union-attr]
+        assert WaitingRoom(served.home.places).look() == []
+        assert "tool_approved" not in served.kinds()
+        check_history(served.places())
 
 
 async def test_a_message_that_failed_and_is_sent_again_stands_once_in_the_prompt(

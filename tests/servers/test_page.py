@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import queue
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -368,7 +369,7 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
             assert '`mindstone run -s main "/answer no"` declines it.' in line
             assert "any more" not in line
         if how == "a command":
-            await run.told("nobody has it open any more")
+            await run.told("nobody looks at it there any more")
             async with AtTerminal("-q", "/answer no not today") as answer:
                 code, out = await answer.ends()
                 assert (code, "Declined: rm -rf build" in out) == (0, True)
@@ -376,6 +377,69 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
         assert (code, out.strip()) == (0, "All is well."), run.errors
         assert "tool_refused" in served.kinds()
         check_history(served.places())
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_the_page_counts_what_the_app_decides_once_and_keeps_no_question_that_is_over(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = {"id": "call_1", "name": "shell"}
+    first = {"tool_calls": [{**wish, "arguments": {"command": "rm -rf build"}}]}
+    other = {"tool_calls": [{**wish, "arguments": {"command": "rm -rf src"}}]}
+
+    def drive(served: Residence, app: Driven) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(HOLD_THE_CLOCK)
+            app.say("clean up")
+            browser.until("document.querySelector('.ask') !== null")
+            browser.run("second(); window.late = document.querySelector('[data-choice=allow-0]')")
+            app.decline()
+            waits(browser, "Approvals of this turn: 1 declined (/why turn 1)")
+            app.say("clean up more")
+            browser.until("document.querySelector('.ask') !== null")
+            assert "rm -rf src" in seen(browser, ".ask")
+            browser.run("late.click()")
+            waits(browser, "That question is no longer open.")
+            assert "rm -rf src" in seen(browser, ".ask")
+            app.decline()
+            waits(browser, "Approvals of this turn: 1 declined (/why turn 2)")
+
+    replies = (first, {"text": "Well."}, other, {"text": "Well."})
+    async with residing(home, tmp_path, *replies) as served:
+        talk = await api.connect("main", home=served.home, cwd=tmp_path, channel="tui", asks=True)
+        app = Driven(talk, asyncio.get_running_loop())
+        await asyncio.to_thread(drive, served, app)
+        await app.close()
+        given = api.log(session="main", kinds=("tool_answered",), home=served.home)
+        assert [line.channel for line in given if isinstance(line, Line)] == ["tui", "tui"]
+
+
+class Driven:
+    """A session that another thread uses as a person does."""
+
+    def __init__(self, talk: api.Conversation, loop: asyncio.AbstractEventLoop) -> None:
+        self._talk = talk
+        self._loop = loop
+        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._listener = loop.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        async for event in self._talk.events():
+            if isinstance(event, ev.ToolAsked):
+                self._asked.put(event.call)
+
+    def say(self, text: str) -> None:
+        self._loop.call_soon_threadsafe(self._talk.send, text)
+
+    def decline(self) -> None:
+        call = self._asked.get(timeout=PATIENCE)
+        self._loop.call_soon_threadsafe(self._talk.answer, call, ev.Answer(allowed=False))
+
+    async def close(self) -> None:
+        await self._talk.close()
+        await self._listener
 
 
 async def test_what_the_page_asks_while_a_message_of_the_app_waits_is_answered_in_the_app(

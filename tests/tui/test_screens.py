@@ -164,12 +164,36 @@ async def test_a_turn_that_asks_can_be_stopped_instead(keys: tuple[str, ...]) ->
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
+async def test_a_turn_that_is_taken_up_at_its_question_says_that_it_waits() -> None:
+    """The question is shown first, then the turn that goes on with it."""
+    app, talk = staged(WISH, asked(1, "go"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: bool(asked_in(app) and app.chat.running))
+        assert app.chat.status.doing.startswith("waits for your answer")
+        talk.announce(ev.ModelCalled(turn=1, call=1, model="m", prompt_hash="", tokens=9))
+        await pilot.pause()
+        assert app.chat.status.doing.startswith("waits for your answer")
+
+
 async def test_an_approval_shows_exactly_what_would_run() -> None:
     app, _ = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
         await until(pilot, lambda: bool(asked_in(app)))
         assert "git push⟦U+202E⟧ origin" in str(app.screen.query_one("#shown", Static).render())
         assert "+[/new]" in str(app.screen.query_one("#diff", Static).render())
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 160])
+async def test_how_far_a_yes_reaches_is_read_to_its_end_however_long_its_name(
+    columns: int,
+) -> None:
+    label = f"Allow write on {'/'.join(['packages'] * 11)}, always (kept in your settings)"
+    wide = ev.AskedScope(scope="always", label=label, remember="write x", keep="config")
+    wish = msgspec.structs.replace(WISH, scopes=(*WISH.scopes, wide))
+    app, _ = staged(asked(1, "go"), wish)
+    async with app.run_test(size=(columns, 40)) as pilot:
+        await until(pilot, lambda: bool(asked_in(app)))
+        await until(pilot, lambda: "(kept in your settings)" in " ".join(drawn(app).split()))
 
 
 async def test_an_approval_shows_a_change_once_with_its_path_and_line_numbers() -> None:

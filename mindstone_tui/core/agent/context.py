@@ -228,42 +228,41 @@ class Questions:
     """Questions to the person that wait for an answer, by call."""
 
     def __init__(self) -> None:
-        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._open: dict[str, tuple[str, asyncio.Future[Answer]]] = {}
         self.on_ask: Callable[[str, asyncio.Future[Answer]], object] = lambda call, answer: None
         """Told of each question that begins to wait."""
 
     @property
-    def waiting(self) -> frozenset[str]:
-        """The calls that a turn of ours waits with."""
-        return frozenset(call for call, answer in self._open.items() if not answer.done())
+    def waiting(self) -> dict[str, str]:
+        """The calls that a turn of ours waits with, and since when."""
+        return {call: since for call, (since, given) in self._open.items() if not given.done()}
 
-    def ask(self, call: str) -> asyncio.Future[Answer]:
+    def ask(self, call: str, since: str) -> asyncio.Future[Answer]:
         """A place for the answer; open it before the question is announced."""
-        waiting = self._open.setdefault(call, asyncio.get_running_loop().create_future())
+        future = asyncio.get_running_loop().create_future()
+        since, waiting = self._open.setdefault(call, (since, future))
         self.on_ask(call, waiting)
         return waiting
 
     def answer(self, call: str, answer: Answer) -> bool:
         """Hand an answer over; False when nobody waits for it."""
-        waiting = self._open.pop(call, None)
-        if waiting is None or waiting.done():
+        if call not in self.waiting:
             return False
-        waiting.set_result(answer)
+        self._open.pop(call)[1].set_result(answer)
         return True
 
     def hand_on(self, call: str) -> bool:
         """Leave a question to whoever opens the session next; False when nobody waits with it."""
-        waiting = self._open.pop(call, None)
-        if waiting is None or waiting.done():
+        if call not in self.waiting:
             return False
-        waiting.set_exception(
+        self._open.pop(call)[1].set_exception(
             HandedOn("The session was closed.", "The question waits: `mindstone waiting` lists it.")
         )
         return True
 
     def abandon(self) -> None:
         """Nobody will answer any more."""
-        for waiting in self._open.values():
+        for _, waiting in self._open.values():
             waiting.cancel()
         self._open.clear()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Answer, AskedScope
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.approvals import (
     MODES,
     Approval,
@@ -21,6 +23,9 @@ from mindstone_tui.core.tools.base import Tool, ToolContext
 from mindstone_tui.core.tools.fetch import may_visit
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import EDITS, Rule, Verdict, offered
+
+_NAMED: Final = 100
+"""Characters of what a yes names; how far it reaches stands behind them."""
 
 
 class Permissions:
@@ -199,8 +204,9 @@ def _meant(rule: Rule, approval: Approval) -> str:
     if not rule.words:
         return f"every call of {rule.tool}"
     if preview.command:
-        begins = f"any command that begins with `{' '.join(rule.words)}`"
+        begins = f"any command that begins with `{one_line(' '.join(rule.words), _NAMED)}`"
         return begins if rule.open_ended else "exactly this command"
+    named = one_line("/".join(rule.words), _NAMED)
     if preview.host:
-        return f"{rule.tool} to read from {'/'.join(rule.words)}"
-    return f"{rule.tool} on {'/'.join(rule.words)}{'/ and below' if rule.open_ended else ''}"
+        return f"{rule.tool} to read from {named}"
+    return f"{rule.tool} on {named}{'/ and below' if rule.open_ended else ''}"

@@ -96,15 +96,12 @@ async def use_tools(
     The first may have been asked about already.
     """
     for number, call in enumerate(calls):
-        if left is not None and call.id == left.asked.call:
-            async for event in _take_up(context, turn, call, watch, left):
-                yield event
-            continue
         if number >= MOST_CALLS:
             why = f"Only the first {MOST_CALLS} calls of one answer are run."
             yield _returned(context, turn, call, _failed(why))
             continue
-        async for event in _use(context, turn, call, watch):
+        was_asked = left is not None and call.id == left.asked.call
+        async for event in _use(context, turn, call, watch, left if was_asked else None):
             yield event
 
 
@@ -133,14 +130,18 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 async def _use(
-    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch
+    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch, left: LeftQuestion | None
 ) -> AsyncIterator[events.AnyEvent]:
     understood = _understood(context, turn, call)
     if not isinstance(understood, _Call):
         yield understood
         return
     permitted: list[_Call] = []
-    async for event in _permit(context, turn, call, understood, watch, permitted):
+    if left is not None:
+        asking = _take_up(context, turn, call, understood, left, permitted)
+    else:
+        asking = _permit(context, turn, call, understood, watch, permitted)
+    async for event in asking:
         yield event
     if permitted:
         async for event in _carry_out(context, turn, call, permitted[0], watch):
@@ -148,33 +149,29 @@ async def _use(
 
 
 async def _take_up(
-    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch, left: LeftQuestion
+    context: TurnContext,
+    turn: int,
+    call: ToolCall,
+    wanted: _Call,
+    left: LeftQuestion,
+    permitted: list[_Call],
 ) -> AsyncIterator[events.AnyEvent]:
-    """Wait on with a question that is on record; a yes runs exactly what was asked about."""
-    understood = _understood(context, turn, call)
-    if not isinstance(understood, _Call):
-        yield understood
-        return
-    decision = context.permissions.decide(understood.tool, understood.approval)
+    """Wait on with a question that is on record; a yes is for exactly what was asked about."""
+    decision = context.permissions.decide(wanted.tool, wanted.approval)
     if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
         yield _refused(context, turn, call, "policy", decision.reason)
         return
-    shown = context.transcript.clean(understood.approval.shown)
-    if (understood.approval.digest, shown) != (left.asked.digest, left.asked.shown):
+    shown = context.transcript.clean(wanted.approval.shown)
+    if (wanted.approval.digest, shown) != (left.asked.digest, left.asked.shown):
         yield _returned(context, turn, call, _failed(_CHANGED), shown=left.asked.shown)
         return
-    waiting = context.questions.ask(call.id)
+    waiting = context.questions.ask(call.id, left.line.ts)
     if (given := left.given()) is not None:
         context.questions.answer(call.id, given)
     else:
         yield asked_before(left.line, left.asked)
-    answer = await waiting
-    permitted: list[_Call] = []
-    for event in _heed(context, turn, call, understood, answer, permitted):
+    for event in _heed(context, turn, call, wanted, await waiting, permitted):
         yield event
-    if permitted:
-        async for event in _carry_out(context, turn, call, permitted[0], watch):
-            yield event
 
 
 def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:
@@ -318,7 +315,8 @@ def put_question(
         name: getattr(question, name) for name in ToolAsked.__struct_fields__ if name != "folder"
     }
     line = context.window.record(ToolAsked(**asked, folder=context.folder), turn)
-    return msgspec.structs.replace(question, since=line.ts), context.questions.ask(question.call)
+    waiting = context.questions.ask(question.call, line.ts)
+    return msgspec.structs.replace(question, since=line.ts), waiting
 
 
 async def ask_beside(

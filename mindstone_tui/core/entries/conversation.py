@@ -221,6 +221,12 @@ class ToolAnswered(Entry):
     """What a person did: a key, `click`, `button`, what they typed; or which setting said it."""
     seen: float = 0.0
     """Seconds for which the question had been in view there."""
+    asked: str = ""
+    """The `ts` of the question that is meant; empty for whichever is open."""
+
+    def is_for(self, call: str, since: str) -> bool:
+        """Whether it answers the question about a call that was put then."""
+        return self.call == call and self.asked in ("", since)
 
 
 class ToolApproved(Entry):

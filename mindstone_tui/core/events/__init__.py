@@ -384,9 +384,8 @@ class ToolAsked(EventOfTurn):
     scopes: tuple[AskedScope, ...] = ()
     """Every yes there is, from the narrowest to the widest; the first is once."""
     helper: str = ""
-    """The sub-agent that wants it; empty for the turn itself."""
     channel: str = ""
-    """The surface whose turn it is; empty for this one's own."""
+    """The sub-agent that wants it, and the surface whose turn it is; empty for our own."""
     since: str = ""
     """When it was asked, ISO 8601."""
 
@@ -553,7 +552,7 @@ class Attachment(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A person's word on a tool that was asked about."""
+    """A person's word on the tool that was asked about then, and on no other of that call."""
 
     allowed: bool
     remember: str = ""
@@ -563,7 +562,8 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     how: str = ""
     """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
     seen: float = 0.0
-    """Seconds for which the question had been in view."""
+    asked: str = ""
+    """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
 
 
 class Conversation(Protocol):

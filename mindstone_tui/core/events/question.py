@@ -99,10 +99,10 @@ def answer_to(
     asked: ToolAsked, choice: str, *, why: str = "", how: str = "", seen: float = 0.0
 ) -> Answer:
     """A person's word: `allow-N` is the yes of that number, and whatever was not offered a no."""
-    seen = round(seen, 3)
+    no = Answer(allowed=False, why=why, how=how, seen=round(seen, 3), asked=asked.since)
     for number, scope in enumerate(scopes_of(asked)):
         if choice == f"allow-{number}":
-            return Answer(
-                allowed=True, remember=scope.remember, keep=scope.keep, how=how, seen=seen
+            return msgspec.structs.replace(
+                no, allowed=True, remember=scope.remember, keep=scope.keep, why=""
             )
-    return Answer(allowed=False, why=why, how=how, seen=seen)
+    return no

@@ -111,7 +111,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         if self.gone:
             return f"{told}, and has ended before anybody answered; nothing ran."
         told = f"{told}, and waits for an answer"
-        return f"{told}; nobody has it open any more." if self.unattended else f"{told}."
+        return f"{told}; nobody looks at it there any more." if self.unattended else f"{told}."
 
     def command(self, *, yes: bool) -> str:
         """The slash command that decides it in its session."""
@@ -154,11 +154,19 @@ def still_open(lines: Iterable[Line]) -> list[Line]:
         match line.entry:
             case ToolAsked(call=call):
                 asked[call] = line
-            case ToolAnswered(call=call) | ToolReturned(call=call):
+            case ToolAnswered(call=call) as given:
+                if call in asked and is_answered(asked[call], given):
+                    del asked[call]
+            case ToolReturned(call=call):
                 asked.pop(call, None)
             case TurnEnded():
                 asked.clear()
     return list(asked.values())
+
+
+def is_answered(asked: Line, given: ToolAnswered) -> bool:
+    """Whether an answer was meant for a question, and not for an earlier one of that call."""
+    return isinstance(asked.entry, ToolAsked) and given.is_for(asked.entry.call, asked.ts)
 
 
 def left_waiting(turn: Iterable[Line]) -> Line | None:

@@ -35,6 +35,7 @@ from mindstone_tui.core.events.narrate_entry import call_line
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.library.open_questions import (
     OpenQuestion,
+    is_answered,
     left_waiting,
     question_in,
     still_open,
@@ -85,12 +86,12 @@ class SharedQuestions:
 
         It counts when it is heard, after everything that stands before it in the file.
         """
-        if not self._is_open(call):
+        entry = ToolAnswered(call=call, **msgspec.structs.asdict(answer))
+        if not self._is_open(entry):
             self.find()
-        if not self._is_open(call):
+        if not self._is_open(entry):
             self._emit(events.Noticed(message=TOO_LATE))
             return None
-        entry = ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         try:
             return self._context.window.record(entry)
         except EntryNotSaved:
@@ -98,8 +99,12 @@ class SharedQuestions:
             self._context.questions.answer(call, answer)
             raise
 
-    def _is_open(self, call: str) -> bool:
-        return call in self._context.questions.waiting or call in self._elsewhere
+    def _is_open(self, given: ToolAnswered) -> bool:
+        """Whether the question waits that is answered."""
+        waiting = self._context.questions.waiting | {
+            call: line.ts for call, line in self._elsewhere.items()
+        }
+        return any(given.is_for(*each) for each in waiting.items())
 
     def have_patience(
         self, give: Callable[[str, Answer], None], call: str, waiting: asyncio.Future[Answer]
@@ -132,17 +137,17 @@ class SharedQuestions:
         if line is None or not isinstance(line.entry, ToolAsked):
             return None
         asked = line.entry
-        given = partial(self._given, asked.call)
+        given = partial(self._given, line)
         if given() is None and 0 < self._patience(turn, asked.call) <= _NONE_LEFT:
             no = ToolAnswered(call=asked.call, **msgspec.structs.asdict(self._out_of_patience()))
             self._context.window.record(no, line.turn)
             return None
         return turn, LeftQuestion(line, asked, given)
 
-    def _given(self, call: str) -> Answer | None:
+    def _given(self, asked: Line) -> Answer | None:
         """The first answer to a question of the newest turn."""
         for line in self._newest_turn():
-            if isinstance(line.entry, ToolAnswered) and line.entry.call == call:
+            if isinstance(line.entry, ToolAnswered) and is_answered(asked, line.entry):
                 return _answer_in(line.entry)
         return None
 
@@ -189,8 +194,8 @@ class SharedQuestions:
         match line.entry:
             case ToolAsked() as asked if asked.call not in self._context.questions.waiting:
                 self._ask(asked, line)
-            case ToolAnswered(call=call) as given:
-                self._settle(call, given, line)
+            case ToolAnswered() as given:
+                self._settle(given, line)
             case ToolReturned(call=call) if call in self._shown:
                 self._shown.discard(call)
                 self._elsewhere.pop(call, None)
@@ -222,7 +227,7 @@ class SharedQuestions:
         found = self.open(lease)
         if answer is not None:
             for question in found:
-                give(question.call, answer)
+                give(question.call, msgspec.structs.replace(answer, asked=question.since))
         return found
 
     @contextlib.asynccontextmanager
@@ -279,9 +284,10 @@ class SharedQuestions:
         """Whether an event puts a question that this surface shows already."""
         return isinstance(event, events.ToolAsked) and event.call in self._shown
 
-    def _settle(self, call: str, given: ToolAnswered, line: Line) -> None:
-        mine = self._context.questions.answer(call, _answer_in(given))
-        if self._elsewhere.pop(call, None) is not None or mine:
+    def _settle(self, given: ToolAnswered, line: Line) -> None:
+        if self._is_open(given):
+            self._context.questions.answer(given.call, _answer_in(given))
+            self._elsewhere.pop(given.call, None)
             self._emit(tool_answered(line))
 
 

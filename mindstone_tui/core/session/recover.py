@@ -27,6 +27,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolAnswered,
     ToolApproved,
     ToolCalled,
+    ToolRefused,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -74,12 +75,15 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
         for call in line.entry.calls
     ]
     said = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAnswered)}
+    no = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolRefused)}
     results: list[Entry] = []
     for call in asked:
         if call.id in answered:
             continue
         given = said.get(call.id)
-        if given is not None and not given.allowed:
+        if call.id in no:
+            results.append(refused(call, no[call.id].by, no[call.id].why)[1])
+        elif given is not None and not given.allowed:
             why = given.why or "The person said no."
             results += refused(call, "person", why)
         else:

@@ -6,7 +6,7 @@ const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 let opened = 0; // when one last came into view
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
-let turn = 0, decided = []; // the newest turn, and what was decided in it
+let turn = 0, decided = {}; // the newest turn, and what was decided in it, by call
 
 function make(tag, name, text) {
   const node = document.createElement(tag);
@@ -45,7 +45,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
-    add(node, item); answer = thought = null; turn = item.turn; decided = [];
+    add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
   },
   delta(item) {
@@ -95,8 +95,10 @@ const draw = {
     live.append(item.text);
   },
   ask(item) {
-    if (asks[item.call]) return;
+    if (asks[item.call]?.dataset.since === item.since) return;
+    settle(item.call, "over");
     const node = asks[item.call] = make("div", "ask");
+    node.dataset.since = item.since;
     node.dataset.name = item.name;
     node.setAttribute("role", "alertdialog");
     node.setAttribute("aria-label", item.heading);
@@ -117,7 +119,7 @@ const draw = {
     // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
     const decide = (choice, how, why) => attempt(call("/page/answer",
-      { session, call: item.call, choice, how, why, seen: (Date.now() - shown) / 1000 }));
+      { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 }));
     const ask = () => {
       if (node.querySelector("input")) return;
       const reason = make("input");
@@ -143,7 +145,7 @@ const draw = {
     const shown = opened = Date.now();
     setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
   },
-  answered(item) { decided.push(item.allowed); settle(item.call, item.text); },
+  answered(item) { decided[item.call] = item.allowed; settle(item.call, item.text); },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));
@@ -156,10 +158,10 @@ const draw = {
   ended(item) {
     busy(false); answer = thought = null;
     if (item.ending !== "done") add(make("div", "ended", item.ending + ": " + item.why));
-    const yes = decided.filter(Boolean).length, no = decided.length - yes;
+    const every = Object.values(decided), yes = every.filter(Boolean).length, no = every.length - yes;
     const counts = [yes && yes + " allowed", no && no + " declined"].filter(Boolean);
     if (counts.length) say("Approvals of this turn: " + counts.join(", ") + " (/why turn " + turn + ")");
-    decided = [];
+    decided = {};
     look();
   },
   panel(item) {

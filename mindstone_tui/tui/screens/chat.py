@@ -311,7 +311,7 @@ class ChatScreen(TalkScreen):
     # the turn
 
     def _begin(self, event: ev.TurnStarted) -> None:
-        self.running = event.turn
+        self.running, self._doing = event.turn, ""
         self._since = self.host.clock()
         self.query("#welcome").remove()
         self._mark_running(True)
@@ -337,8 +337,8 @@ class ChatScreen(TalkScreen):
         self.query("#working, #prompt").set_class(running, "-running")
 
     def _say_doing(self, what: str) -> None:
-        if what != self._doing:
-            self._doing = what
+        before, self._doing = self._doing, "waits for your answer" if self._asked else what
+        if self._doing != before:
             self._tick()
 
     def _tick(self) -> None:
@@ -357,11 +357,11 @@ class ChatScreen(TalkScreen):
 
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
-        self._waits = self._waits if self._asked[1:] else self.host.clock()
-        self._say_doing("waits for your answer")
-        self.post_message(ApprovalWaits())
         if len(self._asked) == 1:
+            self._waits = self.host.clock()
             self._put_question()
+        self._say_doing("")
+        self.post_message(ApprovalWaits())
 
     def _put_question(self) -> None:
         from mindstone_tui.tui.widgets.approval import Approval  # not for the first picture
@@ -391,7 +391,7 @@ class ChatScreen(TalkScreen):
             self._say_doing(f"running {event.name}")
         elif isinstance(event, ToolEnded):
             self._at_work.discard(event.call)
-            if self.running and not self._at_work and not self._asked:
+            if self.running and not self._at_work:
                 self._say_doing("sent")  # the result goes to the model, which may take its time
 
     def _withdraw_question(self, call: str) -> None:

@@ -355,7 +355,7 @@ class Approval(Decision):
             yield button("r", Content("Decline and say why"), "explain")
         for number, scope in enumerate(self.told.scopes):
             key = "ys"[number : number + 1]
-            yield button(key, show.line(scope.label, 120), f"allow-{number}")
+            yield button(key, show.line(scope.label, 200), f"allow-{number}")
 
     def choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""

@@ -300,5 +300,5 @@ class StatusLine(Widget):
         yield wide, f"{self.doing} │ {self.session}"
         for told in (self.doing, f"{first} · {since}" if since else first):
             yield from ((wide, told), (narrow, told))
-        for left in (narrow, self._left(wide=False, model=8)):
-            yield left, f"… {since or first}"
+        small = self._left(wide=False, model=8)
+        yield from ((small, told), (narrow, f"… {since or first}"), (small, f"… {since or first}"))

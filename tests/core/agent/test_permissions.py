@@ -122,6 +122,17 @@ async def test_each_scope_that_is_offered_spares_the_question_and_edits_end_with
         assert kept == ([each.remember] if each.scope == "always" else [])
 
 
+async def test_a_name_without_end_leaves_room_for_how_far_a_yes_would_reach(
+    tmp_path: Path,
+) -> None:
+    context = ToolContext(workspace=Workspace((tmp_path,)), call="c1")
+    path = "/".join(["packages"] * 60)
+    approval = prepare(FILE_TOOLS[1], "c1", f'{{"path": "{path}", "content": "x"}}', context)
+    *_, always = await permissions().scopes_for(FILE_TOOLS[1], approval)
+    assert len(always.label) < 160
+    assert always.label.endswith("…, always (kept in your settings)")
+
+
 async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
     context = context_of(window_in(home), Replies(), allowed=permissions("ask"))
     used = tool("server__look", risk="run")

@@ -193,8 +193,8 @@ def check_stream(heard: list[events.AnyEvent]) -> None:
     assert running == 0, f"turn {running} never ended"
     ended = [e.turn for e in heard if isinstance(e, events.TurnEnded) and e.turn]
     assert len(ended) == len(set(ended)), "a turn ended twice"
-    started = {e.call for e in heard if isinstance(e, events.ToolStarted)}
-    finished = [e.call for e in heard if isinstance(e, events.ToolEnded)]
+    started = {(e.turn, e.call) for e in heard if isinstance(e, events.ToolStarted)}
+    finished = [(e.turn, e.call) for e in heard if isinstance(e, events.ToolEnded)]
     refused = any(isinstance(e, events.NotSaved) for e in heard)
     assert refused or started <= set(finished), "a tool started and never ended"
     assert len(finished) == len(set(finished)), "a tool ended twice"

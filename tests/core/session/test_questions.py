@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import (
     ToolAnswered,
@@ -12,6 +14,9 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
 )
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.events.question import answer_to
+from mindstone_tui.core.library.open_questions import waiting_in
+from mindstone_tui.core.paths import Places
 from tests.core.session.stage import calls, check_history, on_stage, script
 
 WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
@@ -143,3 +148,38 @@ async def test_log_and_why_say_where_and_how_a_decision_was_made(
     assert f"Decisions in turn 1:\n  write: note.txt · {said}" in told.text
     (line,) = (line for line in owner.lines() if line.kind == "tool_answered")
     assert said in str(describe_line(line))
+
+
+async def test_an_answer_to_an_earlier_question_of_the_same_name_decides_nothing(
+    home: Path, tmp_path: Path
+) -> None:
+    """Models name calls as they like; a click that comes late was meant for what it stood on."""
+    wish = {"id": "call_1", "name": "write", "arguments": WRITES[1]}
+    model = script(tmp_path, {"text": "", "tool_calls": [wish]}, {"text": "Done."}, loop=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with (
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="tui") as owner,
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="web") as other,
+    ):
+        owner.session.send("write it down")
+        asked = await other.until(events.ToolAsked)
+        late = answer_to(asked, "allow-0", how="click")
+        owner.session.answer(asked.call, NO)
+        await owner.until(events.TurnEnded)
+        owner.session.send("write it down")
+        again = await other.until(events.ToolAsked, lambda event: event.turn == 2)
+        assert (again.call, again.digest) == (asked.call, asked.digest)
+        for stage in (other, owner):
+            stage.session.answer(asked.call, late)
+            await stage.until(events.Noticed, lambda event: "no longer open" in event.message)
+        # It may also have been written before whoever gave it heard of the new question.
+        entry = ToolAnswered(call=asked.call, **msgspec.structs.asdict(late))
+        other.session.services.context.window.record(entry)
+        await owner.until(events.EntryAppeared, lambda event: event.kind == "tool_answered")
+        (waits,) = waiting_in(Places.resolve({"MINDSTONE_HOME": str(home)}), owner.places)
+        assert (waits.call, waits.since) == (again.call, again.since)
+        other.session.answer(again.call, answer_to(again, "deny"))
+        assert (await owner.until(events.TurnEnded, lambda event: event.turn == 2)).turn == 2
+    assert not (work / "note.txt").exists()
+    check_history(owner.places)
