@@ -17,6 +17,7 @@ from mindstone_tui.cli.main import run
 from mindstone_tui.cli.output import harmless_json, own_command
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
+from tests.cli.terminal import OnTerminal
 
 
 def test_the_version_is_answered_before_anything_else_is_loaded() -> None:
@@ -205,10 +206,16 @@ def test_a_pipe_and_no_color_get_no_colour(home: Path, monkeypatch: pytest.Monke
 def test_text_from_outside_cannot_steer_the_terminal(home: Path) -> None:
     hostile = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\x00\r\b"
     say(transcript_in(home), hostile, hostile)
-    for arguments in (["log"], ["log", "--json"], ["sessions"], ["sessions", "--json"]):
+    for arguments in (["log", "--json"], ["sessions"], ["sessions", "--json"]):
         done = mindstone_here(*arguments)
         assert done.returncode == 0
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x00\r\b"), arguments
+    shown = OnTerminal(None, "log")
+    shown.until(b"turn_ended")
+    assert not any(sign in shown.seen for sign in (b"\x1b[2J", b"\x1b]52", b"\x07", b"\b"))
+    assert "\u202e".encode() not in shown.seen
+    shown.close()
+    assert shown.process.wait() is not None
 
 
 def test_what_to_type_again_is_a_path_only_where_the_shell_would_not_find_it(
