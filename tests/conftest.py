@@ -24,7 +24,7 @@ hypothesis.settings.register_profile(
     print_blob=True,
     # The same commit gets the same verdict; the long runs look where nobody has looked yet.
     derandomize=os.environ.get("MINDSTONE_FAULTS") != "1",
-    max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 40,
+    max_examples=10_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 30,
 )
 hypothesis.settings.load_profile("house")
 # The suite starts some two hundred programs; without bytecode each would compile this one anew.
