@@ -212,7 +212,7 @@ class MindstoneApp(App[int]):
         event.stop()
         if event.elapsed >= self.host.settings.notify_after:
             self._call_back(f"turn {event.ended.ending}")
-        self.run_worker(self._look_for_waiting(), group="waiting", exclusive=True)
+        self.run_worker(self._look_for_waiting, group="waiting", exclusive=True)
 
     @on(ApprovalWaits)
     def _waits(self, event: ApprovalWaits) -> None:
