@@ -69,7 +69,7 @@ def main() -> int:
     if arguments in (["--version"], ["-V"]):
         return _say_version()
     if arguments[:1] == ["hook"]:
-        from mindstone_tui.hook import main as hook
+        from mindstone_tui.hook import main as hook  # 1 ms
 
         return hook(arguments[1:])
     collect_less_often()

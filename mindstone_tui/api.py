@@ -237,7 +237,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Finish, and end the stream; vectors that are missing are left to a worker."""
-        from mindstone_tui.core.library.profile import profile_of
+        from mindstone_tui.core.library.profile import profile_of  # 2 ms
         from mindstone_tui.core.library.vectors import follow  # together 30 ms
 
         self._closing = True

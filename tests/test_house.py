@@ -201,6 +201,33 @@ def test_a_module_compiles_no_pattern_when_it_is_imported() -> None:
     assert not eager  # `pattern_of` compiles when it is first used
 
 
+def test_what_is_imported_late_says_how_heavy_it_is() -> None:
+    silent = set()
+    for name, path in modules().items():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for function in ast.walk(tree(path)):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if (
+                    isinstance(node, ast.ImportFrom)
+                    and within(node.module or "", "mindstone_tui")
+                    and not _is_commented(lines, node)
+                ):
+                    silent.add(f"{name}:{node.lineno}")
+    assert not silent
+
+
+def _is_commented(lines: list[str], node: ast.stmt) -> bool:
+    """Whether a comment stands in a statement, or right above it or the imports before it."""
+    above = node.lineno - 2
+    while lines[above].strip().startswith(("from ", "import ")) and "#" not in lines[above]:
+        above -= 1
+    return "#" in lines[above] or any(
+        "#" in line for line in lines[node.lineno - 1 : node.end_lineno]
+    )
+
+
 def test_surfaces_import_only_the_faces_of_the_core() -> None:
     surfaces = ("mindstone_tui.tui", "mindstone_tui.cli", "mindstone_tui.servers")
     behind = {

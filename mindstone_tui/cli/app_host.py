@@ -53,8 +53,8 @@ def _slash_commands(home: Places, folder: Path) -> Sequence[host.CommandHelp]:
 
     The rooms that they act on take as long to load as the rest of the app.
     """
-    from mindstone_tui.core.features.prompt_files import commands_in
-    from mindstone_tui.core.session.features import known_commands
+    from mindstone_tui.core.features.prompt_files import commands_in  # 138 ms
+    from mindstone_tui.core.session.features import known_commands  # 42 ms
 
     return (
         *(
@@ -84,14 +84,14 @@ class HomeLibrary:
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
         """Every session that is meant, newest first."""
-        from mindstone_tui.core.library.profile import list_described
+        from mindstone_tui.core.library.profile import list_described  # 14 ms
 
         await asyncio.to_thread(self._fetch_news)
         return await asyncio.to_thread(list_described, self._home, wanted)
 
     async def search(self, text: str, wanted: SessionFilter | None = None) -> Sequence[SessionHit]:
         """The best places in all sessions, by words and by meaning."""
-        from mindstone_tui.core.library.search import search_everywhere
+        from mindstone_tui.core.library.search import search_everywhere  # 37 ms
 
         await asyncio.to_thread(self._fetch_news, elsewhere=True)
         found = await asyncio.to_thread(
@@ -103,28 +103,28 @@ class HomeLibrary:
         """Bring copies of shared histories up to date; a server that is away changes nothing."""
         history = self._settings.history
         if history.url or history.sessions:
-            from mindstone_tui.core.shared.copies import catch_up
+            from mindstone_tui.core.shared.copies import catch_up  # 130 ms
 
             keys = [SessionKey.parse(key)] if key else None
             catch_up(self._home, history, keys, elsewhere=elsewhere)
 
     def browse(self, key: str) -> host.Browse:
         """One session's history."""
-        from mindstone_tui.core.transcript import History
-        from mindstone_tui.tui.from_entries import HistoryBrowse
+        from mindstone_tui.core.transcript import History  # 13 ms
+        from mindstone_tui.tui.from_entries import HistoryBrowse  # 20 ms
 
         self._fetch_news(key)
         return HistoryBrowse(History(self._home.session(SessionKey.parse(key))))
 
     async def said(self, key: str, folder: Path) -> Sequence[str]:
         """What a person said lately in the sessions of a folder, oldest first; in this one last."""
-        from mindstone_tui.core.transcript.directory import said_in
+        from mindstone_tui.core.transcript.directory import said_in  # 12 ms
 
         return await asyncio.to_thread(said_in, self._home, str(folder), SessionKey.parse(key))
 
     async def waiting(self) -> str:
         """What waits for a decision in any session, in one line."""
-        from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short
+        from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short  # 25 ms
 
         if self._room is None:
             self._room = WaitingRoom(self._home)
@@ -156,34 +156,34 @@ class HomeSetup:
     @cached_property
     def providers(self) -> Sequence[tuple[str, str]]:
         """Providers that take a key, each with a model to begin with."""
-        from mindstone_tui.core.library.model_list import key_providers
+        from mindstone_tui.core.library.model_list import key_providers  # 138 ms
 
         return key_providers()
 
     @cached_property
     def download(self) -> Download:
         """The best model that fits this machine; the smallest where none does."""
-        from mindstone_tui.core.library.model_list import catalogue
+        from mindstone_tui.core.library.model_list import catalogue  # 138 ms
 
         found = catalogue(self._home, self._settings.models)
         return next((each for each in found if each.window), found[-1])
 
     def downloadable(self, name: str) -> Download:
         """The model of this name, as it would be on this machine."""
-        from mindstone_tui.core.library.model_list import catalogue
+        from mindstone_tui.core.library.model_list import catalogue  # 138 ms
 
         found = catalogue(self._home, self._settings.models)
         return next((each for each in found if each.name == name), self.download)
 
     def fetched(self) -> bool:
         """Whether the best model is on this machine."""
-        from mindstone_tui.core.library.model_list import fetched
+        from mindstone_tui.core.library.model_list import fetched  # 138 ms
 
         return fetched(self._home, self.download.name)[1] is not None
 
     async def add_key(self, provider: str, secret: str, model: str, base_url: str) -> str:
         """Store a key and try it; returns the model that answered."""
-        from mindstone_tui.core.library.model_list import NewKey, add_key
+        from mindstone_tui.core.library.model_list import NewKey, add_key  # 138 ms
 
         new = NewKey(provider=provider, secret=secret, model=model, base_url=base_url)
         return await add_key(self._home, os.environ, new)
@@ -192,7 +192,7 @@ class HomeSetup:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         """Download a model; returns its name."""
-        from mindstone_tui.core.library.model_list import fetch_model
+        from mindstone_tui.core.library.model_list import fetch_model  # 138 ms
 
         await fetch_model(self._home, os.environ, name, progress, tell)
         return name
@@ -202,8 +202,8 @@ class HomeSetup:
         return await asyncio.to_thread(self._import_sample)
 
     def _import_sample(self) -> str:
-        from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-        from mindstone_tui.core.library.take_over import Importer
+        from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file  # 27 ms
+        from mindstone_tui.core.library.take_over import Importer  # 73 ms
 
         importer = Importer(self._home, self._settings, os.environ, origin="messages")
         for _ in importer.take(sample_file(), SessionKey.parse(SAMPLE_SESSION), "records"):
@@ -213,8 +213,8 @@ class HomeSetup:
 
 async def _recording(home: Places, settings: Settings, key: str, turn: int) -> Replay:
     """A session to be played again; one that sent nothing is rehearsed first."""
-    from mindstone_tui.core.replay.playback import Replay, playable
-    from mindstone_tui.core.transcript import History
+    from mindstone_tui.core.replay.playback import Replay, playable  # 60 ms
+    from mindstone_tui.core.transcript import History  # 13 ms
 
     history, note = await playable(History(home.session(SessionKey.parse(key))), settings)
     # A long session takes a moment to be looked through.
@@ -226,7 +226,7 @@ async def _recording(home: Places, settings: Settings, key: str, turn: int) -> R
 
 async def _models(home: Places, settings: Settings) -> Sequence[host.ModelChoice]:
     """What can answer: embedded, configured and found on this machine; then what needs a key."""
-    from mindstone_tui.core.library.model_list import list_models
+    from mindstone_tui.core.library.model_list import list_models  # 138 ms
 
     found = [
         host.ModelChoice(

@@ -63,7 +63,7 @@ def can_ask() -> bool:
 
 
 async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
-    from mindstone_tui.cli.line_chat import converse
+    from mindstone_tui.cli.line_chat import converse  # 19 ms
 
     talk = await open_conversation(session)
     return await converse(talk, interactive=can_ask())
@@ -128,7 +128,7 @@ def chat(
             asks=can_ask(),
         )
 
-    from mindstone_tui.cli.app_host import host_for
+    from mindstone_tui.cli.app_host import host_for  # 154 ms
 
     named = session or settings.session.default or at or plain
     offers = "" if named else _several_in(home, folder)

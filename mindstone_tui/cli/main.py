@@ -141,7 +141,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         code = PIPE_CLOSED
     except OSError as error:
-        from mindstone_tui.core.disk import place_error
+        from mindstone_tui.core.disk import place_error  # 1 ms
 
         place = place_error(Path(error.filename or "A file"), error)
         code = _report(_without_a_folder(error) or place, error)
@@ -221,7 +221,7 @@ def _log(error: BaseException) -> Path | None:
 
 
 def _without_secrets(text: str) -> str:
-    from mindstone_tui.core.redaction import Redactor, secrets_of
+    from mindstone_tui.core.redaction import Redactor, secrets_of  # 10 ms
 
     return Redactor(secrets_of(os.environ)).redact(text).text
 

@@ -109,7 +109,7 @@ def session_key(option: str, folder: Path | None = None) -> SessionKey:
     """The session that was named, else the one that is meant in the folder."""
     if option:
         return SessionKey.parse(option)
-    from mindstone_tui.api import Home
+    from mindstone_tui.api import Home  # 53 ms
 
     return Home().key("", folder or Path.cwd())
 
@@ -119,7 +119,7 @@ def session_filter(context: typer.Context) -> SessionFilter | None:
 
     An option is a filter if it is named as one.
     """
-    from mindstone_tui.core.library.profile import SessionFilter, checked
+    from mindstone_tui.core.library.profile import SessionFilter, checked  # 20 ms
 
     given = {name: context.params.get(name, "") for name in SessionFilter.__struct_fields__}
     return checked(SessionFilter(**given)) if any(given.values()) else None
@@ -137,7 +137,7 @@ def _shared_history() -> HistorySettings | None:
 
     Reading all settings takes longer than listing a hundred sessions.
     """
-    from mindstone_tui.core.disk import read_regular
+    from mindstone_tui.core.disk import read_regular  # 5 ms
 
     where = places()
     try:
@@ -147,7 +147,7 @@ def _shared_history() -> HistorySettings | None:
     named = any(name.startswith(_SETS_HISTORY) for name in os.environ)
     if b"history" not in written and not named:
         return None
-    from mindstone_tui.core.config import load
+    from mindstone_tui.core.config import load  # 14 ms
 
     return load(where, os.environ).settings.history
 
@@ -165,8 +165,8 @@ def fetch_news(
     history = _shared_history()
     if history is None or (not history.url and not history.sessions):
         return
-    from mindstone_tui.cli.output import hint
-    from mindstone_tui.core.shared.copies import catch_up
+    from mindstone_tui.cli.output import hint  # 6 ms
+    from mindstone_tui.core.shared.copies import catch_up  # 162 ms
 
     wanted = msgspec.structs.replace(history, search="fetch") if whole else history
     for told in catch_up(places(), wanted, keys, elsewhere=elsewhere):
@@ -178,7 +178,7 @@ def feed_of(where: SessionPlaces) -> Feed | None:
     history = _shared_history()
     if history is None or not history.address_for(where.key):
         return None
-    from mindstone_tui.core.shared.copies import Feed, open_store
+    from mindstone_tui.core.shared.copies import Feed, open_store  # 162 ms
 
     store = open_store(history, where.key)
     if store is None:
@@ -193,14 +193,14 @@ def only_elsewhere() -> list[SessionSummary]:
     history = _shared_history()
     if history is None or not history.url:
         return []
-    from mindstone_tui.core.shared.copies import only_there
+    from mindstone_tui.core.shared.copies import only_there  # 162 ms
 
     return only_there(places(), history)
 
 
 def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:
     """Refuse a kind of line that does not exist, with the nearest one that does."""
-    from mindstone_tui.core.config.edit import nearest
+    from mindstone_tui.core.config.edit import nearest  # 15 ms
 
     for kind in kinds:
         if kind not in known:

@@ -60,7 +60,7 @@ def serve(
         raise typer.Exit(_status(home, json=json))
     if stop:
         raise typer.Exit(_stop(home))
-    from mindstone_tui.servers.resident import Resident, start_in_background
+    from mindstone_tui.servers.resident import Resident, start_in_background  # 132 ms
 
     settings = load(home.places, home.environ).settings
     chosen = settings.serve.port if port is None else port
@@ -83,7 +83,7 @@ def serve(
 
 
 def _introduce(told: object) -> None:
-    from mindstone_tui.servers.resident import Listening
+    from mindstone_tui.servers.resident import Listening  # 132 ms
 
     assert isinstance(told, Listening)
     if told.url:
@@ -96,7 +96,7 @@ def _introduce(told: object) -> None:
 
 
 def _status(home: Home, *, json: bool) -> int:
-    from mindstone_tui.servers.resident import ask, listening
+    from mindstone_tui.servers.resident import ask, listening  # 132 ms
 
     found = listening(home.places)
     if found is None:
@@ -117,7 +117,7 @@ def _status(home: Home, *, json: bool) -> int:
 
 def make_room(home: Home) -> None:
     """End the resident that a hook started: the one that a person starts does its work, too."""
-    from mindstone_tui.servers.resident import listening
+    from mindstone_tui.servers.resident import listening  # 132 ms
 
     found = listening(home.places)
     if found is not None and found.on_demand:
@@ -125,7 +125,7 @@ def make_room(home: Home) -> None:
 
 
 def _stop(home: Home) -> int:
-    from mindstone_tui.servers.resident import listening
+    from mindstone_tui.servers.resident import listening  # 132 ms
 
     found = listening(home.places)
     if found is None:
@@ -137,7 +137,7 @@ def _stop(home: Home) -> int:
 
 
 def _end(home: Home, found: Listening) -> None:
-    from mindstone_tui.servers.resident import ask, listening
+    from mindstone_tui.servers.resident import ask, listening  # 132 ms
 
     asyncio.run(ask(found, "stop", {}))
     until = time.monotonic() + 30
@@ -154,7 +154,7 @@ def acp() -> None:
     `mindstone acp`; docs/surfaces.md has examples. `mindstone config set acp.session main` lets
     new conversations go on with a session.
     """
-    from mindstone_tui.servers.acp import serve
+    from mindstone_tui.servers.acp import serve  # 60 ms
 
     asyncio.run(serve(Home()))
 
@@ -168,7 +168,7 @@ def mcp(
 
     Read-only. Add it to an agent as the command `mindstone mcp`; docs/surfaces.md has examples.
     """
-    from mindstone_tui.servers.mcp import serve
+    from mindstone_tui.servers.mcp import serve  # 46 ms
 
     # The library waits for its next line in a thread that nothing interrupts.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

@@ -135,7 +135,7 @@ def index_sessions(
 
     Adds what is missing. Machines with history.search = server do so by themselves after a turn.
     """
-    from mindstone_tui.core.library.shared_search import publish_session
+    from mindstone_tui.core.library.shared_search import publish_session  # 18 ms
 
     home, settings = places(), load(places(), os.environ).settings
     named = [home.session(key) for key in _named(sessions)]
@@ -206,7 +206,7 @@ def _copy(
     json: bool = False,
 ) -> None:
     """Copy one after the other; one that cannot be copied does not stop the others."""
-    from mindstone_tui.core.library.shared_search import publish_quietly
+    from mindstone_tui.core.library.shared_search import publish_quietly  # 18 ms
 
     failed = False
     for key in keys:

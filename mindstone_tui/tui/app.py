@@ -85,7 +85,7 @@ class MindstoneApp(App[int]):
     @cached_property
     def navigator(self) -> Navigator:
         """Opens the other screens; loaded on first use, so that the first paint is quick."""
-        from mindstone_tui.tui.navigation import Navigator
+        from mindstone_tui.tui.navigation import Navigator  # 35 ms
 
         self._read_styles()
         return Navigator(self)
@@ -212,7 +212,7 @@ class MindstoneApp(App[int]):
         event.stop()
         if event.elapsed >= self.host.settings.notify_after:
             self._call_back(f"turn {event.ended.ending}")
-        self.run_worker(self._look_for_waiting, group="waiting", exclusive=True)
+        self.call_later(self._look_for_waiting)
 
     @on(ApprovalWaits)
     def _waits(self, event: ApprovalWaits) -> None:

@@ -294,7 +294,7 @@ class Navigator:
         )
 
     def _families(self) -> tuple[tuple[str, Iterable[BindingType]], ...]:
-        from mindstone_tui.tui.screens.replay import ReplayScreen
+        from mindstone_tui.tui.screens.replay import ReplayScreen  # 38 ms
 
         return (
             ("In the chat", ChatScreen.BINDINGS),

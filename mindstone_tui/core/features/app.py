@@ -158,7 +158,7 @@ class AppFeature(Feature):
         def work() -> None:
             # Deferred: the page's Markdown renderer is large, and few sessions are exported.
             from mindstone_tui.core.interchange.export import export
-            from mindstone_tui.core.library.stats import session_numbers
+            from mindstone_tui.core.library.stats import session_numbers  # 32 ms
 
             clean = self.context.transcript.clean
             with History(self.session.places) as history:

@@ -229,6 +229,6 @@ class SessionsFeature(Feature):
         """The server that keeps another session, to be closed after use; None for files."""
         if not self.context.settings.history.address_for(key):
             return None
-        from mindstone_tui.core.shared.copies import open_store
+        from mindstone_tui.core.shared.copies import open_store  # 99 ms
 
         return open_store(self.context.settings.history, key)

@@ -416,7 +416,7 @@ class Importer:
         self.taken.append(own)
         uptake.keep_profile()
         if self._settings.history.search == "server":
-            from mindstone_tui.core.library.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly  # 107 ms
 
             publish_quietly(own, self._settings)
 
@@ -481,7 +481,7 @@ def upstream_of(home: Places, history: HistorySettings, key: SessionKey) -> Hist
     """The server that a session is written to; None for files."""
     if not history.address_for(key):
         return None
-    from mindstone_tui.core.shared.copies import upstream_for
+    from mindstone_tui.core.shared.copies import upstream_for  # 102 ms
 
     return upstream_for(home, history, key)
 

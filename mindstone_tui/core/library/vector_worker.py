@@ -106,7 +106,7 @@ class _Worker:
 
     def _publish(self, session: SessionPlaces) -> None:
         if self._settings.history.search == "server":
-            from mindstone_tui.core.library.shared_search import publish_quietly
+            from mindstone_tui.core.library.shared_search import publish_quietly  # 104 ms
 
             publish_quietly(session, self._settings)
 

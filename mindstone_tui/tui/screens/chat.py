@@ -264,7 +264,7 @@ class ChatScreen(TalkScreen):
         if event.turns and library is not None:
             await self.conversation.open(library.browse(event.session))
         elif not event.turns:
-            from mindstone_tui.tui.widgets.welcome import Welcome
+            from mindstone_tui.tui.widgets.welcome import Welcome  # 4 ms
 
             await self.conversation.place(welcome := Welcome(event, self.host.setup))
             self._look_for_models(welcome)
@@ -288,7 +288,7 @@ class ChatScreen(TalkScreen):
 
     def _wait_in_line(self, event: Prompt.Submitted) -> None:
         """Hold what was sent too early, in view, until the session is open."""
-        from mindstone_tui.core import events as ev
+        from mindstone_tui.core import events as ev  # 1 ms
 
         entry = f"early {len(self._early)}"
         self._early[entry] = event
@@ -301,7 +301,7 @@ class ChatScreen(TalkScreen):
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
 
     def _send_early(self) -> None:
-        from mindstone_tui.core import events as ev
+        from mindstone_tui.core import events as ev  # 1 ms
 
         early, self._early, self.status.doing = self._early, {}, self._doing
         for entry, event in early.items():
@@ -382,7 +382,7 @@ class ChatScreen(TalkScreen):
             self.notify("Something waits for your decision in the chat. Esc goes back.", timeout=10)
 
     def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
-        from mindstone_tui.core.events import ToolEnded, ToolStarted
+        from mindstone_tui.core.events import ToolEnded, ToolStarted  # 3 ms
 
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
@@ -396,7 +396,7 @@ class ChatScreen(TalkScreen):
 
     def _withdraw_question(self, call: str) -> None:
         """The question was answered elsewhere; an empty call means whichever is open."""
-        from mindstone_tui.tui.widgets.approval import Approval
+        from mindstone_tui.tui.widgets.approval import Approval  # 7 ms
 
         shown = self.input_area.decision
         if isinstance(shown, Approval) and (not call or shown.asked.call == call):
@@ -458,7 +458,7 @@ class ChatScreen(TalkScreen):
 
     def _withdraw(self, entry: str) -> None:
         if entry in self._early:
-            from mindstone_tui.core.events import MessageWithdrawn
+            from mindstone_tui.core.events import MessageWithdrawn  # 3 ms
 
             del self._early[entry]
             self._show_queue(MessageWithdrawn(entry=entry))

@@ -68,13 +68,13 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     @cached_property
     def feed(self) -> Feed:
         """Everything that was read or heard so far."""
-        from mindstone_tui.tui.from_entries import Feed
+        from mindstone_tui.tui.from_entries import Feed  # 18 ms
 
         return Feed()
 
     def _view(self, exchange: ExchangeEvents) -> ExchangeView:
         """A widget for an exchange, found under it from now on."""
-        from mindstone_tui.tui.widgets.exchange import ExchangeView
+        from mindstone_tui.tui.widgets.exchange import ExchangeView  # 24 ms
 
         view = self._views[id(exchange)] = ExchangeView(exchange)
         return view
@@ -82,7 +82,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     @property
     def views(self) -> list[ExchangeView]:
         """The exchanges that have widgets, oldest first."""
-        from mindstone_tui.tui.widgets.exchange import ExchangeView
+        from mindstone_tui.tui.widgets.exchange import ExchangeView  # 24 ms
 
         return list(self.query(ExchangeView))
 
@@ -117,8 +117,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def _mark_rewound(self) -> None:
         """Let every turn say whether it counts, after what counts has changed."""
-        from mindstone_tui.core.entries.standings import REWOUND
-        from mindstone_tui.core.events import Noticed
+        from mindstone_tui.core.entries.standings import REWOUND  # 8 ms
+        from mindstone_tui.core.events import Noticed  # 10 ms
 
         if self.past is None:
             return
@@ -152,7 +152,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         while self._unread and len(older) < STEP:
             older = [*await self._read_page(), *older]
         if older and not older[-1].ended:
-            from mindstone_tui.core.events import Noticed
+            from mindstone_tui.core.events import Noticed  # 10 ms
 
             older[-1].add(Noticed(message=_NO_END, level="warning"))
         self.feed.prepend(older)
