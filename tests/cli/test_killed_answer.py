@@ -127,7 +127,7 @@ def said_in(places: SessionPlaces) -> list[AssistantMessage | AssistantPartial]:
     return [one for one in entries if isinstance(one, AssistantMessage | AssistantPartial)]
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(3 if FULL else 1))
 @pytest.mark.parametrize(
     "shown_until", [on_the_command_line, in_the_app, at_the_resident, in_an_editor]
 )

@@ -80,6 +80,11 @@ plugins
 """
 
 
+READ_ONLY = frozenset(
+    {"stats", "verify", "files", "context", "fix", "how", "about", "health", "replay", "compare"}
+)
+"""Verbs that make no file, which are left to the long run."""
+
 SEVERAL = """
 import contextlib, io, shlex, sys
 from mindstone_tui.cli.main import run
@@ -172,7 +177,8 @@ def run_all(base: Path, work: Path, environ: Mapping[str, str], umask: int, trac
         loop=True,
     )
     later = base / "deep" / "exported" / "session.md"
-    lines = LINES.replace("MODEL", model).replace("LATER", str(later)).splitlines()
+    told = LINES.replace("MODEL", model).replace("LATER", str(later)).splitlines()
+    lines = [line for line in told if FULL or line.split()[0] not in READ_ONLY]
     groups = ["\n".join(group) for _, group in itertools.groupby(lines, lambda line: "<" in line)]
     steps = "".join(_steps(group) for group in groups)
     watched = ["strace", *only(_BIRTHS), "-o", str(trace)] if STRACE else []

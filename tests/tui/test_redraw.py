@@ -87,6 +87,10 @@ async def test_a_word_that_fits_its_line_redraws_little_more_than_that_line() ->
         assert sum(app.frames) <= 2 * SIZE[0]
 
 
+TICK = 200
+"""Bytes: seconds that go on are a small picture of their own, whatever else is drawn."""
+
+
 async def test_a_new_line_is_drawn_with_its_scroll_bar_in_one_picture() -> None:
     talk = Staged([ready(), asked(1, "go"), reported()])
     app = Watched(talk)
@@ -99,7 +103,8 @@ async def test_a_new_line_is_drawn_with_its_scroll_bar_in_one_picture() -> None:
         talk.announce(ev.TextDelta(turn=1, text="last"))
         await until(pilot, lambda: "last" in app.model.text)
         await settle(pilot, talk)
-        assert len(app.frames) == 1
+        drawn = [size for size in app.frames if size > TICK]
+        assert len(drawn) == 1
         assert app.model.text == app.whole
 
 
