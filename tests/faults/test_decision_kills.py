@@ -8,7 +8,7 @@ from tests.faults import FULL
 from tests.faults.conftest import Tell
 from tests.faults.decision_kills import crew
 
-KILLS = 100 if FULL else 3
+KILLS = 100 if FULL else 2
 
 
 def test_a_question_outlives_any_surface_and_is_answered_once(
