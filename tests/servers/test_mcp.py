@@ -78,6 +78,10 @@ def files(home: Path) -> dict[str, bytes]:
     }
 
 
+ERRORS = sys.__stderr__ or sys.stderr
+"""The client would take what stood there when its module was imported: maybe a capture."""
+
+
 async def test_the_program_answers_a_real_client_on_its_standard_streams(talked: Path) -> None:
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -85,7 +89,7 @@ async def test_the_program_answers_a_real_client_on_its_standard_streams(talked:
     server = StdioServerParameters(
         command=SERVER[0], args=SERVER[1:], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
-    async with Client(stdio_client(server)) as client:
+    async with Client(stdio_client(server, errlog=ERRORS)) as client:
         listed = (await client.list_tools()).tools
         assert {tool.name for tool in listed} == TOOLS
         found = await told(client, "search", query="which port is staging on")
