@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 
-from mindstone_tui.core.statements import kind_of_sentence
+from mindstone_tui.core.statements import Utterance, recognise
 from tests.corpora import lines
 
 SETTLES = frozenset({"rule", "decision", "correction", "preference", "memory"})
@@ -20,17 +20,25 @@ SETTLES = frozenset({"rule", "decision", "correction", "preference", "memory"})
 def main() -> None:
     half = sys.argv[1] if len(sys.argv) > 1 else "open"
     said = [json.loads(line) for line in lines(f"settled/{half}.jsonl")]
-    taken = [kind_of_sentence(one["text"]) in SETTLES for one in said]
+    found = [recognise(Utterance(speaker="user", text=one["text"], line=0)) for one in said]
+    settling = [[one for one in each if one.kind in SETTLES] for each in found]
     readers = [[one[reader] != "none" for reader in ("first", "second")] for one in said]
-    right = sum(found and any(each) for found, each in zip(taken, readers, strict=True))
-    found = sum(known and all(each) for known, each in zip(taken, readers, strict=True))
-    both = sum(map(all, readers))
     agree = sum(first == second for first, second in readers)
+    people = len({one["person"] for one in said})
     print(
-        f"{half}: {len(said)} sentences of {len({one['person'] for one in said})} people, "
-        f"readers agree on {100 * agree / len(said):.1f} %; {sum(taken)} taken, "
-        f"precision {right / max(sum(taken), 1):.2f}, recall {found / max(both, 1):.2f}"
+        f"{half}: {len(said)} sentences of {people} people, "
+        f"readers agree on {100 * agree / len(said):.1f} %"
     )
+    for name, taken in (
+        ("asserted", [any(one.sure for one in each) for each in settling]),
+        ("asserted or offered", [bool(each) for each in settling]),
+    ):
+        right = sum(each and any(by) for each, by in zip(taken, readers, strict=True))
+        both = sum(each and all(by) for each, by in zip(taken, readers, strict=True))
+        print(
+            f"{name}: {sum(taken)}, precision {right / max(sum(taken), 1):.2f}, "
+            f"recall {both / max(sum(map(all, readers)), 1):.2f}"
+        )
 
 
 if __name__ == "__main__":

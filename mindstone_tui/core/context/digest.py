@@ -50,6 +50,7 @@ _SETTLED: Final[dict[StatementKind, str]] = {
     "question": "Open questions",
     "commitment": "Promised",
 }
+_PERHAPS: Final = "Said, perhaps only for that step"
 _APPROVALS: Final = "Approvals"
 _KIND_OF: Final = {heading: kind for kind, heading in _SETTLED.items()}
 _TURN: Final = pattern_of(r"\s*\(turn (\d+)(?:; [^)]{0,700})?\)\Z")
@@ -184,6 +185,7 @@ def verbatim(settled: Register, approvals: Sequence[str]) -> str:
     sections = [
         (heading, [_line_of(one) for one in settled.of(kind)]) for kind, heading in _SETTLED.items()
     ]
+    sections.append((_PERHAPS, [_line_of(one) for one in settled.perhaps(*_SETTLED)]))
     sections.append((_APPROVALS, [_one_line(said) for said in approvals]))
     blocks = [
         "\n".join([f"{heading}:", *(f"- {line}" for line in lines)])
@@ -221,6 +223,8 @@ def rules_in(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             approvals.append(said.removeprefix("permission: "))
         elif heading in _KIND_OF:
             rules.append(f"{_KIND_OF[heading]}: {said}")
+        elif heading == _PERHAPS:
+            rules.append(f"perhaps: {said}")
         elif heading == _APPROVALS:
             approvals.append(said)
     return tuple(rules), tuple(approvals)
@@ -232,10 +236,13 @@ def carried(rules: Iterable[str]) -> Register:
     for number, rule in enumerate(rules):
         label, _, words = rule.partition(": ")
         kind = next((each for each in _SETTLED if each == label), None)
-        said = words if kind else rule
+        sure = label != "perhaps"
+        said = words if kind or not sure else rule
         found = _TURN.search(said)
         turn = int(found[1]) if found else 0
-        standing.append(restate(kind or "rule", _TURN.sub("", said), Pointer(0, number), turn=turn))
+        text = _TURN.sub("", said)
+        stated = restate(kind or "rule", text, Pointer(0, number), turn=turn, sure=sure)
+        standing.append(stated)
     return Register(standing=tuple(standing))
 
 
@@ -281,6 +288,11 @@ def notes_kept(settled: Register, approvals: Sequence[str], text: str) -> str:
         f"{_NOTE_OF[one.kind]} | {_one_line(one.words)} {_pointed(one)}"
         for kind in _NOTE_OF
         for one in settled.of(kind)
+        if not holds(haystack, folded(one.words))
+    ]
+    lines += [
+        f"constraints | normal | {_PERHAPS}: {_one_line(one.words)} {_pointed(one)}"
+        for one in settled.perhaps(*_NOTE_OF)
         if not holds(haystack, folded(one.words))
     ]
     lines += [f"constraints | high | {_one_line(said)}" for said in approvals]

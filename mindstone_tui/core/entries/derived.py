@@ -195,12 +195,26 @@ class RecallUsed(Entry):
 
 
 class StandingInstructionOffered(Entry):
-    """Something that sounds like a lasting rule was said; a pin or a memory is offered."""
+    """Something that sounds like a rule or decision was said; it can be kept."""
 
     carries_text: ClassVar[bool] = True
 
     text: str
     source: int
+    of_kind: str = "rule"
+    form: str = ""
+    """What it was recognised by; a form that was offered and not kept is not offered again."""
+
+
+class OfferAnswered(Entry):
+    """A person kept what was offered, or did not want it kept."""
+
+    offer: int
+    """The line that offered it."""
+    keep: bool
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class SummaryDerived(Entry):

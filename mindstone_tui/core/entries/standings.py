@@ -38,6 +38,7 @@ from mindstone_tui.core.entries.derived import (
     MemoryDigested,
     MemoryProposed,
     NoteTaken,
+    OfferAnswered,
     PlanChanged,
     RecallInjected,
     RecallUsed,
@@ -69,6 +70,7 @@ GOES_BACK: Final = (
     *(UserMessage, AssistantMessage, AssistantPartial, ModelFailed, TurnStarted, TurnEnded),
     *(ToolCalled, ToolAsked, ToolAnswered, ToolApproved, ToolRefused, ToolReturned),
     *(RecallInjected, RecallUsed, MemoryDigested, MemoryProposed, StandingInstructionOffered),
+    OfferAnswered,
     *(TaskStarted, TaskDone, TodoChanged, PlanChanged, NoteTaken),
     *(SummaryDerived, CheckpointSaved, HandoffWritten, HandoffReplayed),
 )

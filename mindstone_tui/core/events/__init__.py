@@ -475,9 +475,10 @@ ToolEvent = (
 
 
 class InstructionOffered(EntryEvent):
-    """Something that sounds like a lasting rule was said: pin or remember it?"""
+    """Something that sounds like a rule or decision was said: keep it?"""
 
     text: str
+    of_kind: str = "rule"
 
 
 class MemoryProposed(Event):

@@ -444,11 +444,11 @@ def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
 
 def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
     match event:
-        case ev.InstructionOffered(turn=turn, text=text):
+        case ev.InstructionOffered(text=text, of_kind=kind):
             return EventLine(
                 sign="☆",
-                text=f"This sounds like a standing instruction: {one_line(text, 160)}",
-                detail=f"/pin turn {turn} keeps it in the window",
+                text=f"Sounds like a {kind}: {one_line(text, 160)}",
+                detail="/keep holds it in every prompt; /keep no: such are not offered again",
             )
         case ev.MemoryProposed(path=path, why=why):
             caution = one_line(why.partition("CAUTION: ")[2], 120)

@@ -119,6 +119,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
+        case derived.OfferAnswered(offer=offer, keep=keep):
+            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", ""
         case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
             return f"Memory {proposal} {decision}", f"by {by}"
     return None

@@ -12,14 +12,12 @@ import msgspec
 
 from mindstone_tui.core.agent.context import recent_texts
 from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
+from mindstone_tui.core.agent.offers import Offers
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
-from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDigested,
-    StandingInstructionOffered,
 )
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
@@ -31,7 +29,6 @@ from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, Proposa
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.statements import recognise_standing_instruction
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import (
     NoteArguments,
@@ -63,6 +60,7 @@ class MemoryFeature(Feature):
         super().__init__(session)
         agent = session.home.agent(session.key.agent)
         self.memories = Memories(self.context, agent, session.places, session.past)
+        self.offers = Offers(self.context, self.memories)
 
     def tools(self) -> Sequence[Tool]:
         """Take a note, and propose to remember."""
@@ -74,14 +72,10 @@ class MemoryFeature(Feature):
         return SystemPrompt(*self.memories.head_sections())
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:
-        """Propose what is asked to be remembered; else offer to pin what sounds like a rule."""
+        """Propose what is asked to be remembered; else offer to keep what sounds settled."""
         if proposed := self.memories.propose_said(line, text):
             return proposed
-        rule = recognise_standing_instruction(text)
-        if rule is None or _said_before(self.context.window.fold, rule.text, line.seq):
-            return ()
-        offer = StandingInstructionOffered(text=rule.text, source=line.seq)
-        return (self.context.window.record(offer, line.turn),)
+        return self.offers.offer(line, text)
 
     async def bring(self, text: str, share: int, taken: int) -> MemoryDigested | None:
         """The memories that bear on a message; none while recall is off."""
@@ -105,8 +99,9 @@ class MemoryFeature(Feature):
         return ()
 
     def forget(self) -> None:
-        """Read notes and proposals anew."""
+        """Read notes, proposals and offers anew."""
         self.memories.forget()
+        self.offers.forget()
 
     async def look_back(self) -> list[Line]:
         """Propose what history since the last time has that should last; asks no model.
@@ -179,6 +174,20 @@ class MemoryFeature(Feature):
             )
         draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)
+
+    @command("keep", usage="[yes | no]", words=("yes", "no"))
+    async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Keep the sentence that sounded like a rule or decision, or let it go.
+
+        What is kept stands in every prompt of this session, in your words. What is not kept is not
+        asked about again in the same form.
+        """
+        keep = argument in ("", "yes")
+        if not keep and argument != "no":
+            raise WrongUse(f"/keep does not know `{argument}`.")
+        text = self.offers.answer(keep=keep)
+        said = "Kept, in every prompt of this session" if keep else "Not kept"
+        yield CommandPrinted(command="keep", text=f"{said}: {text}")
 
     @command(
         "memory",
@@ -283,15 +292,6 @@ def _proposed(one: ProposalState, session: str = "") -> str:
     how = f"\nmindstone memory -s {session} approve {entry.proposal}" if session else ""
     why = entry.why or "no reason given"
     return f"{entry.proposal}: {entry.path} ({why}; {source})\n{diff(entry)}{how}"
-
-
-def _said_before(fold: Fold, rule: str, asked: int) -> bool:
-    """Whether an earlier message of the window says this rule word for word already."""
-    return any(
-        rule in line.entry.text
-        for line in fold.lines.values()
-        if isinstance(line.entry, UserMessage) and line.seq < asked
-    )
 
 
 def reviewed_through(transcript: Transcript) -> int:

@@ -113,7 +113,7 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSectio
     goal = saved.goal.splitlines()[0][:200] if saved.goal else ""
     known = before or fresh(saved.session)
     finished = {one.title for one in known.of("done")}
-    decided = {one.text for one in known.decisions}
+    decided = {one.text for one in known.decided}
     met = {one.text for one in known.issues}
     done = [
         *(f"done: {one.title}" for one in saved.of("done") if one.title not in finished),
@@ -123,7 +123,7 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSectio
         session=saved.session,
         version=saved.version,
         happened=(*([goal] if goal and saved.goal != known.goal else []), *done[-10:]),
-        decisions=tuple(one.text for one in saved.decisions if one.text not in decided)[-5:],
+        decisions=tuple(one.text for one in saved.decided if one.text not in decided)[-5:],
     )
 
 

@@ -106,12 +106,17 @@ class Sourced(Part):
     seq: int = 0
     turn: int = 0
     kind: str = ""
-    """What kind of statement it is, where it is one."""
+    """What kind of statement it is, where it is one; with `?`, what it only sounds like."""
     start: int = 0
     """Where it begins in its message; below 0 for a rule that was given with a task."""
     old: str = ""
     """What a correction corrects, word for word."""
     old_seq: int = 0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may have been meant for one step only."""
+        return self.kind.endswith("?")
 
 
 class FinishedCommand(Part):
@@ -188,6 +193,22 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
         if running:
             return max(running, key=lambda one: one.seq)
         return next((one for one in self.subtasks if one.status == "planned"), None)
+
+    @property
+    def binding(self) -> tuple[Sourced, ...]:
+        """The rules, corrections and preferences that are one for certain."""
+        return tuple(one for one in self.constraints if not one.is_doubtful)
+
+    @property
+    def decided(self) -> tuple[Sourced, ...]:
+        """The decisions that are one for certain."""
+        return tuple(one for one in self.decisions if not one.is_doubtful)
+
+    @property
+    def doubtful(self) -> tuple[Sourced, ...]:
+        """What sounds like a rule or decision, and may have been meant for one step only."""
+        said = (*self.constraints, *self.decisions)
+        return tuple(sorted((one for one in said if one.is_doubtful), key=lambda one: one.seq))
 
     def of(self, status: Status) -> tuple[Subtask, ...]:
         """The subtasks with that status, in their order."""
@@ -284,8 +305,8 @@ class _Work:
         stands = self._register
         return msgspec.structs.replace(
             self._state,
-            constraints=tuple(map(_sourced_statement, stands.of(*BINDING))),
-            decisions=tuple(map(_sourced_statement, stands.of("decision"))),
+            constraints=_sourced_statements(stands, *BINDING),
+            decisions=_sourced_statements(stands, "decision"),
             questions=tuple(map(_sourced_statement, stands.of("question"))),
             commitments=tuple(map(_sourced_statement, stands.of("commitment"))),
         )
@@ -345,8 +366,9 @@ class _Work:
     def _add(self, kind: StatementKind, text: str, line: Line, start: int = 0) -> None:
         number = start + len(self._register.standing)
         one = restate(kind, " ".join(text.split()), Pointer(line.seq, number), line.turn)
-        if all(folded(each.words) != folded(one.words) for each in self._register.standing):
-            standing = (*self._register.standing, one)
+        same = [each for each in self._register.standing if folded(each.words) == folded(one.words)]
+        if not any(each.sure for each in same):
+            standing = (*(each for each in self._register.standing if each not in same), one)
             self._register = msgspec.structs.replace(self._register, standing=standing)
 
     def note_actions(self, lines: Sequence[Line]) -> None:
@@ -380,10 +402,16 @@ _KIND_OF_NOTE: Final[dict[str, StatementKind]] = {"constraints": "rule", "decisi
 
 
 def _restated(one: Sourced) -> Settled:
-    kind: StatementKind = next((each for each in KINDS if each == one.kind), "rule")
-    stated = restate(kind, one.text, Pointer(one.seq, one.start), one.turn)
+    kind: StatementKind = next((each for each in KINDS if each == one.kind.rstrip("?")), "rule")
+    at = Pointer(one.seq, one.start)
+    stated = restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
     corrects = Pointer(one.old_seq) if one.old else None
     return msgspec.structs.replace(stated, old=one.old, corrects=corrects)
+
+
+def _sourced_statements(register: Register, *kinds: StatementKind) -> tuple[Sourced, ...]:
+    """What is settled, and behind it what only sounds so."""
+    return tuple(map(_sourced_statement, (*register.of(*kinds), *register.perhaps(*kinds))))
 
 
 def _sourced_statement(one: Settled) -> Sourced:
@@ -391,7 +419,7 @@ def _sourced_statement(one: Settled) -> Sourced:
         text=" ".join(one.words.split()),
         seq=one.line,
         turn=one.turn,
-        kind=one.kind,
+        kind=one.kind if one.sure else f"{one.kind}?",
         start=one.at.start,
         old=" ".join(one.old.split()),
         old_seq=one.corrects.line if one.corrects else 0,

@@ -46,6 +46,7 @@ MOST_BYTES: Final = 8_000
 END: Final = "<!-- end of handoff -->"
 MAX_BYTES: Final = 1 << 20
 
+PERHAPS: Final = "Said, perhaps only for that step"
 _SHORT_SHOWN: Final = 6
 """Newest messages of the person that are quoted however short: they answer what was asked."""
 _CHANGED_SHOWN: Final = 6
@@ -146,8 +147,8 @@ class _Source:
 def _parts(
     checkpoint: Checkpoint, source: _Source, environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
-    binding = [one for one in checkpoint.constraints if one.kind != "correction"]
-    corrections = [one for one in checkpoint.constraints if one.kind == "correction"]
+    binding = [one for one in checkpoint.binding if one.kind != "correction"]
+    corrections = [one for one in checkpoint.binding if one.kind == "correction"]
     return (
         ("What is imported here", _imported(source.imported)),
         ("Rules", said(binding)),
@@ -156,7 +157,8 @@ def _parts(
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Next step", next_step(checkpoint, begun=bool(source.begun))),
         ("Half done", [*_under_way(checkpoint, source), *_half_done(checkpoint)]),
-        ("Decisions", _newest(checkpoint.decisions, extent.decisions)),
+        ("Decisions", _newest(checkpoint.decided, extent.decisions)),
+        (PERHAPS, said(checkpoint.doubtful)),
         ("Open questions", said(checkpoint.questions)),
         ("Promised", _newest(checkpoint.commitments, extent.decisions)),
         ("Open issues", said(checkpoint.issues)),

@@ -23,6 +23,7 @@ from mindstone_tui.core.handoff.checkpoint import (
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
 from mindstone_tui.core.handoff.handoff import (
+    PERHAPS,
     commands_text,
     fresh_errors,
     goal_title,
@@ -105,7 +106,7 @@ def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
     known = {one.title for one in earlier.of("done")} if earlier else set()
     reached = [
         (len([one for one in now.of("done") if one.title not in known]), "subtask done"),
-        (_newer(now.decisions, earlier.decisions if earlier else ()), "decision"),
+        (_newer(now.decided, earlier.decided if earlier else ()), "decision"),
         (_newer(now.issues, earlier.issues if earlier else ()), "blocker"),
     ]
     return ", ".join(name for number, name in reached if number)
@@ -153,7 +154,7 @@ def resume_block(
         "summary": [summary] if summary else [],
         "learnings": said(checkpoint.learnings[-5:]),
         "done": [_box(one) for one in checkpoint.of("done")[-DONE_SHOWN:]],
-        "decisions": said(checkpoint.decisions[-DECISIONS_SHOWN:]),
+        "decisions": said(checkpoint.decided[-DECISIONS_SHOWN:]),
         "planned": [_box(one) for one in _planned(checkpoint)[:OPEN_SHOWN]],
     }
     text = _block(checkpoint, changed, shown)
@@ -175,7 +176,7 @@ def _block(
     checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]], left_out: int = 0
 ) -> str:
     parts = (
-        ("Rules that bind", said(checkpoint.constraints)),
+        ("Rules that bind", said(checkpoint.binding)),
         (goal_title(checkpoint), [checkpoint.goal]),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Go on with", next_step(checkpoint)),
@@ -185,6 +186,7 @@ def _block(
         ("Open questions", said(checkpoint.questions)),
         ("Open after that", shown["planned"]),
         ("Recent decisions", shown["decisions"]),
+        (PERHAPS, said(checkpoint.doubtful)),
         ("Already done, not to be done again", shown["done"]),
         ("Learned", shown["learnings"]),
         ("Before that", shown["summary"]),
@@ -221,7 +223,7 @@ def progress_text(checkpoint: Checkpoint) -> str:
         *(f"{file.path} ({file.words()})" for file in environment.files),
     ]
     parts = (
-        ("Constraints", said(checkpoint.constraints)),
+        ("Constraints", said(checkpoint.binding)),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Next", next_step(checkpoint)),
         ("Current", [_box(one) for one in checkpoint.of("in_progress")]),
@@ -231,7 +233,8 @@ def progress_text(checkpoint: Checkpoint) -> str:
         ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in checkpoint.errors]),
         ("Open questions", said(checkpoint.questions)),
         ("Promised", said(checkpoint.commitments)),
-        ("Decisions", said(checkpoint.decisions)),
+        ("Decisions", said(checkpoint.decided)),
+        (PERHAPS, said(checkpoint.doubtful)),
         ("Learnings", said(checkpoint.learnings)),
         ("Progress", said(checkpoint.progress)),
         ("Commands", commands_text(checkpoint)),
@@ -294,8 +297,8 @@ def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
     lines = [
         checkpoint.goal,
         *steps,
-        f"Decisions: {'; '.join(one.text for one in checkpoint.decisions[-5:])}"
-        if checkpoint.decisions
+        f"Decisions: {'; '.join(one.text for one in checkpoint.decided[-5:])}"
+        if checkpoint.decided
         else "",
         f"Unsolved: {'; '.join(one.text for one in checkpoint.issues)}"
         if checkpoint.issues

@@ -323,7 +323,7 @@ def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
 def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     """What stands, asked for by what it is about."""
     for one in extract.settled_in(talk).standing:
-        if one.kind == "commitment" and one.speaker != "user":
+        if not one.sure or (one.kind == "commitment" and one.speaker != "user"):
             continue  # a model says what it does next all the time
         question = question_about(one)
         if question:

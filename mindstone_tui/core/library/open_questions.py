@@ -24,7 +24,13 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     TurnEnded,
 )
-from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.derived import (
+    MemoryDecided,
+    MemoryProposed,
+    OfferAnswered,
+    PlanChanged,
+    StandingInstructionOffered,
+)
 from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.errors import MindstoneError
@@ -48,6 +54,8 @@ _KINDS: Final = (
     "turn_ended",
     "memory_proposed",
     "memory_decided",
+    "standing_instruction_offered",
+    "offer_answered",
     "plan_changed",
     "trust_asked",
     "project_trusted",
@@ -59,6 +67,7 @@ _DECIDED_BY: Final = {
     "memory": ("/memory approve {call}", "/memory refuse {call}"),
     "plan": ("/plan approve", "/plan refuse"),
     "trust": ("/trust yes", "/trust no"),
+    "offer": ("/keep yes", "/keep no"),
 }
 """The slash command for a yes and for a no."""
 
@@ -68,7 +77,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     turn: int
-    kind: Literal["approval", "memory", "plan", "trust"] = "approval"
+    kind: Literal["approval", "memory", "plan", "trust", "offer"] = "approval"
     call: str
     """What an answer names: a call, a proposal, a folder."""
     name: str
@@ -138,7 +147,11 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_short(found: Sequence[OpenQuestion], now: datetime, lists: str = "/waiting") -> str:
-    """How much waits, since when, and what lists it, in one line; nothing where nothing does."""
+    """How much waits, since when, and what lists it, in one line; nothing where nothing does.
+
+    An offer waits for nobody: whoever says nothing has answered.
+    """
+    found = [one for one in found if one.kind != "offer"]
     if not found:
         return ""
     oldest = ago(datetime.fromisoformat(found[0].since), now)
@@ -222,7 +235,8 @@ def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
         asked = still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
     session = str(places.key)
-    found = [*_proposed(session, lines), *_untrusted(home, session, every[::-1])]
+    found = [*_proposed(session, lines), *_offered(session, lines)]
+    found += _untrusted(home, session, every[::-1])
     if made is not None:
         answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
         found.append(_proposal(session, made, "plan", "plan", "\n".join(["A plan", *answer])))
@@ -277,6 +291,23 @@ def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     return list(waiting.values())
 
 
+def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
+    """What may be kept, until the person goes on without a word about it."""
+    offer: Line | None = None
+    for line in lines:
+        match line.entry:
+            case StandingInstructionOffered(form=form) if form:
+                offer = line
+            case OfferAnswered():
+                offer = None
+            case TurnEnded() if offer is not None and line.turn > offer.turn:
+                offer = None
+    if offer is None or not isinstance(offer.entry, StandingInstructionOffered):
+        return []
+    shown = f"Sounds like a {offer.entry.of_kind}: {offer.entry.text}"
+    return [_proposal(session, offer, "offer", str(offer.seq), shown)]
+
+
 def _planned(lines: Iterable[Line]) -> Line | None:
     """Where a plan was made, since a turn ended after planning began, and not decided on."""
     plan: Line | None = None
@@ -310,7 +341,7 @@ def _untrusted(home: Places, session: str, lines: Iterable[Line]) -> list[OpenQu
 def _proposal(
     session: str,
     line: Line,
-    kind: Literal["memory", "plan", "trust"],
+    kind: Literal["memory", "plan", "trust", "offer"],
     call: str,
     shown: str,
     name: str = "",

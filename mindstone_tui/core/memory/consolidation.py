@@ -224,6 +224,7 @@ def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding
         )
         for one in extract.settled_in(passages).standing
         if one.kind in _KIND_OF
+        and one.sure
         and (one.kind != "rule" or one.lasting)
         and not cold_start(one.words)
     ]

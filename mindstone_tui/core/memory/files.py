@@ -34,7 +34,7 @@ from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.memory.notes import Note
+from mindstone_tui.core.memory.notes import KEPT_BY_PERSON, Note
 from mindstone_tui.core.memory.notes import render as render_notes
 from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.patterns import pattern_of
@@ -301,14 +301,18 @@ def head_sections(
 ) -> tuple[tuple[Section, ...], tuple[str, ...]]:
     """What memory adds to the head of every prompt, and a warning for what does not fit.
 
-    Invariants and the index hold words that a person agreed to; notes are the model's own and
+    Invariants, the index and what was kept hold words that a person agreed to; the other notes
     stand there as data. The same notes always give the same bytes.
     """
+    kept = [one for one in notes if one.by == "person" and one.category in KEPT_BY_PERSON]
+    notes = [one for one in notes if one not in kept]
     ruling = invariants(shelf, settings.invariant_tokens, count)
     listed = index(shelf, settings.digest_tokens, count)
-    noted = render_notes(notes, count, settings.notes_tokens)
+    own = render_notes(kept, count, settings.notes_tokens)
+    noted = render_notes(notes, count, settings.notes_tokens - count(own))
     texts = (
         ("invariants", "Always in force:", ruling.text),
+        ("kept", "Said by the person, who wants it kept:", own),
         ("memory", "Memories; read_entry reads one by its file:", listed.text),
         (
             "notes",

@@ -21,6 +21,8 @@ from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 
 CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learnings", "misc")
+KEPT_BY_PERSON: Final = frozenset({"constraints", "decisions"})
+"""Where what a person wants kept is filed; from a person, it is their word and no mere note."""
 IMPORTANCES: Final[tuple[Importance, ...]] = ("critical", "high", "normal")
 LONGEST: Final = 1_000
 """Characters of a note; what needs more is a file."""

@@ -14,6 +14,7 @@ from mindstone_tui.core.statements.recogniser import (
     recognise,
     recognise_standing_instruction,
     restate,
+    worth_asking_about,
 )
 from mindstone_tui.core.statements.register import (
     Register,
@@ -52,4 +53,5 @@ __all__ = [
     "restate",
     "settle",
     "successor",
+    "worth_asking_about",
 ]

@@ -52,6 +52,8 @@ class Cue(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     lasting: bool = False
     forbids: bool = False
     permits: bool = False
+    sure: bool = False
+    """Leaves no doubt: what it fits is taken as settled, and the rest is only offered."""
     imperative: bool = False
     """Counts only where nobody has been named who does it: "we start it but don't wait"."""
 
@@ -87,6 +89,7 @@ def _cue(example: str, lines: Sequence[str], named: Mapping[str, str]) -> Cue:
         lasting="lasting" in flags,
         forbids="forbids" in flags,
         permits="permits" in flags,
+        sure="sure" in flags,
         imperative="imperative" in flags,
     )
 

@@ -8,7 +8,7 @@ gives the same statements, on every machine and whatever was said before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Final
 
@@ -21,7 +21,7 @@ from mindstone_tui.core.language.clause import (
     content_words,
     read,
 )
-from mindstone_tui.core.language.content import parts, reason_of
+from mindstone_tui.core.language.content import Content, parts, reason_of
 from mindstone_tui.core.language.lists import english, verb
 from mindstone_tui.core.language.sentences import Sentence, parts_of, prose, shortened
 from mindstone_tui.core.patterns import pattern_of
@@ -109,6 +109,10 @@ _REPORTED: Final = pattern_of(
 _POLITE: Final = pattern_of(
     r"(?:can|could|would|will) (?:you|we) (?:please |also |maybe |just )*(?=\w)"
 )
+_ONLY_OPEN: Final = frozenset({"question", "commitment"})
+"""They bind nobody, so that a wrong one costs a line to read."""
+_ONE_FACT: Final = 8
+"""Words in which somebody gives one thing its right value; longer sentences tell a story."""
 _NEEDS_CONTENT: Final = frozenset({"rule", "decision", "preference", "correction", "commitment"})
 _MODEL_DEFERS: Final = pattern_of(
     r"\A(?:once|after|when|as soon as) (?:you|we|the|that|this)\b.{3,80}\b(?:i'll|i will)\b"
@@ -158,10 +162,11 @@ _Verdict = tuple[StatementKind | None, Cue | None]
 
 
 class StandingInstruction(msgspec.Struct, frozen=True):
-    """A sentence that sounds like a lasting rule, and what kind it is."""
+    """A sentence that a person may want to keep, what kind it is, and the form it was said in."""
 
     text: str
     kind: StatementKind
+    form: str
 
 
 def recognise(utterance: Utterance) -> tuple[Statement, ...]:
@@ -220,12 +225,30 @@ def recognise_standing_instruction(text: str) -> StandingInstruction | None:
     """
     for _, part in _ends(text):
         if _MARK.search(part):
-            return StandingInstruction(_marked(part), "rule")
+            return StandingInstruction(_marked(part), "rule", "IMPORTANT")
     said = recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0))
     for one in said:
-        if one.kind in _STANDS and one.lasting and not one.permits:
-            return StandingInstruction(one.words, one.kind)
+        if _is_standing(one):
+            return StandingInstruction(one.words, one.kind, one.form)
     return None
+
+
+def worth_asking_about(text: str, but: Collection[str] = ()) -> StandingInstruction | None:
+    """The first sentence of a person's message that they may want to keep, if any.
+
+    A standing instruction, or what sounds like something settled without saying so for certain;
+    none of the forms that they were asked about already and did not keep.
+    """
+    if (rule := recognise_standing_instruction(text)) is not None and rule.form not in but:
+        return rule
+    for one in recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0)):
+        if one.form not in but and (not one.sure or _is_standing(one)):
+            return StandingInstruction(one.words, one.kind, one.form)
+    return None
+
+
+def _is_standing(one: Statement) -> bool:
+    return one.kind in _STANDS and one.lasting and not one.permits
 
 
 def _marked(text: str) -> str:
@@ -234,13 +257,15 @@ def _marked(text: str) -> str:
     return carrying if re.search(r"\w", _MARK.sub("", carrying)) else text.strip()
 
 
-def restate(kind: StatementKind, words: str, at: Pointer, turn: int = 0) -> Statement:
+def restate(
+    kind: StatementKind, words: str, at: Pointer, turn: int = 0, *, sure: bool = True
+) -> Statement:
     """A statement that was recognised earlier and is known by its kind and its words."""
     clause = read(words)
     sentence = Sentence(text=words, start=at.start)
     cue = next((one for one in cues_in(clause) if one.kind == kind), None)
     said = Utterance(speaker="user", text=words, line=at.line, turn=turn)
-    return _statement(kind, cue, sentence, clause, said)
+    return msgspec.structs.replace(_statement(kind, cue, sentence, clause, said), sure=sure)
 
 
 def _found(utterance: Utterance) -> Iterator[Statement]:
@@ -392,7 +417,20 @@ def _statement(
         forbids=cue is not None and cue.forbids,
         permits=cue is not None and cue.permits,
         lasting=stressed or (cue is not None and cue.lasting),
+        sure=(
+            stressed
+            or (cue is not None and cue.sure)
+            or kind in _ONLY_OPEN
+            or (kind == "correction" and _sets_right(clause, about))
+            or utterance.speaker == "assistant"
+        ),
+        form=cue.example if cue is not None else kind,
     )
+
+
+def _sets_right(clause: Clause, about: Content) -> bool:
+    """Whether a correction says what is right, and nothing else: "no, the port is 8081"."""
+    return bool(about.slot and about.value) and len(clause.words) <= _ONE_FACT
 
 
 def _is_shouted(sentence: str) -> bool:

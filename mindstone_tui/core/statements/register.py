@@ -35,6 +35,8 @@ RECENT: Final = 8
 _READ: Final = 20_000
 """Characters of one message that are searched for it."""
 _PASTED_BEHIND: Final = pattern_of(r"(?:\.{2,}|…) *(?:~|\.{0,2}/)\S+\Z")
+PERHAPS: Final = 8
+"""Sentences of doubtful meaning that are carried along, as what they are."""
 SHARING: Final = 200
 """Newest statements with a word in common that a new one is compared with.
 
@@ -51,8 +53,12 @@ class Register(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_
     recent: tuple[Utterance, ...] = ()
 
     def of(self, *kinds: str) -> tuple[Statement, ...]:
-        """The standing statements of these kinds, oldest first."""
-        return tuple(one for one in self.standing if one.kind in kinds)
+        """The standing statements of these kinds that leave no doubt, oldest first."""
+        return tuple(one for one in self.standing if one.kind in kinds and one.sure)
+
+    def perhaps(self, *kinds: str) -> tuple[Statement, ...]:
+        """The newest that only sound like one of these kinds: said, and perhaps for that step."""
+        return tuple(one for one in self.standing if one.kind in kinds and not one.sure)[-PERHAPS:]
 
 
 def advance(register: Register, utterances: Iterable[Utterance]) -> Register:

@@ -69,6 +69,10 @@ class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     """It takes a prohibition back."""
     lasting: bool = False
     """Meant beyond the work at hand: always, never, from now on, every."""
+    sure: bool = True
+    """Said in a form that leaves no doubt, or confirmed by the person; the rest is only offered."""
+    form: str = ""
+    """The example of the cue that it fits."""
     old: str = ""
     """What a correction corrects, word for word, where that was found."""
     corrects: Pointer | None = None

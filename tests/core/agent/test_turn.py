@@ -8,9 +8,11 @@ from typing import Literal
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import ToolCalled, ToolReturned, UserMessage
-from mindstone_tui.core.entries.derived import StandingInstructionOffered
+from mindstone_tui.core.entries.conversation import ToolCalled, ToolReturned
+from mindstone_tui.core.entries.derived import NoteTaken, StandingInstructionOffered
 from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.library.open_questions import waiting_in
+from mindstone_tui.core.paths import Places
 from tests.core.session.stage import calls, on_stage, script
 
 
@@ -70,15 +72,36 @@ async def test_an_identity_that_is_too_long_is_cut_and_that_is_said_once(
     assert len(stage.requests()[0][0]["content"]) < 20_000
 
 
-async def test_a_lasting_rule_is_offered_and_names_the_message_it_came_from(
+async def test_what_sounds_like_a_rule_is_offered_kept_in_every_prompt_or_not_offered_again(
     home: Path, tmp_path: Path
 ) -> None:
     async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
         await stage.say("From now on, always answer in Norwegian.")
-        assert stage.all(events.InstructionOffered)
-    offered = stage.entries(StandingInstructionOffered)[0]
-    message = next(line for line in stage.lines() if line.seq == offered.source)
-    assert isinstance(message.entry, UserMessage)
+        await stage.run("/keep")
+        await stage.say("Don't touch the vendored files.")
+        everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
+        [waits] = waiting_in(everywhere, stage.places)
+        assert (waits.kind, waits.command(yes=False)) == ("offer", "/keep no")
+        await stage.run("/keep no")
+        await stage.say("Do not rename the gauges.")
+        await stage.say("Comments must be complete sentences.")
+        assert [one.kind for one in waiting_in(everywhere, stage.places)] == ["offer"]
+        await stage.say("And what is the tide today?")
+        assert not waiting_in(everywhere, stage.places), "whoever goes on has answered"
+        ended, _ = await stage.run("/keep maybe")
+        assert not ended.ok
+    offered = [one.text for one in stage.entries(StandingInstructionOffered)]
+    assert offered == [
+        "From now on, always answer in Norwegian.",
+        "Don't touch the vendored files.",
+        "Comments must be complete sentences.",
+    ]
+    [kept] = stage.entries(NoteTaken)
+    assert (kept.text, kept.by) == (offered[0], "person")
+    head = stage.requests()[-1][0]["content"]
+    assert "Said by the person, who wants it kept:" in head
+    assert head.count(offered[0]) == 1
+    assert offered[1] not in head
 
 
 @pytest.mark.parametrize(

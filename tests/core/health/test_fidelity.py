@@ -139,7 +139,11 @@ def test_questions_are_what_a_person_would_ask() -> None:
     pasted = "\n".join(f"at run (/home/runner/work/node_modules/jest/f{n}.js)" for n in range(40))
     listed = ", ".join(f"Mods/mod-{number}.zip" for number in range(40))
     passages = [
-        at(1, "user", "Don't write code yet, please look at the loader in src/tide/loader.py."),
+        at(
+            1,
+            "user",
+            "Never write code without a test, and look at the loader in src/tide/loader.py.",
+        ),
         at(2, "assistant", f"I found these in the folder and kept all of them: {listed}."),
         at(3, "user", f"It fails with this, see the log\n{pasted}"),
         at(4, "assistant", "The commit 0123456789abcdef of the loader broke it, I have fixed it."),
@@ -148,7 +152,7 @@ def test_questions_are_what_a_person_would_ask() -> None:
         at(7, "user", "I'll create the pull request tomorrow."),
     ]
     asked = [probe.query for probe in draw(passages)]
-    assert "What is the rule about writing code?" in asked
+    assert "What is the rule about writing code without a test?" in asked
     assert "What did we do with tide/loader.py?" in asked
     assert "Is anybody still going to create the pull request?" in asked
     assert sum("mod-" in one for one in asked) <= 1
@@ -161,7 +165,7 @@ def test_what_names_nothing_is_not_asked_about() -> None:
 
     said = [
         "I meant as in I can't even scroll up the window.",
-        "We're not installing mods or anything like that.. this is only the learning phase.",
+        "Let's not install mods or anything like that.. this is only the learning phase.",
         "Use the claude chrome ext https://example.org/60-tools-utilities",
         "[4] user: Let's use the other place instead of the first one.",
         "Please don't do that again.",

@@ -199,7 +199,7 @@ def test_the_log_and_the_journals_only_grow(home: Path) -> None:
 def test_a_long_memory_is_proposed_without_what_a_later_line_says_or_replaced() -> None:
     filler = "\n".join(f"- Station {number} reports level {number * 7}." for number in range(300))
     body = (
-        "- Use Postgres for the analytics store.\n"
+        "- We decided to use Postgres for the analytics store.\n"
         "- The nightly export of the gauges runs at three in the morning.\n"
         f"{filler}\n"
         "- The nightly export of all gauges runs at three in the morning.\n"

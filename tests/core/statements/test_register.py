@@ -27,9 +27,9 @@ NEVER_DROPPED = frozenset({"correction", "memory", "rule"})
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("Use Postgres.", "Postgres is rejected; use SQLite."),
-        ("Use Postgres.", "Use SQLite instead of Postgres."),
-        ("Use port 8080.", "Use port 9090 instead."),
+        ("Let's use Postgres.", "Postgres is rejected; use SQLite."),
+        ("Let's use Postgres.", "Let's use SQLite instead of Postgres."),
+        ("Let's use port 8080.", "Let's use port 9090 instead."),
         ("Remember that the API port is 8080.", "Remember that the API port is 9090."),
         ("Never push to main.", "It's fine to push to main again."),
         ("Never push to main.", "Forget the rule about main."),
@@ -40,7 +40,7 @@ NEVER_DROPPED = frozenset({"correction", "memory", "rule"})
          "You no longer have to run the tests before every commit."),
         ("Answer in German please.", "From now on answer in English."),
         ("Call me Ada.", "Call me Grace."),
-        ("Use tabs for indentation.", "Use spaces for indentation, not tabs."),
+        ("Let's use tabs for indentation.", "Use spaces for indentation, not tabs."),
         ("We still need to decide on a name.", "The name will be Fernwood."),
         ("The name will be Fernwood.", "The name will be Oakwood."),
         ("I'm not sure yet which queue we should use.", "Let's use Redis for the queue."),
@@ -61,10 +61,10 @@ def test_the_later_word_retires_the_earlier(before: str, after: str) -> None:
     [
         ("Comments must be complete sentences.", "Comments must be in English."),
         ("Never use curl in scripts.", "Never use wget in scripts."),
-        ("Use spaces.", "Use tabs instead of spaces in Makefiles."),
-        ("Use Postgres.", "Use SQLite for the tests instead of Postgres."),
+        ("Let's use spaces.", "Let's use tabs instead of spaces in Makefiles."),
+        ("Let's use Postgres.", "Let's use SQLite for the tests instead of Postgres."),
         ("Always run the tests before you push to main.", "Never push to main."),
-        ("Use port 8080 for the API.", "Use port 5432 for the database."),
+        ("Let's use port 8080 for the API.", "Let's use port 5432 for the database."),
         ("Never push to main.", "Never push to release."),
         ("Answer in English.", "Write the commit messages in German, always."),
         ("Never push to main.", "Let's use SQLite."),
@@ -108,8 +108,8 @@ def test_a_correction_retires_what_it_corrects() -> None:
 
 def test_a_chain_leads_to_what_stands() -> None:
     register = settled(
-        "Use Postgres.",
-        "Use SQLite instead of Postgres.",
+        "Let's use Postgres.",
+        "Let's use SQLite instead of Postgres.",
         "Actually, let's use DuckDB rather than SQLite.",
     )
     [last] = register.standing
