@@ -1,7 +1,7 @@
 """What a running turn has said so far, for whoever looks on, and for history if it is cut off.
 
-A small file beside the transcript: written while an answer comes, before anybody is shown it, never
-synced, gone with the turn. Whatever is in it is in the transcript a moment later; if the program is
+A small file beside the transcript: a line for each piece of an answer, written before anybody is
+shown it, never synced, gone with the turn. Whatever is in it is in the transcript a moment later; if the program is
 killed before that, whoever comes next takes it from here (`session/recover.py`). A word that still
 grows is held back until it is whole, so that a secret is recognised before any of it is written;
 held back from every screen as well, so that nothing was ever shown that history does not have.
@@ -30,7 +30,7 @@ EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
 _SHORT: Final = 16_000
 """Characters up to which each new word is written at once; a longer answer is written now and then,
-as it is written whole each time: the more of it there is, the less often."""
+as it is searched for secrets whole each time: the more of it there is, the less often."""
 _LONG: Final = 500_000
 _ANY_CALL: Final = 1 << 30
 _WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
@@ -38,11 +38,13 @@ _WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
 
 
 class AnswerSoFar(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """An answer as far as it has come."""
+    """An answer as far as it has come, or in the file a piece of it."""
 
     turn: int
     call: int
     text: str
+    at: int = 0
+    """Where in the answer the piece begins."""
 
 
 class DraftWriter:
@@ -60,6 +62,8 @@ class DraftWriter:
         """How far the text consists of whole words, and how far it was passed on."""
         self._due = 0.0
         self._written = False
+        self._file = ""
+        """What the file says of this call's answer."""
 
     def pass_on(self, event: events.AnyEvent) -> tuple[events.AnyEvent, ...]:
         """Take an event of the session's own turn in; returns what may be shown by now."""
@@ -70,7 +74,7 @@ class DraftWriter:
             case events.ModelCalled(turn=turn, call=call):
                 self._turn, self._call, self._text = turn, call, ""
                 self._whole = self._shown = 0
-                self._due = 0.0
+                self._due, self._file = 0.0, ""
             case events.TextDelta(text=text):
                 before = len(self._text)
                 self._text += text
@@ -102,24 +106,39 @@ class DraftWriter:
     def _write(self) -> None:
         self._due = self._clock() + EVERY * (1 + len(self._text) // _LONG)
         text = self._clean(self._text[: self._whole])
-        draft = AnswerSoFar(turn=self._turn, call=self._call, text=text)
+        # A secret may be recognised only when more of it is there: then nothing of it may stay.
+        at = len(self._file) if self._file and text.startswith(self._file) else 0
+        piece = AnswerSoFar(turn=self._turn, call=self._call, text=text[at:], at=at)
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        self._file = ""  # where this fails, the next time writes all of it
         with contextlib.suppress(OSError):
-            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            how = os.O_APPEND if at else os.O_TRUNC
+            fd = REAL.open(self._path if at else fresh, os.O_WRONLY | os.O_CREAT | how)
             try:
-                write_all(fd, msgspec.json.encode(draft))
+                write_all(fd, msgspec.json.encode(piece) + b"\n")
             finally:
                 os.close(fd)
-            fresh.replace(self._path)
-            self._written = True
+            if not at:
+                fresh.replace(self._path)
+            self._written, self._file = True, text
 
 
 def read_draft(path: Path) -> AnswerSoFar | None:
-    """What a file says of an answer; None when there is none, or nobody can read it."""
+    """What a file says of an answer; None when there is none, or nobody can read it.
+
+    A last line that is not whole was never shown to anybody.
+    """
+    found: AnswerSoFar | None = None
     try:
-        return msgspec.json.decode(read_regular(path), type=AnswerSoFar)
+        for raw in read_regular(path).splitlines():
+            piece = msgspec.json.decode(raw, type=AnswerSoFar)
+            before = found.text[: piece.at] if found is not None else ""
+            if len(before) < piece.at:
+                return found
+            found = msgspec.structs.replace(piece, text=before + piece.text, at=0)
     except (OSError, msgspec.MsgspecError):
-        return None
+        pass
+    return found
 
 
 class DraftReader:

@@ -89,7 +89,25 @@ def test_a_secret_that_grows_is_never_written(tmp_path: Path) -> None:
         writer.pass_on(ev.TextDelta(turn=3, text=piece))
         assert b"sk-" not in path.read_bytes()
         reader.news()
-    assert "[SECRET] now 漢字" in path.read_text()
+    draft = read_draft(path)
+    assert draft is not None
+    assert draft.text.endswith("[SECRET] now 漢字")
+
+
+def test_what_is_seen_to_be_secret_only_later_leaves_the_file_and_a_torn_piece_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "draft.json"
+    writer = DraftWriter(path, lambda text: text.replace("hunter two", "[SECRET]"), Clock())
+    writer.pass_on(called())
+    for piece in ("It ", "is ", "hunter ", "two ", "indeed "):
+        writer.pass_on(ev.TextDelta(turn=3, text=piece))
+    assert b"hunter" not in path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b'{"turn":3,"call":1,"text":"never sh')
+    draft = read_draft(path)
+    assert draft is not None
+    assert draft.text == "It is [SECRET] indeed "
 
 
 async def test_the_other_surface_sees_an_answer_grow_and_then_the_line(
