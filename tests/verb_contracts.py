@@ -54,6 +54,14 @@ memory consolidate --json
 memory --json
 memory add --json "The staging port is 8790."
 memory approve nothing --json
+rules --json
+rules add --json "Never force push"
+rules check --json shell "git push -f"
+rules check --json shell ls
+rules why --json 1
+rules report --json
+rules retire --json 7
+rules check --json shell
 health --json
 context --json
 context list --json

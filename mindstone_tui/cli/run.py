@@ -185,10 +185,10 @@ WordsArgument = Annotated[
     typer.Argument(metavar="[ACTION]...", help="Action, as listed above; `show` if omitted."),
 ]
 
-_BEGINNINGS: Final = frozenset({"/task start", "/memory add"})
+_BEGINNINGS: Final = frozenset({"/task start", "/memory add", "/rules add"})
 """What may begin a session; everything else is about one that exists."""
 
-_SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health)\b")
+_SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health|rules)\b")
 
 
 def task(
@@ -201,7 +201,7 @@ def task(
     `start "TITLE | when: CRITERION | rule: CONSTRAINT"` states what counts as done and what must
     hold. `done` writes the final summary and archives the checkpoint.
     """
-    _run("task", words or ["show"], session, json)
+    run_command("task", words or ["show"], session, json)
 
 
 def checkpoint(
@@ -213,7 +213,7 @@ def checkpoint(
 
     A stale, torn, edited or foreign checkpoint is refused with that word and exit code 1.
     """
-    _run("checkpoint", words or ["show"], session, json)
+    run_command("checkpoint", words or ["show"], session, json)
 
 
 def handoff(
@@ -227,7 +227,7 @@ def handoff(
 
     `write prose` lets the model add a marked paragraph; everything else is word for word.
     """
-    _run("handoff", words or ["show"], session, json, model, context_window)
+    run_command("handoff", words or ["show"], session, json, model, context_window)
 
 
 def memory(
@@ -247,7 +247,7 @@ def memory(
     words = words or []
     name = "consolidate" if words[:1] == ["consolidate"] else "memory"
     given = words[1:] if name == "consolidate" else words
-    _run(name, given, session, json, model, context_window)
+    run_command(name, given, session, json, model, context_window)
 
 
 def health(
@@ -262,12 +262,13 @@ def health(
     `prometheus [FILE]` and `otlp [FILE]` export them; `judge` asks the model how much of the
     original the newest summary still holds.
     """
-    _run("health", words or [], session, json, model, context_window)
+    run_command("health", words or [], session, json, model, context_window)
 
 
-def _run(
+def run_command(
     name: str, words: list[str], session: str, json: bool, model: str = "", context_window: int = 0
 ) -> None:
+    """Run a slash command in a session, and end with its exit code."""
     line = " ".join([f"/{name}", *words])
     where = options.places().session(options.session_to_read(session))
     begins = " ".join(line.split()[:2]) in _BEGINNINGS

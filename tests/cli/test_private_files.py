@@ -55,6 +55,7 @@ checkpoint save
 handoff write
 memory add "the pelican is pink"
 memory consolidate
+rules add "Never force push"
 task done
 health
 replay --all --check

@@ -69,8 +69,8 @@ class Offers:
         self.made[line.seq] = OfferMade(entry)
         return (line,)
 
-    def answer(self, *, keep: bool) -> str:
-        """Keep what was offered last, or not; the sentence that it is about."""
+    def answer(self, *, keep: bool) -> StandingInstructionOffered:
+        """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         seq = next((seq for seq, one in reversed(self.made.items()) if one.keep is None), None)
         if seq is None:
             raise ContinuityError("Nothing waits to be kept.", "/notes shows what was.")
@@ -79,12 +79,12 @@ class Offers:
             OfferAnswered(offer=seq, keep=keep), self._context.transcript.last_turn
         )
         self.made[seq] = OfferMade(entry, keep)
-        if keep:
+        if keep and entry.of_kind != "rule":
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
             words = " ".join(entry.text.split())
             note = NoteTaken(category=filed, text=words, importance="high", by="person")
             self._memories.keep_note(note)
-        return entry.text
+        return entry
 
 
 def _said_before(fold: Fold, words: str, asked: int) -> bool:

@@ -52,6 +52,8 @@ class Permissions:
         """Hosts that may be read from unasked."""
         self.planning = False
         """A plan is being made: only reading tools run."""
+        self.settled: Callable[[Tool, Approval], Decision | None] = lambda tool, approval: None
+        """What rules that a person set say to a call; None where they say nothing."""
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
@@ -75,7 +77,12 @@ class Permissions:
         if self.planning and tool.risk != "read":
             why = "plan mode is on, and only reading tools run; /plan approve ends it"
             return Decision(verdict="refuse", reason=why)
+        settled = self.settled(tool, approval)
+        if settled is not None and (settled.verdict == "refuse" or not self.asks):
+            return msgspec.structs.replace(settled, verdict="refuse")
         decision = self._judge(tool, approval, self._rules)
+        if settled is not None and decision.verdict != "refuse":
+            return settled
         if tool.risk == "network" and decision.verdict == "ask":
             decision = self._of_host(approval, decision)
         if decision.verdict == "ask" and not self.asks:

@@ -7,7 +7,7 @@ import codecs
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     ToolStatus,
 )
+from mindstone_tui.core.entries.derived import RuleFired
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
@@ -232,8 +233,11 @@ async def _permit(
         why = f"Not run again: {circle}."
         yield _refused(context, turn, call, "loop detection", why, approval.shown)
         return
+    if decision.by == "your rule":
+        context.window.record(_fired(call, decision), turn)
     if decision.verdict == "refuse":
-        yield _refused(context, turn, call, "policy", decision.reason, approval.shown)
+        by = decision.by if decision.by == "your rule" else "policy"
+        yield _refused(context, turn, call, by, decision.reason, approval.shown)
         return
     fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
     for notice in fired.notices:
@@ -491,6 +495,11 @@ def _refused(
     context.window.record(ToolRefused(call=call.id, by=by, why=why), turn)
     ended = _returned(context, turn, call, _failed(_declined(by, why), "refused"))
     return msgspec.structs.replace(ended, shown=shown)
+
+
+def _fired(call: ToolCall, decision: Decision) -> RuleFired:
+    verdict: Literal["ask", "deny"] = "deny" if decision.verdict == "refuse" else "ask"
+    return RuleFired(number=int(decision.rule), call=call.id, verdict=verdict)
 
 
 def _declined(by: str, why: str) -> str:

@@ -206,6 +206,38 @@ class StandingInstructionOffered(Entry):
     """What it was recognised by; a form that was offered and not kept is not offered again."""
 
 
+class RuleSet(Entry):
+    """A person set a rule; it stands until it is retired."""
+
+    carries_text: ClassVar[bool] = True
+
+    number: int
+    words: str
+    scope: Literal["session", "project", "everywhere"]
+    folder: str = ""
+    checked: str = ""
+    """What is checked of it, in plain words; empty where nothing can be."""
+    source: int = -1
+    """The message that it was said in, where it was."""
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
+
+
+class RuleRetired(Entry):
+    """A rule stands no longer."""
+
+    number: int
+
+
+class RuleFired(Entry):
+    """A rule refused a call, or had a person asked about it."""
+
+    number: int
+    call: str
+    verdict: Literal["ask", "deny"]
+
+
 class OfferAnswered(Entry):
     """A person kept what was offered, or did not want it kept."""
 

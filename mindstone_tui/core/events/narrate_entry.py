@@ -64,7 +64,7 @@ def of_entry(entry: Entry | Unknown) -> EventLine | None:
             more = tuple(f"line {each.line}: {each.why}" for each in skipped)
             return EventLine(sign="⤓", text=text, more=more)
         case _:
-            text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
+            text, detail = _of_talk(entry) or _of_rule(entry) or _of_record(entry) or ("", "")
             return EventLine(text=text, detail=detail) if text else None
 
 
@@ -119,10 +119,22 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
-        case derived.OfferAnswered(offer=offer, keep=keep):
-            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", ""
         case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
             return f"Memory {proposal} {decision}", f"by {by}"
+    return None
+
+
+def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
+        case derived.RuleSet(number=number, words=words, checked=checked):
+            return f"Rule {number}: {words}", checked or "nothing of it can be checked"
+        case derived.RuleRetired(number=number):
+            return f"Rule {number} stands no longer", ""
+        case derived.RuleFired(number=number, verdict=verdict):
+            spoke = "refused a call" if verdict == "deny" else "had a person asked"
+            return f"Rule {number} {spoke}", ""
+        case derived.OfferAnswered(offer=offer, keep=keep):
+            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", ""
     return None
 
 

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.features.rules import RulesFeature, told
 from mindstone_tui.core.memory.consolidation import say_the_same
 from mindstone_tui.core.memory.files import Shelf, read_shelf
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
@@ -185,9 +186,14 @@ class MemoryFeature(Feature):
         keep = argument in ("", "yes")
         if not keep and argument != "no":
             raise WrongUse(f"/keep does not know `{argument}`.")
-        text = self.offers.answer(keep=keep)
+        offer = self.offers.answer(keep=keep)
+        if keep and offer.of_kind == "rule":
+            words = " ".join(offer.text.split())
+            rule = self.session.features.get(RulesFeature).set_rule(words, "session", offer.source)
+            yield told(rule)
+            return
         said = "Kept, in every prompt of this session" if keep else "Not kept"
-        yield CommandPrinted(command="keep", text=f"{said}: {text}")
+        yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
 
     @command(
         "memory",

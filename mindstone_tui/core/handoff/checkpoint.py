@@ -25,6 +25,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import (
     NoteTaken,
+    RuleSet,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -333,6 +334,8 @@ class _Work:
                 self._end_task()
             case TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
+            case RuleSet(words=words):
+                self._add("rule", words, line)
             case NoteTaken(category=category, text=text):
                 kind = _KIND_OF_NOTE.get(category)
                 if kind is not None:

@@ -1,10 +1,11 @@
 """What a running turn has said so far, for whoever looks on, and for history if it is cut off.
 
 A small file beside the transcript: a line for each piece of an answer, written before anybody is
-shown it, never synced, gone with the turn. Whatever is in it is in the transcript a moment later; if the program is
-killed before that, whoever comes next takes it from here (`session/recover.py`). A word that still
-grows is held back until it is whole, so that a secret is recognised before any of it is written;
-held back from every screen as well, so that nothing was ever shown that history does not have.
+shown it, never synced, gone with the turn. Whatever is in it is in the transcript a moment later;
+if the program is killed before that, whoever comes next takes it from here (`session/recover.py`).
+A word that still grows is held back until it is whole, so that a secret is recognised before any of
+it is written; held back from every screen as well, so that nothing was ever shown that history does
+not have.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ SHIPPED: Final = (
     "tasks:TasksFeature",
     "handoffs:HandoffsFeature",
     "plans:PlansFeature",
+    "rules:RulesFeature",
     "memory:MemoryFeature",
     "recall:RecallFeature",
     "health:HealthFeature",

@@ -27,7 +27,7 @@ from mindstone_tui.core.tools.workspace import Standing
 
 Mode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "auto-edit", "full-auto")
-Authority = Literal["person", "rule", "mode", "read-only tool", "client"]
+Authority = Literal["person", "rule", "mode", "read-only tool", "client", "your rule"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

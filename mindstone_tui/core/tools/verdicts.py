@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,10 @@ class CommandPart(msgspec.Struct, frozen=True, kw_only=True):
     """It may change a file that other programs obey."""
     words: tuple[str, ...] = ()
     """The words that are literal; anything that expands is left out."""
+    hidden: bool = False
+    """Some words were left out."""
+    written: tuple[str, ...] = ()
+    """Files that its output goes to."""
 
     @property
     def effects(self) -> frozenset[Effect]:
@@ -79,11 +84,12 @@ class _Said(msgspec.Struct):
 
     found: dict[Effect, str] = {}
     steers: bool = False
+    written: list[str] = []
 
     def add(self, effect: Effect, reason: str) -> None:
         self.found.setdefault(effect, reason)
 
-    def part(self, text: str, words: tuple[str, ...]) -> CommandPart:
+    def part(self, text: str, words: Sequence[str | None]) -> CommandPart:
         ranked = sorted(self.found, key=programs.SEVERITY.index, reverse=True)
         if len(ranked) > 1 and ranked[-1] == "reads":
             ranked.pop()
@@ -94,7 +100,9 @@ class _Said(msgspec.Struct):
             reason="; ".join(dict.fromkeys([*(self.found[each] for each in ranked), *more])),
             also=tuple(ranked[1:]),
             steers=self.steers,
-            words=words,
+            words=tuple(word for word in words if word is not None),
+            hidden=None in words,
+            written=tuple(self.written),
         )
 
 
@@ -199,7 +207,7 @@ class _Judgement:
         if not said.found:
             said.add("unknown", f"what {words[0] or 'it'} does is not known")
         whole = " ".join([self._text(node), *outer])
-        self.parts.append(said.part(whole, tuple(word for word in words if word is not None)))
+        self.parts.append(said.part(whole, words))
         for each in nested:
             self._below(each, depth)
         if inner_line is not None:
@@ -300,6 +308,7 @@ class _Judgement:
             self._paths([path], said, "reads")
             return
         said.add("writes", f"writes to {path or 'a file that is only known when it runs'}")
+        said.written += [path] if path else []
         self._paths([path], said, "writes")
 
     def _go(self, target: str | None) -> None:

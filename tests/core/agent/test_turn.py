@@ -78,6 +78,8 @@ async def test_what_sounds_like_a_rule_is_offered_kept_in_every_prompt_or_not_of
     async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
         await stage.say("From now on, always answer in Norwegian.")
         await stage.run("/keep")
+        await stage.say("We should sort the gauges by name.")
+        await stage.run("/keep yes")
         await stage.say("Don't touch the vendored files.")
         everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
         [waits] = waiting_in(everywhere, stage.places)
@@ -93,15 +95,17 @@ async def test_what_sounds_like_a_rule_is_offered_kept_in_every_prompt_or_not_of
     offered = [one.text for one in stage.entries(StandingInstructionOffered)]
     assert offered == [
         "From now on, always answer in Norwegian.",
+        "We should sort the gauges by name.",
         "Don't touch the vendored files.",
         "Comments must be complete sentences.",
     ]
     [kept] = stage.entries(NoteTaken)
-    assert (kept.text, kept.by) == (offered[0], "person")
+    assert (kept.text, kept.by) == (offered[1], "person")
     head = stage.requests()[-1][0]["content"]
+    assert f"1. {offered[0]}" in head, "a rule is set as one"
     assert "Said by the person, who wants it kept:" in head
-    assert head.count(offered[0]) == 1
-    assert offered[1] not in head
+    assert head.count(offered[1]) == 1
+    assert offered[2] not in head
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""`mindstone rules`: what a person settled, and whether a call would break it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from mindstone_tui.cli import options
+from mindstone_tui.cli.output import say, say_json, say_words
+from mindstone_tui.cli.run import WordsArgument, run_command
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import CommandPrinted
+from mindstone_tui.core.features.rules import listed, rule_numbered, standing_in, tried
+
+
+def rules(
+    words: WordsArgument = None,
+    session: options.SessionOption = "",
+    json: options.JsonOption = False,
+    project: bool = typer.Option(False, "--project", help="For every session in this folder."),
+    everywhere: bool = typer.Option(False, "--everywhere", help="For every session."),
+) -> None:
+    """Show the rules you set, set one, or try one.
+
+    Actions: list, add TEXT, retire N, why N, check TOOL ARGUMENT, report.
+
+    A rule stands in every prompt in your words. What can be checked of it is checked before a call
+    runs, and refused with your words: after `rules add "Never force push"`, `rules check shell "git
+    push -f"` says deny.
+    """
+    verb, *rest = words or ["list"]
+    if verb == "list":
+        key = str(options.session_to_read(session))
+        _print(listed(standing_in(options.places(), Path.cwd(), key)), json)
+    elif verb == "why":
+        number = int(rest[0]) if rest and rest[0].isdigit() else 0
+        _print(rule_numbered(options.places(), number), json)
+    elif verb == "check":
+        _check(rest, session, json)
+    else:
+        scope = ["--everywhere"] if everywhere else ["--project"] if project else []
+        run_command("rules", [verb, *rest, *(scope if verb == "add" else [])], session, json)
+
+
+def _check(rest: list[str], session: str, json: bool) -> None:
+    if len(rest) < 2:
+        raise UsageError(
+            "`rules check` needs a tool and its main argument.",
+            'For example: mindstone rules check shell "git push -f"',
+        )
+    key = str(options.session_to_read(session))
+    said, data = tried(options.places(), rest[0], " ".join(rest[1:]), Path.cwd(), key)
+    say_json(data) if json else say(said)
+
+
+def _print(printed: CommandPrinted, json: bool) -> None:
+    say_json(printed.data) if json else say_words(printed.text)

@@ -1,0 +1,288 @@
+"""Rules that a person set: word for word in every prompt, and checked before anything happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.entries.actions import actions_of
+from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
+from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.handoff.environment import git_position
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
+from mindstone_tui.core.rules.checks import Deed, SeenCommand, commands_of
+from mindstone_tui.core.rules.grammar import compile_rule
+from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.tools.approvals import Approval, Decision
+from mindstone_tui.core.tools.base import Preview, Tool
+from mindstone_tui.core.tools.verdicts import judge
+from mindstone_tui.core.tools.workspace import Workspace
+
+_SCOPES: Final[dict[str, Scope]] = {
+    "--session": "session",
+    "--project": "project",
+    "--everywhere": "everywhere",
+}
+_LOOKED_BACK: Final = 400
+"""Lines in which what was done since the last change is looked for."""
+_UNCHECKED: Final = "is an instruction: nothing of it can be checked"
+
+
+class RulesFeature(Feature):
+    """What a person settled holds, in this session, this project or everywhere."""
+
+    name = "rules"
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self.book = RuleBook(session.home.rules)
+        self.context.permissions.settled = self._decide
+
+    @property
+    def standing_rules(self) -> list[StandingRule]:
+        """The rules that bind here, oldest first."""
+        return self.book.standing(str(self.session.cwd), str(self.session.key))
+
+    def standing(self) -> SystemPrompt:
+        """Every rule that binds here, in the person's words."""
+        rules = self.standing_rules
+        if not rules:
+            return SystemPrompt(())
+        lines = [f"{one.number}. {one.words}" for one in rules]
+        text = "\n".join(["The person set these rules. They bind you:", *lines])
+        section = Section(name="settled", text=text, source="/rules", raw_size=len(text))
+        return SystemPrompt((section,))
+
+    def set_rule(self, words: str, scope: Scope, source: int = -1) -> StandingRule:
+        """Set a rule in the person's words; what can be checked of it is checked from now on."""
+        check = compile_rule(words)
+        folder = str(self.session.cwd) if scope == "project" else ""
+        head = self.context.transcript.head.seq
+        rule = self.book.add(
+            StandingRule(
+                number=0,
+                words=words,
+                scope=scope,
+                session=str(self.session.key),
+                line=source if source >= 0 else head + 1,
+                since=_now(),
+                folder=folder,
+                check=check,
+            )
+        )
+        self.record(
+            RuleSet(
+                number=rule.number,
+                words=words,
+                scope=scope,
+                folder=folder,
+                checked=str(check) if check else "",
+                source=source,
+            )
+        )
+        return rule
+
+    def record(self, entry: RuleSet | RuleRetired) -> None:
+        """Write down what a person said about a rule."""
+        self.context.window.record(entry, self.context.transcript.last_turn)
+
+    def _decide(self, tool: Tool, approval: Approval) -> Decision | None:
+        rules = [one for one in self.standing_rules if one.check is not None]
+        if not rules or tool.risk == "client":
+            return None
+        said = ruling(rules, self._act(tool.name, approval.preview))
+        if said.rule is None:
+            return None
+        return Decision(
+            verdict="refuse" if said.verdict == "deny" else "ask",
+            reason=said.why,
+            by="your rule",
+            rule=str(said.rule.number),
+        )
+
+    def _act(self, tool: str, preview: Preview) -> Deed:
+        commands, written = commands_of(preview.parts)
+        place = "/".join(preview.place)
+        added = [one[1:] for one in preview.body.splitlines() if one.startswith("+")]
+        return Deed(
+            tool=tool,
+            commands=commands,
+            changes=(*([place] if place else []), *written),
+            added="\n".join(added) if place else "",
+            branch=lambda: git_position(self.session.cwd)[0],
+            done=self._done,
+        )
+
+    def _done(self) -> Sequence[SeenCommand]:
+        """Commands that ended well since a file was changed."""
+        with self.context.transcript.history() as history:
+            kinds = ("assistant_message", "tool_returned")
+            lines = list(history.newest(kinds, _LOOKED_BACK))[::-1]
+        found: list[SeenCommand] = []
+        workspace = Workspace((self.session.cwd,))
+        for action in actions_of(lines):
+            if action.kind == "change" and action.ok:
+                found.clear()
+            elif action.kind == "command" and action.ok:
+                found += commands_of(judge(action.about, workspace))[0]
+        return found
+
+    @command(
+        "rules",
+        usage="[add TEXT [--project | --everywhere] | retire N | why N | report]",
+        words=("add", "retire", "why", "report"),
+        looks=("why", "report"),
+    )
+    async def rules(self, argument: str) -> AsyncIterator[AnyEvent]:
+        """Show the rules you set, set one, or retire one.
+
+        A rule is in every prompt in your words. What can be checked of it is checked before a call
+        runs: `git push --force` is refused after "never force push". It binds this session, with
+        `--project` every session in this folder, with `--everywhere` all of them.
+        """
+        verb, _, rest = argument.partition(" ")
+        match verb:
+            case "" | "list":
+                yield listed(self.standing_rules)
+            case "add":
+                words, scope = _scope_in(rest)
+                if not words:
+                    raise WrongUse("/rules add needs the rule.")
+                yield told(self.set_rule(words, scope))
+            case "retire":
+                rule = self.book.retire(_number(rest), _now())
+                self.record(RuleRetired(number=rule.number))
+                text = f"Rule {rule.number} stands no longer: {rule.words}"
+                yield CommandPrinted(command="rules", text=text, data=_data(rule))
+            case "why":
+                yield why(self.book.all(), _number(rest))
+            case "report":
+                yield self._report()
+            case _:
+                raise WrongUse(f"/rules does not know `{verb}`.")
+
+    def _report(self) -> CommandPrinted:
+        """How often each rule spoke in this session, and which never did."""
+        with self.context.transcript.history() as history:
+            lines = history.newest(["rule_fired"], history.head.seq + 1)
+            fired = [one.entry for one in lines if isinstance(one.entry, RuleFired)]
+        times = Counter((one.number, one.verdict) for one in fired)
+        rows = []
+        for rule in self.standing_rules:
+            denied, asked = times[rule.number, "deny"], times[rule.number, "ask"]
+            spoke = f"refused {denied}, asked {asked}" if denied or asked else "never spoke"
+            rows.append(f"{rule.number:>3}  {spoke:24} {rule.words}")
+        data = [
+            {"rule": number, "verdict": verdict, "times": count}
+            for (number, verdict), count in sorted(times.items())
+        ]
+        text = "\n".join(rows) or "No rule is set here."
+        return CommandPrinted(command="rules", text=text, data={"fired": data})
+
+
+def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
+    """The rules that bind somewhere, with what is checked of each."""
+    rows = []
+    for one in rules:
+        where = {"session": "this session", "project": one.folder}.get(one.scope, "everywhere")
+        rows += [f"{one.number:>3}  {one.words}", f"     {where}; {_checked(one)}"]
+    text = "\n".join(rows) or "No rule is set here. `/rules add TEXT` sets one."
+    return CommandPrinted(command="rules", text=text, data={"rules": [_data(one) for one in rules]})
+
+
+def why(rules: Sequence[StandingRule], number: int) -> CommandPrinted:
+    """Where a rule comes from, and what is checked of it."""
+    rule = next((one for one in rules if one.number == number), None)
+    if rule is None:
+        raise UsageError(f"There is no rule {number}.", "/rules lists those that stand.")
+    until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
+    text = (
+        f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
+        f"{_checked(rule)}{until}"
+    )
+    return CommandPrinted(command="rules", text=text, data=_data(rule))
+
+
+def standing_in(home: Places, folder: Path, session: str) -> list[StandingRule]:
+    """The rules that bind work in a folder and session."""
+    return RuleBook(home.rules).standing(str(folder), session)
+
+
+def rule_numbered(home: Places, number: int) -> CommandPrinted:
+    """Where a rule of a home comes from."""
+    return why(RuleBook(home.rules).all(), number)
+
+
+def tried(
+    home: Places, tool: str, argument: str, folder: Path, session: str
+) -> tuple[str, dict[str, Any]]:
+    """What the rules say to a call, in words and for a program."""
+    deed = deed_of(tool, argument, Workspace((folder,)))
+    said = ruling(standing_in(home, folder, session), deed)
+    words = f"{said.verdict}: {said.why}" if said.rule else "allow: no rule speaks against it."
+    return words, as_data(said)
+
+
+def deed_of(tool: str, argument: str, workspace: Workspace) -> Deed:
+    """A tool's name and its main argument as an act: a command, or a file that would change."""
+    if tool in ("shell", "bash", "run", "Bash"):
+        commands, written = commands_of(judge(argument, workspace))
+        changes = written
+    else:
+        commands, changes = (), (argument,)
+    branch = git_position(workspace.cwd)[0]
+    return Deed(tool=tool, commands=commands, changes=changes, branch=lambda: branch)
+
+
+def as_data(said: Ruling) -> dict[str, Any]:
+    """A ruling for a program."""
+    rule = said.rule
+    return {
+        "verdict": said.verdict,
+        "rule": rule.number if rule else None,
+        "words": rule.words if rule else "",
+        "why": said.why,
+    }
+
+
+def told(rule: StandingRule) -> CommandPrinted:
+    """That a rule stands, and what is checked of it, for the person to say whether it is right."""
+    text = f"Rule {rule.number} stands: {rule.words}\nIt {_checked(rule)}"
+    text += f"\nIf that is not what you mean: /rules retire {rule.number}, and say it otherwise."
+    return CommandPrinted(command="rules", text=text, data=_data(rule))
+
+
+def _checked(rule: StandingRule) -> str:
+    return str(rule.check) if rule.check is not None else f"{_UNCHECKED}."
+
+
+def _data(rule: StandingRule) -> dict[str, Any]:
+    found = msgspec.to_builtins(rule)
+    return {**found, "checks": str(rule.check) if rule.check is not None else ""}
+
+
+def _scope_in(text: str) -> tuple[str, Scope]:
+    words = text.split()
+    scope: Scope = next((_SCOPES[one] for one in words if one in _SCOPES), "session")
+    said = " ".join(one for one in words if one not in _SCOPES).strip(' "“”')
+    return said, scope
+
+
+def _number(text: str) -> int:
+    if not text.strip().isdigit():
+        raise WrongUse("Name the rule by its number.")
+    return int(text)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,133 @@
+"""The rules of a home: a file that says which stand, and for which work.
+
+Each rule is an entry of the session in which it was set, which proves it; this file is what every
+session, verb and hook reads, in one look. A rule is retired, never deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core import disk
+from mindstone_tui.core.errors import PlaceError, UsageError
+from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
+from mindstone_tui.core.values import Value
+
+Scope = Literal["session", "project", "everywhere"]
+_RANK: Final[tuple[Verdict, ...]] = ("allow", "ask", "deny")
+
+
+class StandingRule(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule as a person set it."""
+
+    number: int
+    words: str
+    """Theirs, word for word."""
+    scope: Scope
+    session: str
+    """Where it was set."""
+    line: int
+    since: str
+    folder: str = ""
+    """The project that it is for."""
+    check: RuleCheck | None = None
+    """What can be checked of it; None where nothing can."""
+    retired: str = ""
+    """When it stopped to stand."""
+
+    def holds_in(self, folder: str, session: str) -> bool:
+        """Whether it binds work in a folder, in a session."""
+        if self.retired:
+            return False
+        if self.scope == "session":
+            return self.session == session
+        inside = folder == self.folder or folder.startswith(self.folder.rstrip("/") + "/")
+        return self.scope == "everywhere" or inside
+
+    @property
+    def sentence(self) -> str:
+        """Whose words they are, and where they stand."""
+        return f'"{self.words}" (your rule {self.number}, {self.since[:10]}, line {self.line})'
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What the rules say to an act, and the rule that says it."""
+
+    verdict: Verdict
+    rule: StandingRule | None = None
+
+    @property
+    def why(self) -> str:
+        """The person's words, and what would be allowed."""
+        if self.rule is None or self.rule.check is None:
+            return ""
+        return f"{self.rule.sentence}. It {self.rule.check}"
+
+
+class RuleBook:
+    """Which rules were set in a home."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> list[StandingRule]:
+        """Every rule, oldest first, retired ones with the rest."""
+        try:
+            return msgspec.json.decode(disk.read_regular(self._path), type=list[StandingRule])
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError) as error:
+            raise PlaceError(
+                f"The rules in {self._path} cannot be read: {error}.",
+                "Mend or move the file; `mindstone log` shows each rule where it was set.",
+            ) from None
+
+    def standing(self, folder: str, session: str = "") -> list[StandingRule]:
+        """The rules that bind work there."""
+        return [one for one in self.all() if one.holds_in(folder, session)]
+
+    def add(self, rule: StandingRule) -> StandingRule:
+        """Set a rule; it gets the next number."""
+        with self._changing() as rules:
+            new = msgspec.structs.replace(rule, number=len(rules) + 1)
+            rules.append(new)
+        return new
+
+    def retire(self, number: int, when: str) -> StandingRule:
+        """Let a rule stand no longer."""
+        with self._changing() as rules:
+            at = next((at for at, one in enumerate(rules) if one.number == number), None)
+            if at is None or rules[at].retired:
+                raise UsageError(f"No rule {number} stands.", "/rules lists those that do.")
+            rules[at] = msgspec.structs.replace(rules[at], retired=when)
+            return rules[at]
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[list[StandingRule]]:
+        disk.ensure_folder(self._path.parent)
+        lock = disk.REAL.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            with disk.held(lock, wait=5.0, busy="The rules are being changed by another program."):
+                rules = self.all()
+                yield rules
+                text = msgspec.json.format(msgspec.json.encode(rules))
+                disk.replace_file(self._path, text + b"\n")
+        finally:
+            os.close(lock)
+
+
+def ruling(rules: Sequence[StandingRule], act: Deed) -> Ruling:
+    """What the rules say: a refusal before a question, and of equals the oldest rule."""
+    worst = Ruling("allow")
+    for rule in rules:
+        if rule.check is not None:
+            said = verdict_of(rule.check, act)
+            if _RANK.index(said) > _RANK.index(worst.verdict):
+                worst = Ruling(said, rule)
+    return worst

@@ -1,0 +1,229 @@
+"""Checks: what a rule forbids or wants to be asked about, held against what a call would do.
+
+A check says no only where it sees what the rule's words name. What is hidden in a variable, or in a
+script that was written before, cannot be seen: a command that could be the forbidden one is asked
+about, and everything else is let be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.tools.programs import row_of, unwrapped
+from mindstone_tui.core.tools.verdicts import CommandPart
+from mindstone_tui.core.values import Value
+
+Verdict = Literal["allow", "ask", "deny"]
+_SHOWN: Final = 4
+"""Commands of a check that are named where it is told."""
+
+
+class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A kind of command: every part that is given must be met."""
+
+    program: str
+    action: tuple[str, ...] = ()
+    """The first words that are no options, in order."""
+    options: tuple[str, ...] = ()
+    """One of them must be among its options; `+` is a target that begins with it."""
+    targets: tuple[str, ...] = ()
+    """One of them must be what it acts on."""
+    on: tuple[str, ...] = ()
+    """Only while one of these branches is checked out."""
+    operands: bool = False
+    """It must name something beyond its action."""
+
+    def __str__(self) -> str:
+        """As a person would write it."""
+        said = f"`{' '.join((self.program, *self.action, *(['…'] if self.operands else [])))}`"
+        if self.options:
+            said += f" with {_either([f'`{one}`' for one in self.options if one != '+'])}"
+        if self.targets:
+            said += f" to {_either(list(self.targets))}"
+        return f"{said} while on {_either(list(self.on))}" if self.on else said
+
+
+class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What a rule comes to: any of its parts that fits makes it speak."""
+
+    verdict: Literal["ask", "deny"] = "deny"
+    commands: tuple[CommandForm, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Files and folders that may not be changed."""
+    outside: tuple[str, ...] = ()
+    """Folders beyond which nothing may be changed."""
+    adds: tuple[str, ...] = ()
+    """Words that no change may add."""
+    tools: tuple[str, ...] = ()
+    first: tuple[CommandForm, ...] = ()
+    """It may be done once one of these ended well since the last change."""
+    instead: str = ""
+    """What is to be used in its place."""
+
+    def __str__(self) -> str:
+        """What it refuses or asks about, in plain words."""
+        parts = [str(one) for one in self.commands[:_SHOWN]]
+        if more := len(self.commands) - _SHOWN:
+            parts += [f"{more} more of the kind"] if more > 0 else []
+        parts += [f"a change of {path}" for path in self.paths]
+        if self.outside:
+            parts.append(f"a change of anything outside {_either(list(self.outside))}")
+        if self.adds:
+            parts.append(f"a change that adds {_either([f'`{one}`' for one in self.adds])}")
+        parts += [f"the tool {one}" for one in self.tools]
+        said = f"{'asks before' if self.verdict == 'ask' else 'refuses'}: {'; '.join(parts)}"
+        if self.first:
+            named = [str(one) for one in self.first[:_SHOWN]]
+            first = _either([*named, *(["the like"] if len(self.first) > _SHOWN else [])])
+            said += f", unless {first} ended well since the last change"
+        if self.instead:
+            said += f" (use {self.instead})"
+        return f"{said}. Allows everything else."
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+class SeenCommand(msgspec.Struct, frozen=True):
+    """A simple command as far as its words can be seen."""
+
+    words: tuple[str, ...]
+    hidden: bool = False
+    """Some of its words are only known when it runs."""
+
+
+class Deed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of a tool would do, whichever agent makes it."""
+
+    tool: str
+    commands: tuple[SeenCommand, ...] = ()
+    changes: tuple[str, ...] = ()
+    """Files that would change, as paths below the folder of the work where they lie there."""
+    added: str = ""
+    """What a change would add to them."""
+    branch: Callable[[], str] = str
+    """The branch that is checked out, where that is known."""
+    done: Callable[[], Sequence[SeenCommand]] = tuple
+    """Commands that ended well since the last change."""
+
+
+def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], tuple[str, ...]]:
+    """The simple commands of a shell command, without what wraps them; and files they write."""
+    found: list[SeenCommand] = []
+    written: list[str] = []
+    for part in parts:
+        written += part.written
+        words: list[str | None] = list(part.words)
+        while words:
+            found.append(SeenCommand(tuple(one for one in words if one is not None), part.hidden))
+            name = (words[0] or "").rpartition("/")[2]
+            words = unwrapped(name, words) if row_of(name).wraps else []
+        if part.effects & {"writes", "deletes"}:
+            written += [one for one in part.words[1:] if not one.startswith("-")]
+    return tuple(found), tuple(dict.fromkeys(written))
+
+
+def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
+    """What a check says to an act."""
+    seen = [_fits(form, one, act) for form in check.commands for one in act.commands]
+    seen += [_lies_in(path, check.paths) for path in act.changes]
+    if check.outside:
+        seen += [not _lies_in(path, check.outside) for path in act.changes]
+    seen += [act.tool in check.tools, _adds(check.adds, act.added)]
+    if not any(one is not False for one in seen):
+        return "allow"
+    if check.first and any(_fits(form, one, act) for form in check.first for one in act.done()):
+        return "allow"
+    return check.verdict if True in seen else "ask"
+
+
+def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
+    """Whether a command is of a form; None where that cannot be seen."""
+    words = command.words
+    if not words or _plain(words[0]) != form.program:
+        return False
+    options, operands = _apart(words)
+    if operands[: len(form.action)] != form.action:
+        hidden = command.hidden and form.action[: len(operands)] == operands
+        return None if hidden else False
+    rest = operands[len(form.action) :]
+    if form.on and act.branch() not in form.on:
+        return False
+    met = [True]
+    if form.options:
+        forced = "+" in form.options and any(one.startswith("+") for one in rest)
+        met.append(forced or any(_is_option(one, form.options) for one in options))
+    if form.operands:
+        met.append(bool(rest))
+    if form.targets:
+        named = [one.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/") for one in rest]
+        # Without a target of its own, a push goes to the branch that is checked out.
+        goes = named if len(rest) > 1 or form.program != "git" else [*named, act.branch()]
+        met.append(any(_lies_in(one, form.targets) for one in goes if one))
+    if all(met):
+        return True
+    return None if command.hidden else False
+
+
+def _plain(program: str) -> str:
+    """A program without its folder and version: /usr/bin/python3.11 is python."""
+    return pattern_of(r"(?<=[a-z])\d+(?:\.\d+)*\Z").sub("", program.rpartition("/")[2])
+
+
+def _apart(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Options, and what is none, without the values of options that come before the action."""
+    valued = row_of(words[0].rpartition("/")[2]).valued
+    options: list[str] = []
+    operands: list[str] = []
+    skip = False
+    for word in words[1:]:
+        if skip:
+            skip = False
+        elif word.startswith("-") and word != "-":
+            options.append(word)
+            skip = not operands and word in valued
+        else:
+            operands.append(word)
+    return options, tuple(operands)
+
+
+def _is_option(word: str, wanted: Iterable[str]) -> bool:
+    name = word.partition("=")[0]
+    for one in wanted:
+        if name == one:
+            return True
+        short = len(one) == 2 and one[0] == "-" and one[1] != "-"
+        if short and not name.startswith("--") and one[1] in name[1:]:
+            return True
+        # Programs take a long option by any beginning of its name that is long enough.
+        if one.startswith("--") and len(name) > 4 and one.startswith(name):
+            return True
+    return False
+
+
+def _lies_in(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these, lies in one of these folders, or fits its stars."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    for place in places:
+        wanted = [part for part in place.strip("/").split("/") if part]
+        for at in range(len(parts) - len(wanted) + 1):
+            pieces = zip(wanted, parts[at:], strict=False)
+            if all(fnmatchcase(part, one) for one, part in pieces):
+                return True
+    return False
+
+
+def _adds(wanted: Iterable[str], text: str) -> bool:
+    return any(
+        pattern_of(rf"(?<![\w.]){_spelt(one)}(?!\w)").search(text) is not None for one in wanted
+    )
+
+
+def _spelt(words: str) -> str:
+    return "".join(rf"\{sign}" if not sign.isalnum() and sign != "_" else sign for sign in words)

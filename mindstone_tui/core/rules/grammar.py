@@ -1,0 +1,319 @@
+"""From a person's sentence to a check, by a small grammar; or not at all.
+
+A sentence is compiled only when every word of it is understood: "never push to main on Fridays" is
+not, because what Fridays change would be lost. What is not compiled stays an instruction, and says
+that nothing checks it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.rules.checks import CommandForm, RuleCheck
+from mindstone_tui.core.tools.programs import known_programs
+
+_FILE: Final = Path(__file__).with_name("acts.txt")
+_CODE: Final = pattern_of(r"[`\"“]([^`\"“”]{1,200})[`\"”]")
+_LONGEST: Final = 400
+_OPENS: Final = pattern_of(
+    r"(?:please|always|and|so|also|important:?|rules?:|note:|remember(?: to| that)?|from now on,?"
+    r"|in this (?:project|repo(?:sitory)?|codebase),?|you (?:must|should)|we|you|i want you to)"
+    r"[ ,]+",
+    re.IGNORECASE,
+)
+_REASON: Final = pattern_of(
+    r"(?:[,;(–—]| - )\s*(?:because|since|as it|it |that |this |they |we |the )"
+    r".*\Z|\s+(?:because|since|so that)\b.*\Z",
+    re.IGNORECASE,
+)
+_EVER: Final = pattern_of(r"\b(?:ever|under any circumstances|at all|in this (?:project|repo))\b ?")
+_NO: Final = (
+    r"(?:never|do not|don't|dont|must not|mustn't|may not|should not|shouldn't|shall not|cannot"
+    r"|can't|avoid|stop|refrain from|under no circumstances(?: should you)?|not allowed to)"
+)
+_CONSENT: Final = (
+    r"(?:without (?:first )?(?:asking|my|our|explicit|prior|the user's)[\w' ]{0,40}"
+    r"|unless (?:i|we|the user) (?:say|ask|tell|approve|agree|explicitly)[\w' ]{0,40})"
+)
+_ASK_FIRST: Final = (
+    r"(?:ask|check with|confirm with|consult|tell|warn|get (?:my |our |explicit )*"
+    r"(?:ok|okay|approval|permission|consent|confirmation))"
+    r"(?: (?:me|us|the user|from me|for (?:my )?(?:permission|approval|confirmation)))?(?: first)?"
+    r",? before (?:you )?"
+)
+_VERBS: Final = (
+    r"(?:touch|edit|modify|change|alter|write (?:to|in)|overwrite|update|delete|remove|move|rename)"
+)
+_FILES: Final = r"(?:(?:the|any|any of the|our|files?|folders?|director(?:y|ies)|anything|code) )*"
+_UNDER: Final = r"(?:(?:under|in|inside|within|below|of) )?(?:the )?"
+_KIND: Final = r"(?: (?:files?|folders?|director(?:y|ies)|module|package))?"
+_PATH: Final = pattern_of(r"[\w.@*~-]*[/.*][\w./@*-]*|[\w-]+/")
+_ADDS: Final = r"(?:add|use|write|leave|introduce|commit|insert|put|include|have)"
+_CODE_TEXT: Final = pattern_of(
+    r"(?:(?:any|new|the|in|code|comments?|statements?|calls?|types?|type|left|production"
+    r"|annotations?) ?)*"
+)
+_KNOWN_TEXTS: Final = frozenset({"todo", "fixme", "console.log", "any", "debugger", "eval", "var"})
+_GERUNDS: Final = {
+    "using": "use", "pushing": "push", "committing": "commit", "running": "run", "adding": "add",
+    "editing": "edit", "modifying": "modify", "changing": "change", "touching": "touch",
+    "deleting": "delete", "removing": "remove", "installing": "install", "merging": "merge",
+    "rebasing": "rebase", "amending": "amend", "deploying": "deploy", "publishing": "publish",
+    "creating": "create", "opening": "open", "writing": "write", "force-pushing": "force-push",
+    "skipping": "skip", "bypassing": "bypass", "upgrading": "upgrade", "updating": "update",
+    "rewriting": "rewrite", "stashing": "stash", "tagging": "tag", "dropping": "drop",
+    "leaving": "leave", "introducing": "introduce", "moving": "move", "renaming": "rename",
+}  # fmt: skip
+
+
+def compile_rule(sentence: str) -> RuleCheck | None:
+    """What can be checked of a rule; None where not all of it can."""
+    text = " ".join(sentence.replace("’", "'").split())[:_LONGEST].rstrip(" .!")
+    while found := _OPENS.match(text):
+        text = text[found.end() :]
+    text = _EVER.sub("", _REASON.sub("", text)).strip(" ,.!")
+    for reading in (_asked_first, _in_order, _instead, _only_there, _forbidden):
+        if (check := reading(text)) is not None:
+            return check
+    return None
+
+
+def _match(expression: str, text: str) -> re.Match[str] | None:
+    return pattern_of(rf"{expression}\Z", re.IGNORECASE).match(text)
+
+
+def _asked_first(text: str) -> RuleCheck | None:
+    """ "ask me before …", "never … without asking"."""
+    found = _match(rf"{_ASK_FIRST}(?P<act>.+)", text) or _match(
+        rf"{_NO} (?P<act>.+?),? {_CONSENT}", text
+    )
+    return found and _with(_act(found["act"]), verdict="ask")
+
+
+def _in_order(text: str) -> RuleCheck | None:
+    """ "run the tests before every commit", "never commit before the tests pass"."""
+    found = (
+        _match(
+            r"(?:run|execute) (?P<first>.+?) before (?:you |every |each |any |the |a )?"
+            r"(?P<act>\w[\w-]*(?: .+)?)",
+            text,
+        )
+        or _match(r"before (?:you |every |each |any )?(?P<act>[^,]+), run (?P<first>.+)", text)
+        or _match(
+            rf"{_NO} (?P<act>.+?) (?:before|until|unless|without) "
+            r"(?:you (?:have )?(?:run|ran) |running )?(?P<first>.+)",
+            text,
+        )
+    )
+    if not found:
+        return None
+    act, first = _act(found["act"]), _act(f"run {found['first']}")
+    if act is None or first is None or not act.commands or not first.commands:
+        return None
+    return _with(act, first=first.commands)
+
+
+def _instead(text: str) -> RuleCheck | None:
+    """ "use pnpm instead of npm", "use uv, not pip"; of one family, the one excludes the others."""
+    found = _match(
+        r"(?:use|prefer) (?P<use>[\w`'./-]+)(?: (?:for|as) [\w ]{2,40})?,? "
+        r"(?:instead of|rather than|over|(?:and )?(?:not|never)(?: use)?) (?P<not>[\w`'./-]+)"
+        r"(?: or (?P<nor>[\w`'./-]+))?",
+        text,
+    ) or _match(
+        rf"{_NO} use (?P<not>[\w`'./-]+)(?P<nor>)[;,.] ?use (?P<use>[\w`'./-]+)(?: instead)?", text
+    )
+    if found:
+        named = [found["not"], found["nor"]]
+        return _of_programs([_bare(one) for one in named if one], _bare(found["use"]))
+    found = _match(r"(?:only )?use (?P<use>[\w`'./-]+)(?: (?:for|as) [\w ]{2,40})?", text)
+    if found is None:
+        return None
+    use = _bare(found["use"])
+    family = next((one for one in _families() if use in one), ())
+    return _of_programs([one for one in family if one != use], use)
+
+
+def _of_programs(names: list[str], use: str) -> RuleCheck | None:
+    known = known_programs()
+    if not names or any(one not in known and not _in_family(one) for one in names):
+        return None
+    return RuleCheck(commands=tuple(CommandForm(program=one) for one in names), instead=use)
+
+
+def _only_there(text: str) -> RuleCheck | None:
+    """ "only touch files under src/"."""
+    found = _match(
+        rf"(?:only {_VERBS}|{_VERBS} only) {_FILES}{_UNDER}(?P<path>\S+)(?: (?:folder|directory))?",
+        text,
+    )
+    place = _bare(found["path"]) if found else ""
+    return RuleCheck(outside=(place.rstrip("/"),)) if _PATH.fullmatch(place) else None
+
+
+def _forbidden(text: str) -> RuleCheck | None:
+    found = _match(rf"{_NO} (?P<act>.+)", text) or _match(r"no (?P<thing>.+)", text)
+    if found is None:
+        return None
+    if "thing" in found.groupdict():
+        thing = found["thing"]
+        return _act(thing) or _act(f"add {thing}") or _act(f"use {thing}")
+    return _act(found["act"])
+
+
+def _with(check: RuleCheck | None, **changes: object) -> RuleCheck | None:
+    return msgspec.structs.replace(check, **changes) if check is not None else None
+
+
+def _act(text: str) -> RuleCheck | None:
+    """What a rule is about, all of it: several things joined by or are each forbidden."""
+    whole = _one_act(text)
+    if whole is not None:
+        return whole
+    pieces = pattern_of(r",? (?:or|and|nor) |, ").split(text)
+    if len(pieces) < 2:
+        return None
+    verb = text.split()[0]
+    found = [_one_act(one) or _one_act(f"{verb} {one}") for one in pieces]
+    if any(one is None for one in found):
+        return None
+    together = RuleCheck()
+    for one in found:
+        assert one is not None
+        together = msgspec.structs.replace(
+            together,
+            commands=(*together.commands, *one.commands),
+            paths=(*together.paths, *one.paths),
+            adds=(*together.adds, *one.adds),
+        )
+    return together
+
+
+def _one_act(text: str) -> RuleCheck | None:
+    first, _, rest = text.strip(" ,.").partition(" ")
+    text = f"{_GERUNDS.get(first.lower(), first)} {rest}".strip()
+    for reading in (_named, _of_paths, _written, _run):
+        if (check := reading(text)) is not None:
+            return check
+    return None
+
+
+def _named(text: str) -> RuleCheck | None:
+    """Something that has a name of its own, such as a force push."""
+    plain = text.replace("`", "").replace('"', "").replace("'", "")
+    for expression, commands in _acts():
+        if found := expression.match(plain):
+            forms = [form for one in commands.split(";") if (form := _form(one, found))]
+            return RuleCheck(commands=tuple(forms)) if forms else None
+    return None
+
+
+def _of_paths(text: str) -> RuleCheck | None:
+    found = _match(rf"{_VERBS} {_FILES}{_UNDER}(?P<path>[^ ,]+){_KIND}", text)
+    if found is None:
+        return None
+    place = _bare(found["path"])
+    is_folder = pattern_of(r" (?:folder|director(?:y|ies))\Z").search(text) is not None
+    if not _PATH.fullmatch(place) and not is_folder:
+        return None
+    return RuleCheck(paths=(place.rstrip("/"),))
+
+
+def _written(text: str) -> RuleCheck | None:
+    """Words that a change must not add: `console.log`, TODO, `any`."""
+    found = _match(rf"{_ADDS} (?P<what>.+)", text)
+    if found is None:
+        return None
+    what = found["what"]
+    quoted = [one[1] for one in _CODE.finditer(what)]
+    rest = _CODE.sub("", what)
+    named = [one for one in rest.split() if one.lower().rstrip("s") in _KNOWN_TEXTS]
+    left = " ".join(one for one in rest.split() if one not in named)
+    words = [*quoted, *(_text_of(one) for one in named)]
+    if not words or not _CODE_TEXT.fullmatch(left.lower()):
+        return None
+    if any(one.split()[0] in known_programs() or " " in one for one in quoted):
+        return None  # that is a command
+    return RuleCheck(adds=tuple(words))
+
+
+def _text_of(name: str) -> str:
+    plain = name if name.lower() in _KNOWN_TEXTS else name[:-1]
+    return plain.upper() if plain.lower() in ("todo", "fixme") else plain.lower()
+
+
+def _run(text: str) -> RuleCheck | None:
+    """A command by its own words: "run `npm install`", "use sudo"."""
+    found = _match(r"(?:(?:run|use|call|execute|invoke) )?(?P<line>.+?)(?: commands?)?", text)
+    line = found["line"] if found else text
+    quoted = _CODE.fullmatch(line)
+    try:
+        words = shlex.split(quoted[1] if quoted else line)
+    except ValueError:
+        return None
+    if not words or words[0] not in known_programs() or not all(map(_is_command_word, words)):
+        return None
+    if not quoted and not (text != line or len(words) > 1 or _in_family(words[0])):
+        return None
+    operands = tuple(one for one in words[1:] if not one.startswith("-"))
+    options = tuple(one for one in words[1:] if one.startswith("-"))
+    return RuleCheck(commands=(CommandForm(program=words[0], action=operands, options=options),))
+
+
+def _is_command_word(word: str) -> bool:
+    return pattern_of(r"[\w./:@=+-]+").fullmatch(word) is not None and word.lower() not in (
+        "the", "in", "on", "for", "with", "a", "any", "when", "if", "until", "to",
+    )  # fmt: skip
+
+
+def _bare(word: str) -> str:
+    return word.rstrip(".,").strip("`'\"")
+
+
+def _in_family(name: str) -> bool:
+    return any(name in one for one in _families())
+
+
+@cache
+def _families() -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(line.split()) for line in lists_in(_FILE)["families"])
+
+
+@cache
+def _acts() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Every act that has a name of its own, with the commands it means."""
+    return tuple(_read_acts())
+
+
+def _read_acts() -> Iterator[tuple[re.Pattern[str], str]]:
+    for group, lines in lists_in(_FILE).items():
+        for line in lines if group != "families" else ():
+            said, _, commands = line.partition(" -> ")
+            named = said.replace("{branch}", r"(?P<branch>[\w./*-]+)")
+            yield re.compile(rf"(?:{named})\Z", re.IGNORECASE), commands
+
+
+def _form(notation: str, found: re.Match[str]) -> CommandForm | None:
+    """A command of the file as a form."""
+    options = pattern_of(r"\[([^\]]+)\]").search(notation)
+    words = pattern_of(r"\[[^\]]+\]").sub("", notation).split()
+    targets = tuple(found[one.strip("<>")] for one in words if one.startswith("<"))
+    on = tuple(found[one.strip("@<>")] for one in words if one.startswith("@"))
+    plain = [one for one in words if one[0] not in "<@…"]
+    return CommandForm(
+        program=plain[0],
+        action=tuple(plain[1:]),
+        options=tuple(options[1].split()) if options else (),
+        targets=targets,
+        on=on,
+        operands="…" in words,
+    )

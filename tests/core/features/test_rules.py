@@ -1,0 +1,82 @@
+"""Rules hold in turns: refused with the person's words, in every prompt, across sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
+from mindstone_tui.core.entries.derived import RuleFired, RuleSet
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.rules.checks import Deed, SeenCommand, verdict_of
+from mindstone_tui.core.rules.grammar import compile_rule
+from tests.core.session.stage import calls, on_stage, script
+
+NEVER = "Never force push"
+OTHER = SessionKey.parse("agent:default:other")
+
+
+async def test_a_call_that_breaks_a_rule_is_refused_with_the_persons_words(
+    home: Path, tmp_path: Path
+) -> None:
+    force = calls(("shell", {"command": "git push --force"}))
+    edit = calls(("write", {"path": "vendor/a.c", "text": "x"}))
+    model = script(tmp_path, force, {"text": "Not pushed."}, edit, {"text": "Not written."})
+    async with on_stage(home, model=model, approve="auto-edit") as stage:
+        await stage.run(f"/rules add {NEVER}")
+        await stage.run("/rules add Never edit files under vendor/")
+        await stage.say("push it")
+        await stage.say("and the vendored file")
+        _, report = await stage.run("/rules report")
+        assert "refused 1, asked 0" in report
+    first, second = stage.entries(ToolRefused)
+    assert (first.by, second.by) == ("your rule", "your rule")
+    assert NEVER in first.why
+    assert [one.number for one in stage.entries(RuleFired)] == [1, 2]
+    assert all(one.status == "refused" for one in stage.entries(ToolReturned))
+    assert not (tmp_path / "vendor").exists()
+    assert f"1. {NEVER}" in stage.requests()[-1][0]["content"]
+
+
+async def test_a_rule_reaches_as_far_as_it_was_set_for_until_it_is_retired(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/rules add Never rebase")
+        await stage.run(f"/rules add {NEVER} --everywhere")
+    async with on_stage(home, key=OTHER, model=model) as other:
+        await other.say("hello")
+        head = other.requests()[-1][0]["content"]
+        assert NEVER in head
+        assert "Never rebase" not in head
+        ended, _ = await other.run("/rules retire 2")
+        assert ended.ok
+        ended, said = await other.run("/rules retire 2")
+        assert not ended.ok
+        assert "No rule 2 stands" in said
+        await other.say("again")
+        assert NEVER not in other.requests()[-1][0]["content"]
+
+
+async def test_a_rule_that_was_kept_when_it_was_offered_is_checked(
+    home: Path, tmp_path: Path
+) -> None:
+    push = calls(("shell", {"command": "git push origin main"}))
+    async with on_stage(
+        home, model=script(tmp_path, {"text": "ok"}, push, {"text": "no"})
+    ) as stage:
+        await stage.say("Please don't push to main.")
+        await stage.run("/keep")
+        await stage.say("push it anyway")
+    [kept] = stage.entries(RuleSet)
+    assert (kept.words, kept.scope) == ("Please don't push to main.", "session")
+    assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
+
+
+def test_an_order_of_work_lets_through_what_was_prepared() -> None:
+    check = compile_rule("Run the tests before every commit")
+    assert check is not None
+    commit = SeenCommand(("git", "commit", "-m", "x"))
+    tested = [SeenCommand(("make", "test"))]
+    assert verdict_of(check, Deed(tool="shell", commands=(commit,))) == "deny"
+    assert verdict_of(check, Deed(tool="shell", commands=(commit,), done=lambda: tested)) == "allow"

@@ -1,0 +1,1 @@
+"""Rules that a person set: what is checked of them, and that it holds."""

@@ -1,0 +1,138 @@
+"""A sentence becomes a check when all of it is understood, and else nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.features.rules import deed_of
+from mindstone_tui.core.rules.checks import Verdict, verdict_of
+from mindstone_tui.core.rules.grammar import compile_rule
+from mindstone_tui.core.tools.workspace import Workspace
+
+
+def says(rule: str, tool: str, argument: str, folder: Path) -> Verdict:
+    check = compile_rule(rule)
+    assert check is not None, rule
+    return verdict_of(check, deed_of(tool, argument, Workspace((folder,))))
+
+
+FORCE = "Never run git push --force"
+
+
+@pytest.mark.parametrize(
+    ("rule", "denied", "allowed"),
+    [
+        (
+            FORCE,
+            ["git push -f", "git push --force-with-lease", "git push origin +main"],
+            "git push",
+        ),
+        ("Never force push to main.", ["git push -f origin main"], "git push -f origin dev"),
+        ("don't push to release", ["git push origin HEAD:release"], "git push origin released"),
+        ("Never amend commits", ["git commit --amend"], "git commit -m amend"),
+        ("Never use --no-verify", ["git commit -nm x", "git push --no-verify"], "git commit -m n"),
+        ("Do not add new dependencies", ["npm i left-pad", "uv add x"], "npm install"),
+        ("Use pnpm instead of npm", ["npm test", "npm i x"], "pnpm test"),
+        ("Use uv, not pip or poetry", ["pip3 install x", "poetry add y"], "uv add x"),
+        ("Never use sudo because it breaks my machine", ["sudo ls"], "ls sudo"),
+        ("Never run `terraform apply`", ["terraform apply -auto-approve"], "terraform plan"),
+        ("Never push, rebase or stash", ["git push", "git rebase x", "git stash"], "git pull"),
+        ("Please don't ever touch the migrations folder", ["rm migrations/1.sql"], "ls migrations"),
+    ],
+)
+def test_what_the_words_forbid_is_refused_and_the_rest_is_not(
+    tmp_path: Path, rule: str, denied: list[str], allowed: str
+) -> None:
+    for line in denied:
+        assert says(rule, "shell", line, tmp_path) == "deny", line
+    assert says(rule, "shell", allowed, tmp_path) == "allow"
+    assert says(rule, "shell", "make && ls -la | sort", tmp_path) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cd app && git push -f",
+        "git -C app push --force",
+        "bash -c 'git push -f origin x'",
+        "env A=1 git push -uf origin x",
+        "echo x | xargs git push --force",
+        "/usr/bin/git push --forc",
+        "(git push -f)",
+        "if true; then git push -f; fi",
+    ],
+)
+def test_a_command_is_found_inside_whatever_runs_it(tmp_path: Path, line: str) -> None:
+    assert says(FORCE, "shell", line, tmp_path) == "deny"
+
+
+def test_what_cannot_be_seen_is_asked_about_only_where_it_could_be_it(tmp_path: Path) -> None:
+    assert says(FORCE, "shell", "git push $FLAGS", tmp_path) == "ask"
+    assert says(FORCE, "shell", "git pull $FLAGS", tmp_path) == "allow"
+    assert says(FORCE, "shell", 'ls "$HOME"', tmp_path) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "refused", "allowed"),
+    [
+        ("Don't touch the migrations folder.", "db/migrations/0001.sql", "db/models.py"),
+        ("Never edit files under vendor/", "vendor/x/y.c", "src/vendored.c"),
+        ("Never edit .env files", "app/.env", "app/env.py"),
+        ("Do not modify package-lock.json", "package-lock.json", "package.json"),
+        ("Only touch files under src/", "docs/a.md", "src/a.py"),
+        ("Never change *.lock", "poetry.lock", "lock.py"),
+    ],
+)
+def test_a_file_is_guarded_by_its_name_its_folder_or_its_stars(
+    tmp_path: Path, rule: str, refused: str, allowed: str
+) -> None:
+    assert says(rule, "edit", refused, tmp_path) == "deny"
+    assert says(rule, "edit", allowed, tmp_path) == "allow"
+    assert says(rule, "shell", f"echo x > {refused}", tmp_path) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("Ask me before you delete any files", "rm a.txt"),
+        ("Never install packages without asking me first.", "pip install x"),
+        ("Check with me before pushing", "git push"),
+    ],
+)
+def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: str) -> None:
+    assert says(rule, "shell", line, tmp_path) == "ask"
+    assert says(rule, "shell", "ls", tmp_path) == "allow"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Be concise.",
+        "Never push to main on Fridays",
+        "Never push unless the moon is full",
+        "Always write tests",
+        "Don't be afraid to ask",
+        "Never use the old importer for dates",
+        "Use the tests to find the fault",
+        "Never forget the milk",
+        "Don't add emojis to commit messages",
+        "Never commit secrets",
+        "Use descriptive names",
+        "Never run the app in the background",
+        "Do not change the public API",
+        "Avoid any unnecessary work",
+    ],
+)
+def test_what_is_not_understood_whole_is_no_check(rule: str) -> None:
+    assert compile_rule(rule) is None
+
+
+@given(st.text(max_size=300))
+def test_any_sentence_is_read_without_an_error(text: str) -> None:
+    compile_rule(f"Never {text}")
+    check = compile_rule(text)
+    assert check is None or "Allows everything else" in str(check)
