@@ -19,6 +19,16 @@ from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
 Verdict = Literal["allow", "ask", "deny"]
+_AS_CODE: Final = {
+    "any": r"[:<|,(]\s*any\b(?! \w)|\bas any\b|\bany\[\]",
+    "var": r"(?m)^\s*(?:export )?var \w|\(var \w",
+    "eval": r"(?<![\w.])eval\s*\(",
+    "exec": r"(?<![\w.])exec\s*\(",
+    "print": r"(?<![\w.])print\s*\(",
+    "debugger": r"(?m)^\s*debugger\b;?\s*$",
+    "select *": r"(?i)\bselect\s+\*",
+}
+"""Words that are also English, or stand in names: as they stand in code."""
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 
@@ -220,9 +230,8 @@ def _lies_in(path: str, places: Iterable[str]) -> bool:
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:
-    return any(
-        pattern_of(rf"(?<![\w.]){_spelt(one)}(?!\w)").search(text) is not None for one in wanted
-    )
+    spelt = (_AS_CODE.get(one) or rf"(?<![\w.]){_spelt(one)}(?!\w)" for one in wanted)
+    return any(pattern_of(one).search(text) is not None for one in spelt)
 
 
 def _spelt(words: str) -> str:

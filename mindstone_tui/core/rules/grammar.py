@@ -23,6 +23,15 @@ from mindstone_tui.core.tools.programs import known_programs
 
 _FILE: Final = Path(__file__).with_name("acts.txt")
 _CODE: Final = pattern_of(r"[`\"“]([^`\"“”]{1,200})[`\"”]")
+_QUOTED: Final = pattern_of(r"(?<![\w`])'([^'`]{1,60})'(?![\w`])")
+_CLAUSES: Final = pattern_of(
+    r"[.;] +|, (?=(?:never|avoid|prefer|use|always|do not|don't) )", re.IGNORECASE
+)
+_IS_AN_ORDER: Final = pattern_of(
+    r"(?:please |always )?(?:use|prefer|never|avoid|always|do not|don't|write|keep|follow|run"
+    r"|ask)\b",
+    re.IGNORECASE,
+)
 _LONGEST: Final = 400
 _OPENS: Final = pattern_of(
     r"(?:please|always|and|so|also|important:?|rules?:|note:|remember(?: to| that)?|from now on,?"
@@ -59,8 +68,9 @@ _KIND: Final = r"(?: (?:files?|folders?|director(?:y|ies)|module|package))?"
 _PATH: Final = pattern_of(r"[\w.@*~-]*[/.*][\w./@*-]*|[\w-]+/")
 _ADDS: Final = r"(?:add|use|write|leave|introduce|commit|insert|put|include|have)"
 _CODE_TEXT: Final = pattern_of(
-    r"(?:(?:any|new|the|in|code|comments?|statements?|calls?|types?|type|left|production"
-    r"|annotations?) ?)*"
+    r"(?:(?:any|new|the|in|code|comments?|statements?|calls?|types?|type|left|production|a|an"
+    r"|annotations?|directives?|functions?|methods?|keywords?|operators?|unsafe|such as|like|or|and"
+    r"|similar|hooks?|declarations?|imports?|attributes?|anywhere|queries)[ ,]*)*"
 )
 _KNOWN_TEXTS: Final = frozenset({"todo", "fixme", "console.log", "any", "debugger", "eval", "var"})
 _GERUNDS: Final = {
@@ -77,7 +87,18 @@ _GERUNDS: Final = {
 
 def compile_rule(sentence: str) -> RuleCheck | None:
     """What can be checked of a rule; None where not all of it can."""
-    text = " ".join(sentence.replace("’", "'").split())[:_LONGEST].rstrip(" .!")
+    text = _QUOTED.sub(r"`\1`", " ".join(sentence.replace("’", "'").split())[:_LONGEST])
+    if (whole := _compiled(text)) is not None:
+        return whole
+    # Sentences and clauses that are each an order by itself: "use TypeScript; never use `any`".
+    clauses = _CLAUSES.split(text)
+    found = [check for one in clauses if (check := _compiled(one)) is not None]
+    apart = len(found) == 1 and all(map(_IS_AN_ORDER.match, clauses))
+    return found[0] if apart else None
+
+
+def _compiled(text: str) -> RuleCheck | None:
+    text = text.strip(" .!")
     while found := _OPENS.match(text):
         text = text[found.end() :]
     text = _EVER.sub("", _REASON.sub("", text)).strip(" ,.!")
@@ -167,7 +188,8 @@ def _forbidden(text: str) -> RuleCheck | None:
     if "thing" in found.groupdict():
         thing = found["thing"]
         return _act(thing) or _act(f"add {thing}") or _act(f"use {thing}")
-    return _act(found["act"])
+    act = found["act"]
+    return _act(act) or (_act(f"add {act}") if act.startswith("`") else None)
 
 
 def _with(check: RuleCheck | None, **changes: object) -> RuleCheck | None:
@@ -233,36 +255,59 @@ def _written(text: str) -> RuleCheck | None:
     found = _match(rf"{_ADDS} (?P<what>.+)", text)
     if found is None:
         return None
-    what = found["what"]
+    what = pattern_of(r"\bselect \*", re.IGNORECASE).sub("`select *`", found["what"])
     quoted = [one[1] for one in _CODE.finditer(what)]
     rest = _CODE.sub("", what)
-    named = [one for one in rest.split() if one.lower().rstrip("s") in _KNOWN_TEXTS]
+    named = [one for one in rest.split() if _is_text_of_code(one)]
     left = " ".join(one for one in rest.split() if one not in named)
     words = [*quoted, *(_text_of(one) for one in named)]
     if not words or not _CODE_TEXT.fullmatch(left.lower()):
         return None
-    if any(one.split()[0] in known_programs() or " " in one for one in quoted):
-        return None  # that is a command
+    if any(not one.strip() or _is_a_command(one) for one in quoted):
+        return None
     return RuleCheck(adds=tuple(words))
 
 
+def _is_a_command(quoted: str) -> bool:
+    if quoted.lower() in _KNOWN_TEXTS or quoted == "select *":
+        return False
+    return quoted.split()[0] in known_programs() or " " in quoted
+
+
+def _is_text_of_code(word: str) -> bool:
+    plain = word.strip(",")
+    return plain.lower().rstrip("s") in _KNOWN_TEXTS or bool(
+        pattern_of(r"@[a-z][\w-]*|\w+\(\)").fullmatch(plain)
+    )
+
+
 def _text_of(name: str) -> str:
+    name = name.strip(",").removesuffix("()")
+    if name.startswith("@") or name.lower().rstrip("s") not in _KNOWN_TEXTS:
+        return name
     plain = name if name.lower() in _KNOWN_TEXTS else name[:-1]
     return plain.upper() if plain.lower() in ("todo", "fixme") else plain.lower()
 
 
 def _run(text: str) -> RuleCheck | None:
     """A command by its own words: "run `npm install`", "use sudo"."""
-    found = _match(r"(?:(?:run|use|call|execute|invoke) )?(?P<line>.+?)(?: commands?)?", text)
+    found = _match(
+        r"(?:(?:run|use|call|execute|invoke) )?(?:the )?(?:obsolete |deprecated |old )*"
+        r"(?P<line>.+?)(?: commands?)?",
+        text,
+    )
     line = found["line"] if found else text
     quoted = _CODE.fullmatch(line)
     try:
         words = shlex.split(quoted[1] if quoted else line)
     except ValueError:
         return None
-    if not words or words[0] not in known_programs() or not all(map(_is_command_word, words)):
+    named = quoted is not None and text.endswith((" command", " commands"))
+    if not words or not all(map(_is_command_word, words)):
         return None
-    if not quoted and not (text != line or len(words) > 1 or _in_family(words[0])):
+    if words[0] not in known_programs() and not named:
+        return None
+    if not quoted and (words[0] in _english() or (text == line and not _in_family(words[0]))):
         return None
     operands = tuple(one for one in words[1:] if not one.startswith("-"))
     options = tuple(one for one in words[1:] if one.startswith("-"))
@@ -284,6 +329,12 @@ def _in_family(name: str) -> bool:
 
 
 @cache
+def _english() -> frozenset[str]:
+    """Programs whose names are words: a command of theirs must stand in quotes."""
+    return frozenset(" ".join(lists_in(_FILE)["english words"]).split())
+
+
+@cache
 def _families() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(line.split()) for line in lists_in(_FILE)["families"])
 
@@ -295,8 +346,8 @@ def _acts() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def _read_acts() -> Iterator[tuple[re.Pattern[str], str]]:
-    for group, lines in lists_in(_FILE).items():
-        for line in lines if group != "families" else ():
+    for lines in lists_in(_FILE).values():
+        for line in lines if " -> " in lines[0] else ():
             said, _, commands = line.partition(" -> ")
             named = said.replace("{branch}", r"(?P<branch>[\w./*-]+)")
             yield re.compile(rf"(?:{named})\Z", re.IGNORECASE), commands

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.features.rules import deed_of
-from mindstone_tui.core.rules.checks import Verdict, verdict_of
+from mindstone_tui.core.rules.checks import Deed, Verdict, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -96,6 +96,26 @@ def test_a_file_is_guarded_by_its_name_its_folder_or_its_stars(
 
 
 @pytest.mark.parametrize(
+    ("rule", "added", "harmless"),
+    [
+        ("Don't leave console.log in the code", "console.log('x')", "console.warn('x')"),
+        ("Use strict TypeScript. Never use `any`.", "let x: any = 1", "// take any of them"),
+        ("Avoid 'any', prefer 'unknown'", "x as any", "company"),
+        ("No TODO comments", "# TODO: later", "# mastodon"),
+        ("Never use the @apply directive", "  @apply flex;", "apply(flex)"),
+        ("Never use `eval`", "eval(x)", "evaluate(x)"),
+    ],
+)
+def test_what_an_edit_may_not_add_is_found_as_code_and_not_as_english(
+    rule: str, added: str, harmless: str
+) -> None:
+    check = compile_rule(rule)
+    assert check is not None
+    assert verdict_of(check, Deed(tool="edit", changes=("a.ts",), added=added)) == "deny"
+    assert verdict_of(check, Deed(tool="edit", changes=("a.ts",), added=harmless)) == "allow"
+
+
+@pytest.mark.parametrize(
     ("rule", "line"),
     [
         ("Ask me before you delete any files", "rm a.txt"),
@@ -125,6 +145,8 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
         "Never run the app in the background",
         "Do not change the public API",
         "Avoid any unnecessary work",
+        "Avoid type assertions unless necessary",
+        "StackedAreaChart needs a flat array. Do not use `lineBy`.",
     ],
 )
 def test_what_is_not_understood_whole_is_no_check(rule: str) -> None:
