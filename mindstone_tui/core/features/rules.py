@@ -11,22 +11,23 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
-from mindstone_tui.core.entries.actions import actions_of
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.actions import kind_of, targets_of
 from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
-from mindstone_tui.core.handoff.environment import git_position
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
-from mindstone_tui.core.rules.checks import Deed, SeenCommand, commands_of
+from mindstone_tui.core.rules.checks import SeenCommand
+from mindstone_tui.core.rules.deeds import broken_in, done_in, of_call, of_command, of_preview
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision
-from mindstone_tui.core.tools.base import Preview, Tool
-from mindstone_tui.core.tools.verdicts import judge
-from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.tools.base import Tool
+from mindstone_tui.core.transcript import History
 
 _SCOPES: Final[dict[str, Scope]] = {
     "--session": "session",
@@ -100,7 +101,8 @@ class RulesFeature(Feature):
         rules = [one for one in self.standing_rules if one.check is not None]
         if not rules or tool.risk == "client":
             return None
-        said = ruling(rules, self._act(tool.name, approval.preview))
+        deed = of_preview(tool.name, approval.preview, self.session.cwd)
+        said = ruling(rules, msgspec.structs.replace(deed, done=self._done))
         if said.rule is None:
             return None
         return Decision(
@@ -110,38 +112,17 @@ class RulesFeature(Feature):
             rule=str(said.rule.number),
         )
 
-    def _act(self, tool: str, preview: Preview) -> Deed:
-        commands, written = commands_of(preview.parts)
-        place = "/".join(preview.place)
-        added = [one[1:] for one in preview.body.splitlines() if one.startswith("+")]
-        return Deed(
-            tool=tool,
-            commands=commands,
-            changes=(*([place] if place else []), *written),
-            added="\n".join(added) if place else "",
-            branch=lambda: git_position(self.session.cwd)[0],
-            done=self._done,
-        )
-
     def _done(self) -> Sequence[SeenCommand]:
         """Commands that ended well since a file was changed."""
         with self.context.transcript.history() as history:
-            kinds = ("assistant_message", "tool_returned")
-            lines = list(history.newest(kinds, _LOOKED_BACK))[::-1]
-        found: list[SeenCommand] = []
-        workspace = Workspace((self.session.cwd,))
-        for action in actions_of(lines):
-            if action.kind == "change" and action.ok:
-                found.clear()
-            elif action.kind == "command" and action.ok:
-                found += commands_of(judge(action.about, workspace))[0]
-        return found
+            lines = list(history.newest(("assistant_message", "tool_returned"), _LOOKED_BACK))
+        return done_in(reversed(lines), self.session.cwd)
 
     @command(
         "rules",
-        usage="[add TEXT [--project | --everywhere] | retire N | why N | report]",
-        words=("add", "retire", "why", "report"),
-        looks=("why", "report"),
+        usage="[add TEXT [--project | --everywhere] | retire N | why N | report | replay SESSION]",
+        words=("add", "retire", "why", "report", "replay"),
+        looks=("why", "report", "replay"),
     )
     async def rules(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show the rules you set, set one, or retire one.
@@ -168,8 +149,32 @@ class RulesFeature(Feature):
                 yield why(self.book.all(), _number(rest))
             case "report":
                 yield self._report()
+            case "replay":
+                yield self._replay(rest.strip())
             case _:
                 raise WrongUse(f"/rules does not know `{verb}`.")
+
+    def _replay(self, other: str) -> CommandPrinted:
+        """What the rules that stand here would have stopped in a recorded session."""
+        key = SessionKey.parse(other) if ":" in other else self.session.key
+        if other and ":" not in other:
+            key = msgspec.structs.replace(self.session.key, main=other)
+        places = self.session.home.session(key)
+        if not places.transcript.exists():
+            raise places.missing()
+        with History(places) as history:
+            kinds = ("assistant_message", "tool_returned")
+            lines = list(history.newest(kinds, history.head.seq + 1))[::-1]
+        found = list(broken_in(lines, self.standing_rules, self.session.cwd))
+        rows = [
+            f"turn {one.turn}, line {one.line}: {one.said.verdict}, rule "
+            f"{one.said.rule.number if one.said.rule else 0}: "
+            f"{one_line(' '.join(targets_of(one.call)) or one.call.name, 120)}"
+            for one in found
+        ]
+        data = [{"turn": one.turn, "line": one.line, **as_data(one.said)} for one in found]
+        text = "\n".join(rows) or "Nothing in it would have been stopped."
+        return CommandPrinted(command="rules", text=text, data={"stopped": data})
 
     def _report(self) -> CommandPrinted:
         """How often each rule spoke in this session, and which never did."""
@@ -227,21 +232,14 @@ def tried(
     home: Places, tool: str, argument: str, folder: Path, session: str
 ) -> tuple[str, dict[str, Any]]:
     """What the rules say to a call, in words and for a program."""
-    deed = deed_of(tool, argument, Workspace((folder,)))
+    if kind_of(tool) == "command":
+        deed = of_command(argument, folder, tool)
+    else:
+        field = msgspec.json.encode({"path": argument}).decode()
+        deed = of_call(ToolCall(id="", name=tool, arguments=field), folder)
     said = ruling(standing_in(home, folder, session), deed)
     words = f"{said.verdict}: {said.why}" if said.rule else "allow: no rule speaks against it."
     return words, as_data(said)
-
-
-def deed_of(tool: str, argument: str, workspace: Workspace) -> Deed:
-    """A tool's name and its main argument as an act: a command, or a file that would change."""
-    if tool in ("shell", "bash", "run", "Bash"):
-        commands, written = commands_of(judge(argument, workspace))
-        changes = written
-    else:
-        commands, changes = (), (argument,)
-    branch = git_position(workspace.cwd)[0]
-    return Deed(tool=tool, commands=commands, changes=changes, branch=lambda: branch)
 
 
 def as_data(said: Ruling) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from mindstone_tui.core.entries.derived import RuleFired, RuleSet
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.rules.checks import Deed, SeenCommand, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
+from tests.core.interchange.helpers import FIXTURES, take_over
 from tests.core.session.stage import calls, on_stage, script
 
 NEVER = "Never force push"
@@ -71,6 +72,20 @@ async def test_a_rule_that_was_kept_when_it_was_offered_is_checked(
     [kept] = stage.entries(RuleSet)
     assert (kept.words, kept.scope) == ("Please don't push to main.", "session")
     assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
+
+
+async def test_rules_are_played_over_a_recorded_session_of_another_program(
+    home: Path, tmp_path: Path
+) -> None:
+    take_over(home, FIXTURES / "claude-code.jsonl")
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"})) as stage:
+        await stage.run("/rules add Never edit config.toml")
+        ended, said = await stage.run("/rules replay")
+        assert ended.ok, said
+        assert "deny, rule 1" in said
+        await stage.run("/rules retire 1")
+        _, said = await stage.run("/rules replay")
+        assert said == "Nothing in it would have been stopped."
 
 
 def test_an_order_of_work_lets_through_what_was_prepared() -> None:

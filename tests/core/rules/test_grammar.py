@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.features.rules import deed_of
 from mindstone_tui.core.rules.checks import Deed, Verdict, verdict_of
+from mindstone_tui.core.rules.deeds import of_command
 from mindstone_tui.core.rules.grammar import compile_rule
-from mindstone_tui.core.tools.workspace import Workspace
 
 
 def says(rule: str, tool: str, argument: str, folder: Path) -> Verdict:
     check = compile_rule(rule)
     assert check is not None, rule
-    return verdict_of(check, deed_of(tool, argument, Workspace((folder,))))
+    if tool == "shell":
+        return verdict_of(check, of_command(argument, folder))
+    return verdict_of(check, Deed(tool=tool, changes=(argument,)))
 
 
 FORCE = "Never run git push --force"

@@ -1,0 +1,124 @@
+"""Deeds: what a call of any agent's tool would do, made from its name and its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries.actions import actions_of, kind_of, targets_of
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.handoff.environment import git_position
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.rules.book import Ruling, StandingRule, ruling
+from mindstone_tui.core.rules.checks import Deed, SeenCommand, commands_of
+from mindstone_tui.core.tools.base import Preview
+from mindstone_tui.core.tools.verdicts import judge
+from mindstone_tui.core.tools.workspace import Workspace
+
+_PUT_THERE: Final = frozenset([
+    "new_string", "newString", "newText", "new_text", "new_str", "content", "contents", "text",
+    "file_text", "insert_text", "new_source", "code_edit", "replacement",
+])  # fmt: skip
+"""What an edit puts there, as programs call it."""
+_PATCH_ADDS: Final = pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
+
+
+def of_call(call: ToolCall, folder: Path) -> Deed:
+    """What a call would do; `folder` is where it would work."""
+    targets = targets_of(call)
+    if kind_of(call.name) == "command":
+        return of_command(targets[0] if targets else "", folder, call.name)
+    if kind_of(call.name) != "change":
+        return Deed(tool=call.name)
+    fields = read_arguments(call.arguments) or {}
+    return Deed(
+        tool=call.name,
+        changes=tuple(_below(one, folder) for one in targets),
+        added="\n".join(_added(fields)),
+        branch=lambda: git_position(folder)[0],
+    )
+
+
+def of_command(line: str, folder: Path, tool: str = "shell") -> Deed:
+    """What a shell command would do."""
+    commands, written = commands_of(judge(line, Workspace((folder,)))) if line else ((), ())
+    changes = tuple(_below(one, folder) for one in written)
+    return Deed(
+        tool=tool, commands=commands, changes=changes, branch=lambda: git_position(folder)[0]
+    )
+
+
+def of_preview(tool: str, preview: Preview, folder: Path) -> Deed:
+    """What one of our own calls would do, as it is shown before it runs."""
+    commands, written = commands_of(preview.parts)
+    place = "/".join(preview.place)
+    added = [one[1:] for one in preview.body.splitlines() if one.startswith("+")]
+    return Deed(
+        tool=tool,
+        commands=commands,
+        changes=(*([place] if place else []), *(_below(one, folder) for one in written)),
+        added="\n".join(added) if place else "",
+        branch=lambda: git_position(folder)[0],
+    )
+
+
+def done_in(lines: Iterable[Line], folder: Path) -> list[SeenCommand]:
+    """Commands among these lines that ended well since a file was changed."""
+    found: list[SeenCommand] = []
+    workspace = Workspace((folder,))
+    for action in actions_of(lines):
+        if action.kind == "change" and action.ok:
+            found.clear()
+        elif action.kind == "command" and action.ok:
+            found += commands_of(judge(action.about, workspace))[0]
+    return found
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded call that the rules would not have let through."""
+
+    line: int
+    turn: int
+    call: ToolCall
+    said: Ruling
+
+
+def broken_in(lines: Iterable[Line], rules: list[StandingRule], folder: Path) -> Iterator[Broken]:
+    """The calls of a recorded session that rules speak against, in their order."""
+    before: list[Line] = []
+    for line in lines:
+        if isinstance(line.entry, AssistantMessage):
+            for call in line.entry.calls:
+                deed = msgspec.structs.replace(
+                    of_call(call, folder), branch=str, done=lambda: done_in(before, folder)
+                )
+                said = ruling(rules, deed)
+                if said.rule is not None:
+                    yield Broken(line=line.seq, turn=line.turn, call=call, said=said)
+        if isinstance(line.entry, AssistantMessage | ToolReturned):
+            before.append(line)
+
+
+def _below(path: str, folder: Path) -> str:
+    """A path as it lies below the folder of the work, where it does."""
+    given = Path(path)
+    inside = given.is_absolute() and given.is_relative_to(folder)
+    return str(given.relative_to(folder)) if inside else path
+
+
+def _added(fields: Mapping[str, object]) -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, str):
+            if name in _PUT_THERE:
+                yield value
+            elif "*** Begin Patch" in value or value.startswith(("--- ", "diff ")):
+                yield from _PATCH_ADDS.findall(value)
+        elif isinstance(value, list):
+            for one in value:
+                if isinstance(one, dict):
+                    yield from _added(one)
