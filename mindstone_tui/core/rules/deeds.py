@@ -79,7 +79,7 @@ def done_in(lines: Iterable[Line], folder: Path) -> list[SeenCommand]:
     return found
 
 
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
+class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded call that the rules would not have let through."""
 
     line: int
@@ -88,7 +88,9 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     said: Ruling
 
 
-def broken_in(lines: Iterable[Line], rules: list[StandingRule], folder: Path) -> Iterator[Broken]:
+def broken_in(
+    lines: Iterable[Line], rules: list[StandingRule], folder: Path
+) -> Iterator[BrokenRule]:
     """The calls of a recorded session that rules speak against, in their order."""
     before: list[Line] = []
     for line in lines:
@@ -99,7 +101,7 @@ def broken_in(lines: Iterable[Line], rules: list[StandingRule], folder: Path) ->
                 )
                 said = ruling(rules, deed)
                 if said.rule is not None:
-                    yield Broken(line=line.seq, turn=line.turn, call=call, said=said)
+                    yield BrokenRule(line=line.seq, turn=line.turn, call=call, said=said)
         if isinstance(line.entry, AssistantMessage | ToolReturned):
             before.append(line)
 
