@@ -24,7 +24,7 @@ from mindstone_tui.core.rules.deeds import broken_in, done_in, of_call, of_comma
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.approvals import Approval, Decision
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.transcript import History
@@ -34,6 +34,7 @@ _SCOPES: Final[dict[str, Scope]] = {
     "--project": "project",
     "--everywhere": "everywhere",
 }
+_IN_PANEL: Final = 4
 _LOOKED_BACK: Final = 400
 """Lines in which what was done since the last change is looked for."""
 _UNCHECKED: Final = "is an instruction: nothing of it can be checked"
@@ -63,6 +64,13 @@ class RulesFeature(Feature):
         text = "\n".join(["The person set these rules. They bind you:", *lines])
         section = Section(name="settled", text=text, source="/rules", raw_size=len(text))
         return SystemPrompt((section,))
+
+    def panel(self) -> Sequence[str]:
+        """The rules that bind here, the newest of many."""
+        rules = self.standing_rules
+        more = [f"{plural(len(rules) - _IN_PANEL, 'more rule')}: /rules"]
+        shown = [f"Rule {one.number}: {one.words}" for one in rules[-_IN_PANEL:]]
+        return [*shown, *(more if len(rules) > _IN_PANEL else [])]
 
     def set_rule(self, words: str, scope: Scope, source: int = -1) -> StandingRule:
         """Set a rule in the person's words; what can be checked of it is checked from now on."""
