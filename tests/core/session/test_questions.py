@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -183,3 +184,24 @@ async def test_an_answer_to_an_earlier_question_of_the_same_name_decides_nothing
         assert (await owner.until(events.TurnEnded, lambda event: event.turn == 2)).turn == 2
     assert not (work / "note.txt").exists()
     check_history(owner.places)
+
+
+async def test_a_question_of_a_name_that_was_answered_here_before_is_asked_again(
+    home: Path, tmp_path: Path
+) -> None:
+    """Whoever went on with a turn that another surface left is asked in turns of their own, too."""
+    wish = {"id": "call_1", "name": "write", "arguments": WRITES[1]}
+    model = script(tmp_path, {"text": "", "tool_calls": [wish]}, {"text": "Done."}, loop=True)
+    stage = partial(on_stage, home, model=model, cwd=tmp_path, follow=True, asks=True)
+    async with stage(channel="web") as looks_on:
+        async with stage(channel="acp") as closes:
+            closes.session.send("write it down")
+            asked = await looks_on.until(events.ToolAsked)
+        looks_on.session.answer(asked.call, NO)
+        await looks_on.until(events.TurnEnded)
+        looks_on.session.send("write it down")
+        again = await looks_on.until(events.ToolAsked, lambda event: event.turn == 2)
+        assert (again.call, again.since > asked.since) == (asked.call, True)
+        looks_on.session.answer(again.call, answer_to(again, "deny"))
+        await looks_on.until(events.TurnEnded, lambda event: event.turn == 2)
+    check_history(looks_on.places)
