@@ -257,24 +257,25 @@ class LineChat:
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
 
-    async def run(self, only: str = "", until: str = "") -> int:
+    async def run(
+        self, only: str = "", until: str = "", *, how: str = "", seen: float = 0.0
+    ) -> int:
         """Take lines until there are no more, then finish; how the last turn ended.
 
-        Or take `only` one line, or none: finish with the answer to the call that is named.
+        Or run `only` one command that was given so, or none: finish with the answer to a call.
         """
         self._until = until
         drawing = asyncio.create_task(self._draw())
         hearing = asyncio.create_task(self._hear())
         try:
-            if until:
+            if only:
+                self._talk.command(only, how=how, seen=seen)
+            if only or until:
                 await self._finish(drawing)
-            while not until and not self._quit and not drawing.done():
-                line = only or await self._next()
-                if line is None:
+            while not (only or until or self._quit or drawing.done()):
+                if (line := await self._next()) is None:
                     break
                 await self._say(line, drawing)
-                if only:
-                    break
         finally:
             hearing.cancel()
             await self._talk.close()

@@ -266,7 +266,8 @@ class Navigator:
         def decided(choice: str) -> None:
             if choice != "later":
                 self._chat.proposals.remove(proposal)
-                self._chat.command(f"/memory {choice} {proposal.proposal}")
+                line = f"/memory {choice} {proposal.proposal}"
+                self._chat.command(line, how=review.key, seen=review.seen)
 
         review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)

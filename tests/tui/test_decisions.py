@@ -243,6 +243,23 @@ async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
         assert app.chat.input_area.prompt.text == "half a word"
 
 
+@pytest.mark.parametrize("part", ["#exact", "#how"])
+async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_alone(
+    part: str,
+) -> None:
+    """Its parts go one after the other, and it may be measured in between."""
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        shown = app.chat.input_area.decision
+        assert shown is not None
+        await shown.query(part).remove()
+        shown.make_room()
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert app.is_running
+
+
 async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (
     None
 ):

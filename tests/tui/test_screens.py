@@ -299,7 +299,7 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
         assert "+- never twice" in str(app.screen.query_one("#diff", Static).render())
         await pilot.press("f6", key)
         await until(pilot, lambda: app.chat.input_area.decision is None)
-        assert talk.did == ([("command", command)] if command else [])
+        assert talk.did == ([("command", command, key)] if command else [])
 
 
 def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:

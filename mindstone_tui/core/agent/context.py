@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import collections
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Annotated, Final, get_args
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 
@@ -267,6 +268,16 @@ class Questions:
         self._open.clear()
 
 
+class Hand(msgspec.Struct, frozen=True):
+    """What a person did to give a command, and for how many seconds they had seen what it decides.
+
+    Of a command that was typed nobody knows this: then it is the time since both were here.
+    """
+
+    how: str = ""
+    seen: float = 0.0
+
+
 class TurnContext:
     """The collaborators of one session, as a turn and a command see them."""
 
@@ -304,6 +315,9 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
+        self.hand = Hand()
+        """Who gave the command that runs; a decision of it is recorded with that."""
+        self._opened = datetime.now(UTC)
         self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
         """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
         self.tell: Callable[[AnyEvent], None] = lambda event: None
@@ -322,6 +336,12 @@ class TurnContext:
         """Windows that servers named for models of which nothing else is known."""
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
+
+    def by_hand(self, since: str = "") -> dict[str, Any]:
+        """How a person decides, by a command, about what was put then: as the entry of it says."""
+        put = max(self._opened, datetime.fromisoformat(since)) if since else self._opened
+        seen = self.hand.seen or (datetime.now(UTC) - put).total_seconds()
+        return {"how": self.hand.how, "seen": round(max(seen, 0.0), 3)}
 
     @property
     def folder(self) -> str:

@@ -15,6 +15,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDecided,
@@ -308,7 +309,9 @@ class Memories:
     def _put(self, made: Proposal) -> Line:
         """Write a proposal down and wait for a decision about it."""
         line = self._write(made.entry)
-        self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
+        self.proposals[made.entry.proposal] = ProposalState(
+            entry=made.entry, seq=line.seq, since=line.ts
+        )
         return line
 
     def propose_said(self, asked: Line, text: str) -> list[Line]:
@@ -355,8 +358,9 @@ class Memories:
         by: str,
         after: str = "",
         knowingly: bool = False,
+        given: ToolAnswered | None = None,
     ) -> Line:
-        """Record a person's word, then do what it says."""
+        """Record a person's word, a command or an answer that was given, then do what it says."""
         standing = self.proposals.get(proposal)
         if standing is None:
             raise ContinuityError(
@@ -365,10 +369,15 @@ class Memories:
         entry = proposals.decide(
             self.agent, standing, decision, by=by, after=after, knowingly=knowingly
         )
-        line = self._write(entry)
+        hand = (
+            self._context.by_hand(standing.since)
+            if given is None
+            else {"how": given.how, "seen": given.seen}
+        )
+        line = self._write(msgspec.structs.replace(entry, **hand))
         proposals.apply(self.agent, standing.entry, entry)
-        self.proposals[proposal] = ProposalState(
-            entry=standing.entry, seq=standing.seq, decision=decision, after=entry.after
+        self.proposals[proposal] = msgspec.structs.replace(
+            standing, decision=decision, after=entry.after
         )
         return line
 

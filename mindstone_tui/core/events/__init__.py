@@ -580,8 +580,8 @@ class Conversation(Protocol):
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to."""
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        """Run a slash command, given by a key or a click, with what it decides in view so long."""
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""

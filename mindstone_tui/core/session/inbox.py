@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.context import Hand, TurnContext
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.entries.conversation import (
@@ -75,6 +75,8 @@ class AskedCommand(msgspec.Struct, frozen=True):
     command: Command
     line: str
     argument: str
+    how: str = ""
+    seen: float = 0.0
 
     @property
     def changes_window(self) -> bool:
@@ -220,6 +222,8 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     """Run a command to its one end; never raises. What it wants said is the next message."""
     text: list[str] = []
     failure: MindstoneError | None = None
+    typed = f"typed {' '.join(asked.line.split()[:2])}"
+    context.hand = Hand(asked.how or typed, asked.seen)  # read before it waits for anything
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

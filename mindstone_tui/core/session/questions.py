@@ -27,6 +27,8 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
 )
+from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
@@ -57,10 +59,13 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     asked = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAsked)}
     told: dict[str, str] = {}
     for line in lines:
-        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
-            question = asked[line.entry.call]
-            what = call_line(question.name, question.shown)
-            told.setdefault(line.entry.call, f"{what} · {str(describe_line(line)).lstrip('· ')}")
+        words = str(describe_line(line)).lstrip("· ")
+        match line.entry:
+            case ToolAnswered(call=call) if call in asked:
+                what = call_line(asked[call].name, asked[call].shown)
+                told.setdefault(call, f"{what} · {words}")
+            case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
+                told[line.id] = words
     return list(told.values())
 
 
@@ -228,7 +233,9 @@ class SharedQuestions:
         found = self.open(lease)
         if answer is not None:
             for question in found:
-                give(question.call, msgspec.structs.replace(answer, asked=question.since))
+                hand = self._context.by_hand(question.since)
+                given = msgspec.structs.replace(answer, asked=question.since, **hand)
+                give(question.call, given)
         return found
 
     @contextlib.asynccontextmanager

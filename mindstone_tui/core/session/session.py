@@ -205,14 +205,14 @@ class Session:
                 self._context.transcript.keep_blob(history.blob(image.sha256))
         self._inbox.put(said)
 
-    def command(self, line: str) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             feature, command, argument = self.services.features.command(line)
         except MindstoneError as error:
             end_command(line, error, self._emit)
             return
-        asked = AskedCommand(feature, command, line, argument)
+        asked = AskedCommand(feature, command, line, argument, how, seen)
         if asked.changes_window:
             self._inbox.put(asked)
             return

@@ -502,12 +502,12 @@ class ChatScreen(TalkScreen):
         else:
             self.focus_next()
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        """Run a slash command, which a key gave that decides."""
         if self.talk is not None:
             if not self.running:  # some take a while, and a turn has a line of its own
                 self.status.doing = f"running {line.split(maxsplit=1)[0]}"
-            self.talk.command(line)
+            self.talk.command(line, how=how, seen=seen)
 
     def action_want(self, screen: str, argument: str = "") -> None:
         self.post_message(ScreenWanted(screen, argument))

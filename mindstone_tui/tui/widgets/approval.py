@@ -135,8 +135,8 @@ class Decision(Vertical):
         super().__init__(classes="decision")
         self._clock = clock
         self._gate = Gate(grace)
-        self._key = "click"
-        self._seen = 0.0
+        self.key, self.seen = "click", 0.0
+        """By what a person decided, and for how many seconds it had been in view."""
 
     def content(self) -> ComposeResult:
         """What is asked, with `#exact` in it, which shrinks before anything else does."""
@@ -171,8 +171,8 @@ class Decision(Vertical):
 
     def make_room(self) -> None:
         """Leave room for the prompt and some of the conversation; the answers stay in view."""
-        if not self.is_attached or not self.query("#exact"):
-            return
+        if not self.is_attached or len(self.query("#exact, #how")) < 2:
+            return  # it is being taken away, part by part
         exact, screen = self.query_one("#exact"), self.screen
         beside = [
             each for each in screen.query("#working, #prompt, Waiting, StatusLine") if each.display
@@ -227,7 +227,7 @@ class Decision(Vertical):
         at = self.moment(event.time)
         whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
         if whose == "answer":
-            self._key = event.key
+            self.key = event.key
             await self.run_action(action or f"choose('{self.screen.focused.id}')")
         return whose
 
@@ -254,15 +254,15 @@ class Decision(Vertical):
         """A click; keys never come this way."""
         event.stop()
         if self.is_open:
-            self._key = "click"
+            self.key = "click"
             self.choose(event.button.id or "")
 
     def choose(self, choice: str) -> None:
         """Decide, once."""
         if self.is_open:
-            self._seen = self._gate.seen(self._clock())
+            self.seen = self._gate.seen(self._clock())
             self._gate.hide()
-            self.post_message(self.Decided(self, choice, self._key))
+            self.post_message(self.Decided(self, choice, self.key))
 
     def action_choose(self, choice: str) -> None:
         self.choose(choice)
@@ -369,7 +369,7 @@ class Approval(Decision):
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
         why = self._why or "declined by the user"
-        return answer_to(self.asked, choice, why=why, how=self._key, seen=self._seen)
+        return answer_to(self.asked, choice, why=why, how=self.key, seen=self.seen)
 
     def _show_reason(self, shown: bool) -> None:
         reason = self.query_one("#reason")
@@ -388,7 +388,7 @@ class Approval(Decision):
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
         self._why = event.value.strip()
-        self._key = "enter"
+        self.key = "enter"
         super().choose("deny")
 
     def action_stop(self) -> None:

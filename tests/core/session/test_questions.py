@@ -14,6 +14,8 @@ from mindstone_tui.core.entries.conversation import (
     ToolAsked,
     ToolReturned,
 )
+from mindstone_tui.core.entries.derived import MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.question import answer_to
 from mindstone_tui.core.library.open_questions import waiting_in
@@ -205,3 +207,34 @@ async def test_a_question_of_a_name_that_was_answered_here_before_is_asked_again
         looks_on.session.answer(again.call, answer_to(again, "deny"))
         await looks_on.until(events.TurnEnded, lambda event: event.turn == 2)
     check_history(looks_on.places)
+
+
+async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
+    model = script(tmp_path, {"text": "1. Look around.\n2. Tidy up."}, loop=True)
+    async with on_stage(
+        home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui"
+    ) as stage:
+        await stage.say("Remember that the tide turns at noon.")
+        (proposed,) = stage.entries(MemoryProposed)
+        line = f"/memory approve {proposed.proposal}"
+        stage.session.command(line, how="a", seen=2.5)
+        for typed in ("/trust yes", "/plan"):
+            stage.session.command(typed)
+        await stage.say("tidy up")
+        stage.session.command("/plan refuse too short")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 3)
+        stage.session.command("/plan approve")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 4)
+        told = [(await stage.run(f"/why turn {turn}"))[1] for turn in (1, 2, 3)]
+    memory = (
+        f"Memory {proposed.proposal} approved (in the app with a, 2.5 s after it came into view)"
+    )
+    assert f"Decisions in turn 1:\n  {memory}" in told[0]
+    assert f"Folder trusted: {tmp_path} (in the app with typed /trust yes, " in told[0]
+    assert "  Plan refused (too short; in the app with typed /plan refuse, " in told[1]
+    assert "  Plan approved · 2 steps (in the app with typed /plan approve, " in told[2]
+    assert stage.entries(PlanChanged)[1].seen > 0
+    assert stage.entries(ProjectTrusted)[0].seen > 0
