@@ -99,11 +99,7 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
             return ExitCode.DECLINED
     # The work of a plan that begins may ask as well.
     talk = await connect(
-        question.session,
-        channel=_CHANNEL,
-        asks=allowed,
-        follow=allowed,
-        cwd=_folder_of(question),
+        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=_folder_of(question)
     )
     chat = LineChat(talk, read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface
@@ -128,6 +124,7 @@ async def _agreed(question: OpenQuestion) -> events.Answer:
     )
     given: list[events.Answer] = []
     questions = LineQuestions(lambda call, answer: given.append(answer))
+    questions.kept = ""
     questions.ask(asked)
     while not given and (line := await read_line()):
         questions.take(line)

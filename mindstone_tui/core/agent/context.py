@@ -268,16 +268,6 @@ class Questions:
         self._open.clear()
 
 
-class Hand(msgspec.Struct, frozen=True):
-    """What a person did to give a command, and for how many seconds they had seen what it decides.
-
-    Of a command that was typed nobody knows this: then it is the time since both were here.
-    """
-
-    how: str = ""
-    seen: float = 0.0
-
-
 class TurnContext:
     """The collaborators of one session, as a turn and a command see them."""
 
@@ -315,8 +305,8 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
-        self.hand = Hand()
-        """Who gave the command that runs; a decision of it is recorded with that."""
+        self.hand = ("", 0.0)
+        """What a person did last, a command or an answer, and for how long they had seen why."""
         self._opened = datetime.now(UTC)
         self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
         """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
@@ -338,10 +328,13 @@ class TurnContext:
         """Windows of models that called a prompt too long which we had thought would fit."""
 
     def by_hand(self, since: str = "") -> dict[str, Any]:
-        """How a person decides, by a command, about what was put then: as the entry of it says."""
+        """How a person decides now about what was put then, as the entry of it says.
+
+        Of a typed command nobody knows how long it was seen: it is the time since both were here.
+        """
         put = max(self._opened, datetime.fromisoformat(since)) if since else self._opened
-        seen = self.hand.seen or (datetime.now(UTC) - put).total_seconds()
-        return {"how": self.hand.how, "seen": round(max(seen, 0.0), 3)}
+        how, seen = self.hand
+        return {"how": how, "seen": round(seen or (datetime.now(UTC) - put).total_seconds(), 3)}
 
     @property
     def folder(self) -> str:

@@ -15,7 +15,6 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.conversation import ToolAnswered
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDecided,
@@ -238,11 +237,7 @@ class Memories:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
         return MemoryDigested(
-            text=text,
-            files=found.files,
-            left_out=found.left_out,
-            tokens=count(text),
-            share=room,
+            text=text, files=found.files, left_out=found.left_out, tokens=count(text), share=room
         )
 
     def note_use(self, digested: MemoryDigested, question: str, answer: str) -> tuple[str, ...]:
@@ -358,9 +353,8 @@ class Memories:
         by: str,
         after: str = "",
         knowingly: bool = False,
-        given: ToolAnswered | None = None,
     ) -> Line:
-        """Record a person's word, a command or an answer that was given, then do what it says."""
+        """Record a person's word, then do what it says."""
         standing = self.proposals.get(proposal)
         if standing is None:
             raise ContinuityError(
@@ -369,11 +363,7 @@ class Memories:
         entry = proposals.decide(
             self.agent, standing, decision, by=by, after=after, knowingly=knowingly
         )
-        hand = (
-            self._context.by_hand(standing.since)
-            if given is None
-            else {"how": given.how, "seen": given.seen}
-        )
+        hand = self._context.by_hand(standing.since)
         line = self._write(msgspec.structs.replace(entry, **hand))
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = msgspec.structs.replace(

@@ -292,6 +292,7 @@ def _heed(
     if not answer.allowed:
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return
+    context.hand = (answer.how, answer.seen)
     context.permissions.remember(answer)
     granted = ToolApproved(
         call=call.id,

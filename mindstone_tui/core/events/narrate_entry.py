@@ -28,6 +28,10 @@ def surface_of(channel: str) -> tuple[str, str]:
     return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
 
 
+DECIDED: Final = (derived.MemoryDecided, derived.PlanChanged, store.ProjectTrusted)
+"""What a person decides beside questions about tools."""
+
+
 def decided(channel: str, how: str, seen: float) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
     on, surface = surface_of(channel)
@@ -58,14 +62,6 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
     """The words for an entry that no event stands for, on the surface that wrote it."""
     match entry:
-        case (
-            derived.MemoryDecided(how=how, seen=seen)
-            | derived.PlanChanged(how=how, seen=seen)
-            | store.ProjectTrusted(how=how, seen=seen)
-        ):
-            text, why = _of_decision(entry)
-            where = decided(channel, how, seen) if how else ""
-            return EventLine(text=text, detail="; ".join(filter(None, (why, where))))
         case conversation.AssistantMessage(text="", calls=calls) if calls:
             return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
         case Unknown(kind=kind, fields=fields):
@@ -81,19 +77,10 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             return EventLine(sign="⤓", text=text, more=more)
         case _:
             text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
+            if isinstance(entry, DECIDED) and entry.how:
+                where = decided(channel, entry.how, entry.seen)
+                detail = f"{detail}; {where}" if detail else where
             return EventLine(text=text, detail=detail) if text else None
-
-
-def _of_decision(
-    entry: derived.MemoryDecided | derived.PlanChanged | store.ProjectTrusted,
-) -> tuple[str, str]:
-    match entry:
-        case derived.MemoryDecided(proposal=proposal, decision=decision):
-            return f"Memory {proposal} {decision}", ""
-        case derived.PlanChanged(stage=stage, steps=steps, why=why):
-            return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
-        case store.ProjectTrusted(folder=folder, refused=refused):
-            return f"Folder {'not ' if refused else ''}trusted: {folder}", ""
 
 
 def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
@@ -139,12 +126,16 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
         case derived.TodoChanged(items=items, by=by):
             done = sum(one.status == "done" for one in items)
             return f"To do: {done} of {len(items)} done", f"by the {by}"
+        case derived.PlanChanged(stage=stage, steps=steps, why=why):
+            return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
         case derived.JobStarted(job=job, command=command, stays=stays):
             return f"Job {job} started: {command}", "stays when MindStone ends" if stays else ""
         case derived.HookRun(event=event, command=command, status=status, why=why):
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
+        case derived.MemoryDecided(proposal=proposal, decision=decision):
+            return f"Memory {proposal} {decision}", ""
     return None
 
 
@@ -187,6 +178,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return "Another program replaced the transcript file", ""
         case store.TrustAsked(folder=folder, files=files):
             return f"Folder not trusted yet: {folder}", ", ".join(files)
+        case store.ProjectTrusted(folder=folder, refused=refused):
+            return f"Folder {'not ' if refused else ''}trusted: {folder}", ""
     return None
 
 

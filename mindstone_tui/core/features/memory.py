@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import recent_texts
-from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, waiting_in
+from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolAnswered, UserMessage
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     MemoryDigested,
@@ -148,8 +148,7 @@ class MemoryFeature(Feature):
         try:
             line, made = self.memories.propose(draft, sources, by="model")
             if self.context.permissions.asks:
-                name, given = made.entry.proposal, self._given(context.call)
-                self.memories.decide(name, "approved", by="person", given=given)
+                self.memories.decide(made.entry.proposal, "approved", by="person")
                 return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
         except ContinuityError as error:
             raise ToolError(error.what, error.remedy) from error
@@ -157,14 +156,6 @@ class MemoryFeature(Feature):
             self.context.tell(event)
         text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
         return ToolResult(text=text, finding=f"proposed: {arguments.title}")
-
-    def _given(self, call: str) -> ToolAnswered:
-        """The answer that let a call run, which is a person's word about what it proposes."""
-        with self.context.transcript.history() as history:
-            for line in history.newest(["tool_answered"], LOOKED_BACK):
-                if isinstance(line.entry, ToolAnswered) and line.entry.call == call:
-                    return line.entry
-        return ToolAnswered(call=call, allowed=True)
 
     def _diff(self, arguments: RememberArguments) -> str:
         """What remembering would change, with what to be careful about before it."""

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Hand, TurnContext
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import AlertHooks
 from mindstone_tui.core.entries import Image
 from mindstone_tui.core.entries.conversation import (
@@ -223,7 +223,7 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     text: list[str] = []
     failure: MindstoneError | None = None
     typed = f"typed {' '.join(asked.line.split()[:2])}"
-    context.hand = Hand(asked.how or typed, asked.seen)  # read before it waits for anything
+    context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

@@ -27,13 +27,11 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
 )
-from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
-from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.events.narrate_entry import call_line
+from mindstone_tui.core.events.narrate_entry import DECIDED, call_line
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.library.open_questions import (
     OpenQuestion,
@@ -60,12 +58,13 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     told: dict[str, str] = {}
     for line in lines:
         words = str(describe_line(line)).lstrip("· ")
-        match line.entry:
-            case ToolAnswered(call=call) if call in asked:
-                what = call_line(asked[call].name, asked[call].shown)
-                told.setdefault(call, f"{what} · {words}")
-            case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
-                told[line.id] = words
+        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
+            question = asked[line.entry.call]
+            told.setdefault(
+                line.entry.call, f"{call_line(question.name, question.shown)} · {words}"
+            )
+        elif isinstance(line.entry, DECIDED) and line.entry.how:
+            told[line.id] = words
     return list(told.values())
 
 

@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.turn import go_on, take_turn
 from mindstone_tui.core.entries import Image, Line
-from mindstone_tui.core.entries.conversation import (
-    ClientMatched,
-    MessageWithdrawn,
-    TurnEnding,
-)
+from mindstone_tui.core.entries.conversation import ClientMatched, MessageWithdrawn, TurnEnding
 from mindstone_tui.core.errors import (
     Bug,
     DamagedTranscript,

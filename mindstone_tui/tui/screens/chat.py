@@ -55,7 +55,7 @@ class ApprovalWaits(Message):
     """A turn stands still until somebody answers."""
 
 
-_DECIDES = ("approve", "approve!", "refuse", "edit")
+_NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
 _TWICE: Final = 1.0
 """Seconds within which a key counts as pressed twice."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -137,6 +137,8 @@ class ChatScreen(TalkScreen):
         """What was written and cleared, and never sent since."""
         self._doing = ""
         self._ticking: Timer | None = None
+        self._stopping: Timer | None = None
+        """Stops the turn that asks, unless Ctrl+C is pressed again."""
         self._asked: list[ev.ToolAsked] = []
         self.proposals: list[ev.MemoryProposed] = []
         """Proposed memories waiting for a decision."""
@@ -187,17 +189,13 @@ class ChatScreen(TalkScreen):
             self.talk = await self._open(self.host.session)
         except MindstoneError as error:
             await self.show_problem(error)
-            self._close_down()
+            prompt = self.input_area.prompt  # nothing can be said here, and the last line says so
+            prompt.write("\n".join(each.text for each in self._early.values()))
+            prompt.read_only, prompt.placeholder = True, Content(_NOT_OPEN)
+            self.status.model, self.status.doing = "not open", ""
             return
         async for event in self.talk.events():
             await self.show(event)
-
-    def _close_down(self) -> None:
-        """Nothing can be said here: the prompt is closed, and the last line says so."""
-        self.status.model, self.status.doing = "not open", ""
-        self.input_area.prompt.write("\n".join(each.text for each in self._early.values()))
-        self.input_area.prompt.read_only = True
-        self.input_area.prompt.placeholder = Content("No session is open. Ctrl+Q leaves.")
 
     async def show(self, event: ev.AnyEvent) -> None:
         """Draw one event everywhere it belongs."""
@@ -239,18 +237,13 @@ class ChatScreen(TalkScreen):
                 self.notify(text, timeout=6)
             case ev.CommandEnded(ok=ok, command=command):
                 self.status.doing = self.status.doing if self.running else ""
-                if ok:
-                    self._forget_proposal(command)
+                words = command.split()
+                if ok and words[:1] == ["/memory"]:  # what was decided is not offered again
+                    self.proposals = [one for one in self.proposals if one.proposal not in words]
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
         self.panel.show(event)
-
-    def _forget_proposal(self, command: str) -> None:
-        """A memory that was decided on by a command need not be offered again."""
-        words = command.split()
-        if words[:1] == ["/memory"] and len(words) > 2 and words[1] in _DECIDES:
-            self.proposals = [one for one in self.proposals if one.proposal != words[2]]
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
@@ -372,8 +365,8 @@ class ChatScreen(TalkScreen):
         def answered(choice: str) -> None:
             if asked in self._asked:
                 self._asked.remove(asked)
-                if self.talk is not None:
-                    self.talk.answer(asked.call, approval.answer(choice))
+                assert self.talk is not None
+                self.talk.answer(asked.call, approval.answer(choice))
             if self._asked:
                 self._put_question()
 
@@ -406,7 +399,7 @@ class ChatScreen(TalkScreen):
 
     def on_approval_stopped(self) -> None:  # named as Textual looks for it, as below
         self.set_focus(self.input_area.prompt)
-        self._stop_turn()
+        self._break()
 
     @property
     def text(self) -> str:
@@ -514,8 +507,9 @@ class ChatScreen(TalkScreen):
 
     def action_interrupt(self) -> None:
         asked = self.input_area.decision
-        if asked is not None and not asked.is_open:
-            return  # it was pressed for something else
+        if asked is not None and not asked.is_open:  # it was pressed for something else
+            asked.too_early()
+            return
         if self._stop_turn():
             return
         prompt, now = self.input_area.prompt, self.host.clock()
@@ -533,24 +527,30 @@ class ChatScreen(TalkScreen):
 
     @on(Prompt.Broken)
     def _broken(self, event: Prompt.Broken) -> None:
-        """Once: what is written is cleared, or the turn is stopped. Twice quickly: leave."""
-        now, before = self.host.clock(), self._broke
         if event.cleared:
-            self.unsent, self._broke = event.cleared, 0.0 if self.running else now
-            return
+            self.unsent, self._broke = event.cleared, 0.0 if self.running else self.host.clock()
+        else:
+            self._break()
+
+    def _break(self) -> None:
+        """Once: the turn is stopped. Twice quickly: leave, and what is asked waits."""
+        now, before = self.host.clock(), self._broke
         self._broke = now
         if before and now - before < _TWICE:
+            if self._stopping is not None:
+                self._stopping.stop()
             self.action_want("quit")
+        elif self._asked:
+            self._stopping = self.set_timer(_TWICE, self._stop_turn)
+            told = "The turn is stopped. Ctrl+C again leaves instead, and the question waits."
+            self.notify(told, timeout=_TWICE, markup=False)
         elif not self._stop_turn():
             self.notify("Press Ctrl+C again, or Ctrl+D, to leave.", timeout=2, markup=False)
 
     @on(Prompt.Asked)
-    def _explain(self) -> None:
-        self.action_want("words")
-
     @on(Prompt.Left)
-    def _leave(self) -> None:
-        self.action_want("quit")
+    def _want(self, event: Prompt.Asked | Prompt.Left) -> None:
+        self.action_want("quit" if isinstance(event, Prompt.Left) else "words")
 
     def action_page(self, direction: int) -> None:
         self.conversation.turn_page(direction)
