@@ -28,10 +28,6 @@ def surface_of(channel: str) -> tuple[str, str]:
     return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
 
 
-DECIDED: Final = (derived.MemoryDecided, derived.PlanChanged, store.ProjectTrusted)
-"""What a person decides beside questions about tools."""
-
-
 def decided(channel: str, how: str, seen: float) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
     on, surface = surface_of(channel)
@@ -77,7 +73,8 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             return EventLine(sign="⤓", text=text, more=more)
         case _:
             text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
-            if isinstance(entry, DECIDED) and entry.how:
+            decisions = derived.MemoryDecided | derived.PlanChanged | store.ProjectTrusted
+            if isinstance(entry, decisions) and entry.how:
                 where = decided(channel, entry.how, entry.seen)
                 detail = f"{detail}; {where}" if detail else where
             return EventLine(text=text, detail=detail) if text else None

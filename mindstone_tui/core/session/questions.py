@@ -27,11 +27,13 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
 )
+from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.events.narrate_entry import DECIDED, call_line
+from mindstone_tui.core.events.narrate_entry import call_line
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.library.open_questions import (
     OpenQuestion,
@@ -54,18 +56,18 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     """What was decided in a turn, in words: each question with where and how it was answered."""
     with transcript.history() as history:
         lines = [history.whole(line) for line in history.turn(turn)]
-    asked = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAsked)}
-    told: dict[str, str] = {}
+    told: list[str] = []
+    asked: dict[str, str] = {}
     for line in lines:
         words = str(describe_line(line)).lstrip("· ")
-        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
-            question = asked[line.entry.call]
-            told.setdefault(
-                line.entry.call, f"{call_line(question.name, question.shown)} · {words}"
-            )
-        elif isinstance(line.entry, DECIDED) and line.entry.how:
-            told[line.id] = words
-    return list(told.values())
+        match line.entry:
+            case ToolAsked(call=call, name=name, shown=shown):
+                asked[call] = call_line(name, shown)
+            case ToolAnswered(call=call) if call in asked:  # a later answer comes to nothing
+                told.append(f"{asked.pop(call)} · {words}")
+            case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
+                told.append(words)
+    return told
 
 
 class SharedQuestions:

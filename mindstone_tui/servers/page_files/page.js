@@ -6,7 +6,7 @@ const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 let opened = 0; // when one last came into view
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
-let turn = 0, decided = {}; // the newest turn, and what was decided in it, by call
+let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 
 function make(tag, name, text) {
   const node = document.createElement(tag);
@@ -45,6 +45,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
+    if (item.turn !== turn) tools = {}; // some models name every call alike
     add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
   },
@@ -75,11 +76,11 @@ const draw = {
   },
   tool(item) {
     let node = tools[item.call];
-    if (!node) {
+    if (!node || (item.state === "running" && node.dataset.state !== "running")) {
       node = tools[item.call] = make("details", "tool");
-      const line = make("summary");
-      line.append(make("b", "", item.name), make("span", "what", (item.shown || "").split("\n")[0]), make("span", "state"));
-      node.append(line, make("pre", "shown", item.shown || ""));
+      const line = make("summary"), shown = item.shown || wanted[item.call] || "";
+      line.append(make("b", "", item.name), make("span", "what", shown.split("\n")[0]), make("span", "state"));
+      node.append(line, make("pre", "shown", shown));
       add(node); answer = thought = null;
     }
     node.dataset.state = item.state;
@@ -104,9 +105,10 @@ const draw = {
     node.setAttribute("aria-label", item.heading);
     titled(); // whoever looks at another tab sees it there
     node.classList.toggle("worst", WORST.includes(item.worst));
-    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age");
+    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age", "read it: the buttons work in a second");
     const begun = tools[item.call];
-    if (begun) begun.querySelector(".state").textContent = "approval needed";
+    if (begun?.dataset.state === "running") begun.querySelector(".state").textContent = "approval needed"; else delete tools[item.call];
+    wanted[item.call] = item.shown;
     const tick = setInterval(() => {
       if (!node.isConnected) clearInterval(tick);
       age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
