@@ -219,8 +219,8 @@ class Conversation:
         self._session.withdraw(entry)
 
     def interrupt(self, why: str = "") -> None:
-        """Stop the running turn; what was streamed so far is kept."""
-        self._session.interrupt(why)
+        """Stop the running turn, or the one elsewhere that asks; what was streamed is kept."""
+        self._session.stop(why)
 
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks; a program that waits for your turn is told."""

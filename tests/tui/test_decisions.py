@@ -321,6 +321,36 @@ async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(inside
     assert talk.did == [("close",)], "a turn that is closed at its question leaves it open"
 
 
+async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_from_here() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(msgspec.structs.replace(WISH, channel="web"), given=host)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        now[0] += 60
+        app.chat._tick()
+        assert (
+            app.chat.status.doing == "waits for your answer · 1 min 00 s · tab answers, esc stops"
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: talk.did == [("interrupt",)])
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="tui"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert app.chat.status.doing == ""
+
+
+async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press("tab", "r", *"not now")
+        told = "Enter declines with this reason. Esc goes back to the answers."
+        await until(pilot, lambda: told in drawn(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "One key answers" in drawn(app))
+        assert talk.did == []
+
+
 async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (
     None
 ):

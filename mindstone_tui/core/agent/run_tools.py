@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     ToolStatus,
 )
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
+from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import announcements, tool_ended
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
@@ -289,6 +289,8 @@ def _heed(
 ) -> Iterator[events.AnyEvent]:
     """Record what a person said; `permitted` gets the call after a yes."""
     approval = wanted.approval
+    if answer.stops:
+        raise Interrupted(answer.why)
     if not answer.allowed:
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return

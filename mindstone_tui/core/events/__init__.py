@@ -564,6 +564,8 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     seen: float = 0.0
     asked: str = ""
     """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
+    stops: bool = False
+    """The turn that asks is to end with it."""
 
 
 class Conversation(Protocol):

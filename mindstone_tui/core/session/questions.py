@@ -239,6 +239,12 @@ class SharedQuestions:
                 give(question.call, given)
         return found
 
+    def stop(self, lease: Lease, give: Callable[[str, Answer], None], why: str) -> None:
+        """Have a turn elsewhere end that waits for an answer."""
+        self._context.hand = ("stop", 0.0)
+        no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
+        self.answer_all(lease, give, no)
+
     @contextlib.asynccontextmanager
     async def told(
         self, lease: Lease, catch_up: Callable[[], None]

@@ -267,6 +267,12 @@ class Session:
         else:
             self._emit(events.Noticed(message="That message was sent already."))
 
+    def stop(self, why: str = "") -> None:
+        """Stop the running turn, here or, while it waits for an answer, on another surface."""
+        if self._work is None:
+            self._questions.stop(self._lease, self.answer, why)
+        self.interrupt(why)
+
     def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept.
 
@@ -351,10 +357,7 @@ class Session:
         self._emit(events.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy))
 
     def _rescue(self) -> Path | None:
-        """Put every word that is not in history into a file; None when there is none, or no place.
-
-        A place that refuses is no reason to stop: whoever typed it still has it on the screen.
-        """
+        """Put words that are not in history into a file; None if there is none, or no place."""
         with contextlib.suppress(MindstoneError, OSError):
             return self.services.rescue([said.message for said in self._returned])
         return None

@@ -137,8 +137,7 @@ class ChatScreen(TalkScreen):
         """What was written and cleared, and never sent since."""
         self._doing = ""
         self._ticking: Timer | None = None
-        self._stopping: Timer | None = None
-        """Stops the turn that asks, unless Ctrl+C is pressed again."""
+        self._stopping: Timer | None = None  # unless Ctrl+C is pressed again
         self._asked: list[ev.ToolAsked] = []
         self.proposals: list[ev.MemoryProposed] = []
         """Proposed memories waiting for a decision."""
@@ -205,8 +204,7 @@ class ChatScreen(TalkScreen):
             case ev.SessionReady():
                 await self._ready(event)
             case ev.ContextReported(report=report):
-                self.panel.report = report
-                self.status.report = report
+                self.panel.report = self.status.report = report
             case ev.TurnStarted():
                 self._begin(event)
             case ev.TurnEnded():
@@ -307,27 +305,27 @@ class ChatScreen(TalkScreen):
         self.running, self._doing = event.turn, ""
         self._since = self.host.clock()
         self.query("#welcome").remove()
-        self._mark_running(True)
+        self._keep_time(True)
         lines = event.text.count("\n") + 1
         self._say_doing(f"reading {lines:,} lines" if lines >= LONG_LINES else "sent")
-        if self._ticking is None:
-            self._ticking = self.set_interval(1, self._tick)
 
     def _end(self, event: ev.TurnEnded) -> None:
         self.running = 0
-        self._mark_running(False)
-        if self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
-        self._doing = self.status.doing = ""
+        self._keep_time(False)
         self._asked.clear()
         self._at_work.clear()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
-    def _mark_running(self, running: bool) -> None:
+    def _keep_time(self, running: bool) -> None:
         """Show that a turn runs; a mark on the screen would have every message styled anew."""
         self.query("#working, #prompt").set_class(running, "-running")
+        if running and self._ticking is None:
+            self._ticking = self.set_interval(1, self._tick)
+        elif not running:
+            if self._ticking is not None:
+                self._ticking.stop()
+            self._ticking, self._doing, self.status.doing = None, "", ""
 
     def _say_doing(self, what: str) -> None:
         before, self._doing = self._doing, "waits for your answer" if self._asked else what
@@ -335,7 +333,7 @@ class ChatScreen(TalkScreen):
             self._tick()
 
     def _tick(self) -> None:
-        if self.running:
+        if self.running or self._asked:
             seconds = int(self.host.clock() - (self._waits if self._asked else self._since))
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
             how = "Tab answers, Esc stops" if self._asked else "Esc stops"
@@ -353,6 +351,7 @@ class ChatScreen(TalkScreen):
         if len(self._asked) == 1:
             self._waits = self.host.clock()
             self._put_question()
+            self._keep_time(True)
         self._say_doing("")
         self.post_message(ApprovalWaits())
 
@@ -363,9 +362,8 @@ class ChatScreen(TalkScreen):
         approval = Approval(asked, grace=self.host.decision_grace, clock=self.host.clock)
 
         def answered(choice: str) -> None:
-            if asked in self._asked:
+            if asked in self._asked and self.talk is not None:
                 self._asked.remove(asked)
-                assert self.talk is not None
                 self.talk.answer(asked.call, approval.answer(choice))
             if self._asked:
                 self._put_question()
@@ -379,7 +377,9 @@ class ChatScreen(TalkScreen):
 
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
-        if isinstance(event, ToolStarted):
+        if not (self.running or self._asked):  # another surface's turn goes on there
+            self._keep_time(False)
+        elif isinstance(event, ToolStarted):
             self._at_work.add(event.call)
             self._say_doing(f"running {event.name}")
         elif isinstance(event, ToolEnded):
@@ -520,7 +520,7 @@ class ChatScreen(TalkScreen):
 
     def _stop_turn(self) -> bool:
         """Stop the running turn; whether there is one."""
-        if self.running and self.talk is not None:
+        if (self.running or self._asked) and self.talk is not None:
             self.talk.interrupt()
             return True
         return False
@@ -542,7 +542,7 @@ class ChatScreen(TalkScreen):
             self.action_want("quit")
         elif self._asked:
             self._stopping = self.set_timer(_TWICE, self._stop_turn)
-            told = "The turn is stopped. Ctrl+C again leaves instead, and the question waits."
+            told = "Stopping the turn. Ctrl+C again leaves instead, and the question waits."
             self.notify(told, timeout=_TWICE, markup=False)
         elif not self._stop_turn():
             self.notify("Press Ctrl+C again, or Ctrl+D, to leave.", timeout=2, markup=False)

@@ -46,6 +46,7 @@ _INSIDE: Final = (
     "↑ ↓ and Enter, too",
     "Esc back to your message",
 )
+_REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
 _EARLY: Final = "Too early: nothing is decided. Press Tab now, then one key."
 
 
@@ -183,6 +184,7 @@ class Decision(Vertical):
     def _say_how(self, *, more: bool) -> None:
         """Which keys answer, or lead there; which one reads on, where there is more to read."""
         words = (_EARLY,) if self._early else _INSIDE if self.has_class("-entered") else _OUTSIDE
+        words = (_REASON,) if any(each.display for each in self.query("#reason")) else words
         told = [each for each in words if more or "PgDn" not in each]
         self.query_one("#how", Static).update(" · ".join(told))
 

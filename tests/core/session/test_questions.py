@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import (
@@ -238,3 +239,27 @@ async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
     assert "  Plan approved · 2 steps (in the app with typed /plan approve, " in told[2]
     assert stage.entries(PlanChanged)[1].seen > 0
     assert stage.entries(ProjectTrusted)[0].seen > 0
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_turn_that_waits_is_stopped_from_another_surface(
+    home: Path, tmp_path: Path, closed: bool
+) -> None:
+    stage = partial(
+        on_stage, home, model=wants_to_write(tmp_path), cwd=tmp_path, follow=True, asks=True
+    )
+    async with stage(channel="web") as page, stage(channel="tui") as app:
+        app.session.send("write it down")
+        await page.until(events.ToolAsked)
+        if closed:
+            await app.session.close()
+        page.session.stop()
+        ended = await (page if closed else app).until(
+            events.TurnEnded, lambda event: "stopped" in event.why
+        )
+        assert (ended.ending, ended.why) == ("interrupted", "The person stopped it.")
+    (answered,) = app.entries(ToolAnswered)
+    assert (answered.allowed, answered.stops, answered.how) == (False, True, "stop")
+    assert [each.status for each in app.entries(ToolReturned)] == ["interrupted"]
+    assert not (tmp_path / "note.txt").exists()
+    check_history(app.places)
