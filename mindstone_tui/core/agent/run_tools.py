@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import announcements, tool_ended
+from mindstone_tui.core.events.narrate_entry import ANSWERED
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -294,7 +295,7 @@ def _heed(
     if not answer.allowed:
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return
-    context.hand = (answer.how, answer.seen)
+    context.hand = (f"{ANSWERED}{call.id}", answer.seen)
     context.permissions.remember(answer)
     granted = ToolApproved(
         call=call.id,

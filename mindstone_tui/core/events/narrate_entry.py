@@ -28,12 +28,16 @@ def surface_of(channel: str) -> tuple[str, str]:
     return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
 
 
+ANSWERED: Final = "the answer to "
+"""How something was decided that a call asked for; its `tool_answered` has the key and surface."""
+
+
 def decided(channel: str, how: str, seen: float) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
-    on, surface = surface_of(channel)
-    key = f" with {one_line(how, 60)}" if how else ""
+    where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
+    key = f"with {one_line(how, 60)}" if how else ""
     after = f", {seconds(seen)} after it came into view" if seen else ""
-    return f"{on} {surface}{key}{after}"
+    return " ".join(filter(None, (where, key))) + after
 
 
 _FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
@@ -75,8 +79,7 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             text, detail = _of_talk(entry) or _of_record(entry) or ("", "")
             decisions = derived.MemoryDecided | derived.PlanChanged | store.ProjectTrusted
             if isinstance(entry, decisions) and entry.how:
-                where = decided(channel, entry.how, entry.seen)
-                detail = f"{detail}; {where}" if detail else where
+                text = f"{text}, {decided(channel, entry.how, entry.seen)}"
             return EventLine(text=text, detail=detail) if text else None
 
 

@@ -15,7 +15,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolAsked,
     ToolReturned,
 )
-from mindstone_tui.core.entries.derived import MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.question import answer_to
@@ -231,12 +231,13 @@ async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
         await stage.until(events.TurnEnded, lambda event: event.turn == 4)
         told = [(await stage.run(f"/why turn {turn}"))[1] for turn in (1, 2, 3)]
     memory = (
-        f"Memory {proposed.proposal} approved (in the app with a, 2.5 s after it came into view)"
+        f"Memory {proposed.proposal} approved, in the app with a, 2.5 s after it came into view"
     )
     assert f"Decisions in turn 1:\n  {memory}" in told[0]
-    assert f"Folder trusted: {tmp_path} (in the app with typed /trust yes, " in told[0]
-    assert "  Plan refused (too short; in the app with typed /plan refuse, " in told[1]
-    assert "  Plan approved · 2 steps (in the app with typed /plan approve, " in told[2]
+    assert f"Folder trusted: {tmp_path}, in the app with typed /trust yes, " in told[0]
+    assert "  Plan refused, in the app with typed /plan refuse, " in told[1]
+    assert "after it came into view (too short)" in told[1]
+    assert "  Plan approved · 2 steps, in the app with typed /plan approve, " in told[2]
     assert stage.entries(PlanChanged)[1].seen > 0
     assert stage.entries(ProjectTrusted)[0].seen > 0
 
@@ -263,3 +264,22 @@ async def test_a_turn_that_waits_is_stopped_from_another_surface(
     assert [each.status for each in app.entries(ToolReturned)] == ["interrupted"]
     assert not (tmp_path / "note.txt").exists()
     check_history(app.places)
+
+
+async def test_a_memory_that_a_call_asked_for_names_the_answer_that_let_it(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = {"kind": "fact", "title": "Tide", "text": "It turns at noon.", "source": "#1"}
+    model = script(tmp_path, calls(("remember", wish)), {"text": "Done."})
+    stage = partial(on_stage, home, model=model, cwd=tmp_path, follow=True, asks=True)
+    async with stage(channel="web") as page, stage(channel="tui") as app:
+        app.session.send("note the tide")
+        asked = await page.until(events.ToolAsked)
+        page.session.answer(asked.call, answer_to(asked, "allow-0", how="click", seen=3.0))
+        await app.until(events.TurnEnded)
+        told = (await app.run("/why turn 1"))[1]
+    (decided,) = app.entries(MemoryDecided)
+    assert (decided.how, decided.seen) == (f"the answer to {asked.call}", 3.0)
+    assert "Allowed on the page with click, 3.0 s after it came into view" in told
+    approved = f"Memory {decided.proposal} approved, with the answer to {asked.call}, 3.0 s after"
+    assert approved in told
