@@ -187,6 +187,30 @@ async def test_each_call_has_a_place_of_its_own_where_a_model_names_all_of_them_
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_what_is_said_before_the_page_listens_is_drawn_as_well(
+    home: Path, tmp_path: Path
+) -> None:
+    slow = (
+        "{ const real = fetch; window.fetch = async (path, more) => { if (path.includes('events'))"
+        " await new Promise((go) => { window.go = go; }); return real(path, more); }; }"
+    )
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(f"{slow} open('main')")
+            browser.until("typeof window.go === 'function'")
+            say(browser, "which port?")
+            browser.run("fetch('/page/sessions').then(() => go())")
+            waits(browser, "Port 8443.")
+            assert "which port?" in seen(browser)
+
+    async with residing(home, tmp_path) as served:
+        await asyncio.to_thread(drive, served)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,8 +245,8 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             return EventLine(sign="❯", text=text, detail="sent while the turn was running")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
-        case ev.TurnEnded(ending="interrupted", why=why):
-            kept = "what was said so far is kept"
+        case ev.TurnEnded(ending="interrupted", why=why, remedy=remedy):
+            kept = remedy or "what was said so far is kept"
             more = (why,) if why else ()
             return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):

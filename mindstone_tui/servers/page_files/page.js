@@ -4,7 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
-let opened = 0; // when one last came into view
+let opened = 0, begun = Promise.resolve(); // when one last came into view; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 
@@ -259,19 +259,22 @@ async function open(name) {
 }
 async function listen(name) {
   const own = stream = new AbortController();
+  let here;
+  begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
     const reply = await fetch("/page/events?session=" + encodeURIComponent(name), { headers: { authorization: "Bearer " + token }, signal: own.signal });
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (;;) {
       const { value, done } = await reader.read();
+      here();
       if (done) break;
       held += value;
       const parts = held.split("\n\n");
       held = parts.pop();
       for (const part of parts) if (part.startsWith("data: ")) { const item = JSON.parse(part.slice(6)); draw[item.type](item); }
     }
-  } catch (error) { if (own.signal.aborted) return; }
+  } catch (error) { here(); if (own.signal.aborted) return; }
   if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
 }
 function again(name, own) {
@@ -327,7 +330,7 @@ $("composer").onsubmit = (event) => {
   if (!text.trim()) return;
   talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
-  call("/page/send", { session, text }).catch((error) => {
+  begun.then(() => call("/page/send", { session, text })).catch((error) => {
     say("Not sent: " + error.message, "error");
     if (!$("text").value) $("text").value = text;
   });
