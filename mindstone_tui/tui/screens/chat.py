@@ -235,13 +235,23 @@ class ChatScreen(TalkScreen):
                 self.notify(text, timeout=6)
             case ev.CommandEnded(ok=ok, command=command):
                 self.status.doing = self.status.doing if self.running else ""
-                words = command.split()
-                if ok and words[:1] == ["/memory"]:  # what was decided is not offered again
-                    self.proposals = [one for one in self.proposals if one.proposal not in words]
+                if ok and command.startswith("/memory"):
+                    self._offer_no_more(command.split())
+            case ev.EntryAppeared(kind="memory_decided", text=proposal):
+                self._offer_no_more([proposal])
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
         self.panel.show(event)
+
+    def _offer_no_more(self, decided: list[str]) -> None:
+        """Memories were decided, here by a command or on another surface."""
+        from mindstone_tui.tui.widgets.approval import MemoryReview  # 7 ms
+
+        self.proposals = [one for one in self.proposals if one.proposal not in decided]
+        shown = self.input_area.decision
+        if isinstance(shown, MemoryReview) and shown.proposal.proposal in decided:
+            self.input_area.withdraw(shown)
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
@@ -400,16 +410,6 @@ class ChatScreen(TalkScreen):
     def on_approval_stopped(self) -> None:  # named as Textual looks for it, as below
         self.set_focus(self.input_area.prompt)
         self._break()
-
-    @property
-    def text(self) -> str:
-        """The conversation as plain text."""
-        return "\n\n".join(
-            part
-            for one in self.conversation.feed.exchanges
-            for part in ((f"> {one.question}" if one.question else ""), one.answer)
-            if part
-        )
 
     # what a person does
 
