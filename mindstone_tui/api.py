@@ -206,9 +206,9 @@ class Conversation:
                 f"{model} does not take {what}.", "Name a model that does, or say it in words."
             )
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
-        self._session.command(line)
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        """Run a slash command; one that decides says by which key, and how long it was seen."""
+        self._session.command(line, how=how, seen=seen)
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
@@ -219,8 +219,8 @@ class Conversation:
         self._session.withdraw(entry)
 
     def interrupt(self, why: str = "") -> None:
-        """Stop the running turn; what was streamed so far is kept."""
-        self._session.interrupt(why)
+        """Stop the running turn, or the one elsewhere that asks; what was streamed is kept."""
+        self._session.stop(why)
 
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks; a program that waits for your turn is told."""

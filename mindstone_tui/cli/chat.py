@@ -36,6 +36,8 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
     code = app.run(mouse=host.settings.mouse)
     if unsent := app.unsent:
         typer.echo(f"Not sent, and in the prompt at the next start: {exact(unsent)}", err=True)
+    if app.leaves_open:
+        typer.echo(f"A question stays open: `{own_command()} waiting` lists it.", err=True)
     if name := app.resume_name:
         typer.echo(f"Resume: {own_command()} -s {name}", err=True)
     return app.return_code or code or 0

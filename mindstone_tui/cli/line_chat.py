@@ -25,7 +25,7 @@ from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
-from mindstone_tui.core.events.question import answer_to, explain
+from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import as_written, exact
 
@@ -98,8 +98,6 @@ class EventPrinter:
             say_styled(str(line), _STYLES[line.tone], stream)
 
 
-GRACE: Final = 1.0
-"""Seconds for which a question must have been in view before a line answers it."""
 _ANSWERS: Final = ("yes", "no")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
@@ -117,6 +115,8 @@ class LineQuestions:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.kept = "It is kept as your next message. "
+        """What becomes of a line that is no answer."""
         self._answer = answer
         self._clock = clock
         self._open: list[ev.ToolAsked] = []
@@ -159,7 +159,8 @@ class LineQuestions:
             if word in _UNFINISHED:
                 prompt("Nothing is decided. Write yes or no in full: ")
                 return True
-        hint("This is kept as your next message; the question is still open.")
+        early = "That was entered before the question could be read. " if seen < GRACE else ""
+        hint(f"{early}{self.kept}The question is still open: write yes or no now, alone on a line.")
         return False
 
     def decline_all(self, why: str) -> None:
@@ -257,24 +258,26 @@ class LineChat:
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
 
-    async def run(self, only: str = "", until: str = "") -> int:
+    async def run(
+        self, only: str = "", until: str = "", *, how: str = "", seen: float = 0.0
+    ) -> int:
         """Take lines until there are no more, then finish; how the last turn ended.
 
-        Or take `only` one line, or none: finish with the answer to the call that is named.
+        Or run `only` one command that was given so, or none: finish with the answer to a call.
         """
         self._until = until
         drawing = asyncio.create_task(self._draw())
         hearing = asyncio.create_task(self._hear())
         try:
-            if until:
+            if only:
+                self._talk.command(only, how=how, seen=seen)
+            if only or until:
+                self._questions.kept = ""
                 await self._finish(drawing)
-            while not until and not self._quit and not drawing.done():
-                line = only or await self._next()
-                if line is None:
+            while not (only or until or self._quit or drawing.done()):
+                if (line := await self._next()) is None:
                     break
                 await self._say(line, drawing)
-                if only:
-                    break
         finally:
             hearing.cancel()
             await self._talk.close()

@@ -92,24 +92,24 @@ def _folder_of(question: OpenQuestion) -> str | None:
 async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     """Decide it in its session, a yes after everything was shown; what became of it."""
     is_approval = question.kind == "approval"
-    if allowed and not is_approval and not await _agreed(question):
-        return ExitCode.DECLINED
+    given = events.Answer(allowed=False, how="typed waiting answer no")
+    if allowed and not is_approval:
+        given = await _agreed(question)
+        if not given.allowed:
+            return ExitCode.DECLINED
     # The work of a plan that begins may ask as well.
     talk = await connect(
-        question.session,
-        channel=_CHANNEL,
-        asks=allowed,
-        follow=allowed,
-        cwd=_folder_of(question),
+        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=_folder_of(question)
     )
     chat = LineChat(talk, read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface
         return await chat.run(until=question.call)
     reason = f" {why}" if why and question.kind in ("approval", "plan") else ""
-    return await chat.run(only=f"{question.command(yes=allowed)}{reason}")
+    only = f"{question.command(yes=allowed)}{reason}"
+    return await chat.run(only=only, how=given.how, seen=given.seen)
 
 
-async def _agreed(question: OpenQuestion) -> bool:
+async def _agreed(question: OpenQuestion) -> events.Answer:
     """Show what is no question about a tool, and take the first whole word that is entered."""
     title, _, body = question.shown.partition("\n")
     asked = events.ToolAsked(
@@ -124,7 +124,8 @@ async def _agreed(question: OpenQuestion) -> bool:
     )
     given: list[events.Answer] = []
     questions = LineQuestions(lambda call, answer: given.append(answer))
+    questions.kept = ""
     questions.ask(asked)
     while not given and (line := await read_line()):
         questions.take(line)
-    return bool(given) and given[0].allowed
+    return given[0] if given else events.Answer(allowed=False)

@@ -162,19 +162,14 @@ class Resident:
         self._own = ResidentPlaces(home.places.state)
         self._lookup = Lookup(home)
         self._gateway = Gateway(home)
-        self._page = Page(home)
+        self._page = Page(api.Home(environ=home.environ, folder=Path.cwd()))
         self._attached = Attached(home)
         self._started = time.time()
         self._stop = asyncio.Event()
         self._told: Listening | None = None
 
     async def run(
-        self,
-        *,
-        port: int,
-        http: bool,
-        ready: Callable[[Listening], None],
-        linger: float = 0.0,
+        self, *, port: int, http: bool, ready: Callable[[Listening], None], linger: float = 0.0
     ) -> None:
         """Serve until somebody says stop; `ready` is told once everything listens.
 

@@ -66,6 +66,8 @@ class MindstoneApp(App[int]):
         self.chat = ChatScreen(self._open_styled, host)
         self._left = ""
         """The session that was on the screen when the app was left."""
+        self.leaves_open = False
+        """Something was to be decided there."""
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
@@ -163,6 +165,7 @@ class MindstoneApp(App[int]):
             self.notify(problem, severity="warning", timeout=12, markup=False)
 
     async def action_quit(self) -> None:
+        self.leaves_open = self.chat.opened and self.chat.input_area.decision is not None
         await self.chat.close()
         self._left = self._session_here()
         written = [prompt.unfolded for prompt in self.chat.query(Prompt)]

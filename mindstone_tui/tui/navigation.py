@@ -266,7 +266,8 @@ class Navigator:
         def decided(choice: str) -> None:
             if choice != "later":
                 self._chat.proposals.remove(proposal)
-                self._chat.command(f"/memory {choice} {proposal.proposal}")
+                line = f"/memory {choice} {proposal.proposal}"
+                self._chat.command(line, how=review.key, seen=review.seen)
 
         review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)
@@ -335,7 +336,7 @@ class Navigator:
         """The last answer, the n-th last one, the last `code`, or `all`."""
         said = [one for one in self._chat.conversation.feed.exchanges if one.answer]
         if what == "all":
-            self._app.copied(self._chat.text)
+            self._app.copied(self._chat.conversation.text)
         elif what == "code":
             codes = [code for view in self._chat.conversation.views for code in view.codes]
             if not codes:
@@ -353,7 +354,7 @@ class Navigator:
         prompt.write(await terminal.edit(self._app, prompt.text, command))
 
     async def _to_scrollback(self, argument: str) -> None:
-        await terminal.show_plain(self._app, self._chat.text)
+        await terminal.show_plain(self._app, self._chat.conversation.text)
 
     async def _to_panel(self, argument: str) -> None:
         self._chat.action_panel()

@@ -38,7 +38,7 @@ class Answering(Staged):
         self.did.append(("send", text))
         self.announce(*self._reply(text))
 
-    def command(self, line: str) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
         super().command(line)
         self.announce(*self._reply(line))
 

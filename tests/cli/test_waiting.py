@@ -176,6 +176,7 @@ async def test_the_next_surface_asks_what_was_left_and_goes_on_with_the_turn(
     else:
         chat.type(b"\x04")  # Ctrl+D
     chat.finish()
+    assert left == "killed" or b"`mindstone waiting` lists it" in chat.seen
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         started = await late.until(events.TurnStarted)
         assert (started.turn, started.text, started.resumed) == (1, "clean up", True)

@@ -419,10 +419,10 @@ class Crew:
         surface, editor = self._stay[name], self._stay["an editor"]
         assert isinstance(editor, Editor)
         for _ in range(6):
-            before = len(self.lines("tool_asked", "turn_ended"))
             editor.asked.clear()
+            before = self._ended(surface.channel)
             surface.ask()
-            wait_for(partial(self._more, before, surface), f"a turn of {name} that asks or ends")
+            wait_for(partial(self._more, surface, before), f"a turn of {name} that asks or ends")
             if found := self._asked_on(surface):
                 self._turn = found[-1].turn
                 return found[-1].call
@@ -440,10 +440,12 @@ class Crew:
         editor, browser = self._stay["an editor"], self._stay["the resident"]
         self._answer(browser if browser.alive else editor, call, False)
 
-    def _more(self, before: int, surface: Surface) -> bool:
-        if len(self.lines("tool_asked", "turn_ended")) > before:
-            return True
-        return bool(self._asked_on(surface))
+    def _ended(self, channel: str) -> int:
+        """How many turns of a surface are over; those of others, which come first, do not count."""
+        return sum(line["channel"] == channel for line in self.lines("turn_ended"))
+
+    def _more(self, surface: Surface, before: int) -> bool:
+        return bool(self._asked_on(surface)) or self._ended(surface.channel) > before
 
     def _answer(self, giver: Surface, call: str, yes: bool) -> None:
         with contextlib.suppress(OSError):

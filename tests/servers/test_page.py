@@ -147,6 +147,70 @@ async def test_a_conversation_in_the_browser_beside_the_app(
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_each_call_has_a_place_of_its_own_where_a_model_names_all_of_them_alike(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"this is {name}\n")
+    wishes = [("read", "a.txt"), ("read", "b.txt"), ("write", "c.txt"), ("read", "a.txt")]
+    first, second, third, fourth = (
+        {"text": "", "tool_calls": [{"id": "call_1", "name": name, "arguments": given}]}
+        for name, path in wishes
+        for given in [{"path": path} | ({"content": "c"} if name == "write" else {})]
+    )
+    replies = (first, second, third, {"text": "One."}, fourth, {"text": "Two."})
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(HOLD_THE_CLOCK)
+            say(browser, "look and write")
+            browser.until("document.querySelector('.ask') !== null")
+            assert "buttons work in a second" in seen(browser, ".ask")
+            browser.run("second(); document.querySelector('[data-choice=deny]').click()")
+            waits(browser, "One.")
+            say(browser, "look again")
+            waits(browser, "Two.")
+            cards = "Array.from(document.querySelectorAll('.tool'))"
+            told = (
+                "[one.querySelector('.what').innerText.split(' ').pop(), one.dataset.state].join()"
+            )
+            drawn = browser.run(f"{cards}.map((one) => {told})")
+            assert drawn == ["a.txt,ok", "b.txt,ok", "c.txt,refused", "a.txt,ok"]
+            held = f"{cards}[1].querySelector('.result').textContent"
+            assert "this is b.txt" in browser.run(held)
+
+    async with residing(home, tmp_path, *replies) as served:
+        await asyncio.to_thread(drive, served)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_what_is_said_before_the_page_listens_is_drawn_as_well(
+    home: Path, tmp_path: Path
+) -> None:
+    slow = (
+        "{ const real = fetch; window.fetch = async (path, more) => { if (path.includes('events'))"
+        " await new Promise((go) => { window.go = go; }); return real(path, more); }; }"
+    )
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(f"{slow} open('main')")
+            browser.until("typeof window.go === 'function'")
+            say(browser, "which port?")
+            browser.run("fetch('/page/sessions').then(() => go())")
+            waits(browser, "Port 8443.")
+            assert "which port?" in seen(browser)
+
+    async with residing(home, tmp_path) as served:
+        await asyncio.to_thread(drive, served)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -295,3 +295,20 @@ async def test_whoever_is_told_where_it_listens_can_connect_at_once(home: Path) 
         resident.stop()
 
     await resident.run(port=0, http=True, ready=told)
+
+
+async def test_the_page_of_a_resident_that_was_started_in_a_project_begins_with_its_session(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MINDSTONE_SESSION__DEFAULT")
+    inside = tmp_path / "Ice API" / "src"
+    inside.mkdir(parents=True)
+    (tmp_path / "Ice API" / ".git").mkdir()
+    monkeypatch.chdir(inside)
+    async with residing(home, tmp_path) as served, served.client() as client:
+        begun = (await client.get("/page/history", params={"session": ""})).json()
+        listed = (await client.get("/page/sessions")).json()
+        reply = await client.post("/v1/chat/completions", json=CHAT)
+    assert (begun["session"], listed["default"]) == ("agent:default:ice-api",) * 2
+    # Programs are not where the resident was started: they say where they are.
+    assert reply.headers["x-mindstone-session"] == "agent:default:main"

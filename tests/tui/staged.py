@@ -75,8 +75,8 @@ class Staged:
     ) -> None:
         self.did.append(("send", text, tuple(a.path.name for a in attachments), steer))
 
-    def command(self, line: str) -> None:
-        self.did.append(("command", line))
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        self.did.append(("command", line, *([how] if how else [])))
 
     def answer(self, call: str, answer: ev.Answer) -> None:
         self.did.append(("answer", call, answer))

@@ -17,7 +17,7 @@ from textual.widgets import Button
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.widgets.approval import Gate
-from tests.tui.staged import around, asked, staged, until
+from tests.tui.staged import around, asked, drawn, staged, until
 
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
@@ -138,15 +138,20 @@ def hands(chance: random.Random) -> Iterator[tuple[events.Key | events.Paste, st
 async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_character(
     seed: int,
 ) -> None:
-    chance, written = random.Random(seed), 0
+    chance, opened, written, decided = random.Random(seed), 0, 0, 0
     for _ in range(-(-OPENINGS // 4 // AT_ONE_APP)):
-        written += await _write_while_questions_open(chance, min(OPENINGS // 4, AT_ONE_APP))
-    print(f"{OPENINGS // 4:,} openings, 0 decisions, {written:,} characters, 0 lost")
+        each = await _write_while_questions_open(chance, min(OPENINGS // 4, AT_ONE_APP))
+        opened, written, decided = opened + each[0], written + each[1], decided + each[2]
+    print(f"{opened:,} openings, {decided} decisions, {written:,} characters, 0 lost")
+    assert (opened >= OPENINGS // 4, written > opened, decided) == (True, True, 0)
 
 
-async def _write_while_questions_open(chance: random.Random, openings: int) -> int:
-    """Write at an app of its own; how many characters it were, each of them in the prompt."""
-    now, written = [100.0], 0
+async def _write_while_questions_open(chance: random.Random, openings: int) -> tuple[int, int, int]:
+    """Write at an app of its own: questions that opened, characters, and what was decided.
+
+    Each character is in the prompt before the next question comes.
+    """
+    now, opened, written = [100.0], 0, 0
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), given=host)
     async with app.run_test(size=(60, 20)) as pilot:
@@ -166,11 +171,11 @@ async def _write_while_questions_open(chance: random.Random, openings: int) -> i
             await until(pilot, lambda: area.decision is not None and talk.settled)
             await until(pilot, lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
             assert talk.did == [], opening
-            written += len(wanted)
+            opened, written = opened + 1, written + len(wanted)
             area.prompt.clear()
             talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
             await until(pilot, lambda: area.decision is None)
-    return written
+        return opened, written, len(talk.did)
 
 
 def test_no_line_that_is_written_or_pasted_while_a_question_opens_decides_in_lines() -> None:
@@ -228,6 +233,46 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
         assert app.chat.input_area.prompt.text == "ynyesxyy"
 
 
+@pytest.mark.parametrize("early", ["tab", "f6", "escape", "click", "with the step in"])
+async def test_what_comes_too_early_is_told_what_became_of_it_and_what_to_press(early: str) -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        assert "Tab or F6 to answer" in drawn(app)
+        if early == "click":
+            await pilot.click("#allow-0")
+        elif early == "with the step in":
+            now[0] += GRACE + 1
+            await pilot.press("tab", "y")
+        else:
+            await pilot.press(early)
+        told = "Too early: nothing is decided. Press Tab now, then one key."
+        await until(pilot, lambda: told in drawn(app))
+        now[0] += GRACE + 1
+        await pilot.press("tab")
+        await until(pilot, lambda: "One key answers" in drawn(app))
+    assert talk.did == []
+
+
+@pytest.mark.parametrize("kept", ["It is kept as your next message. ", ""])
+def test_a_yes_in_lines_that_comes_too_early_is_told_so_and_what_to_write(
+    kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, given = [100.0], list[str]()
+    questions = LineQuestions(lambda call, answer: given.append(call), clock=lambda: now[0])
+    questions.kept = kept
+    questions.ask(WISH)
+    assert not questions.take("yes\n")
+    said = "That was entered before the question could be read. "
+    now_write = "The question is still open: write yes or no now, alone on a line."
+    assert f"{said}{kept}{now_write}" in " ".join(capsys.readouterr().err.split())
+    now[0] += GRACE + 1
+    assert questions.take("yes\n")
+    assert given == ["c"]
+
+
 async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
     now = [100.0]
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
@@ -241,6 +286,69 @@ async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
         await until(pilot, lambda: talk.did == [("answer", "c", clicked)])
         await pilot.press(*"rd")
         assert app.chat.input_area.prompt.text == "half a word"
+
+
+@pytest.mark.parametrize("part", ["#exact", "#how"])
+async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_alone(
+    part: str,
+) -> None:
+    """Its parts go one after the other, and it may be measured in between."""
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        shown = app.chat.input_area.decision
+        assert shown is not None
+        await shown.query(part).remove()
+        shown.make_room()
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert app.is_running
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(inside: bool) -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        now[0] += 60
+        await pilot.press(*(["tab"] if inside else []), "ctrl+c")
+        await until(pilot, lambda: any("Ctrl+C again" in one.message for one in app._notifications))
+        now[0] += 0.5
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running)
+    assert talk.did == [("close",)], "a turn that is closed at its question leaves it open"
+
+
+async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_from_here() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(msgspec.structs.replace(WISH, channel="web"), given=host)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        now[0] += 60
+        app.chat._tick()
+        assert (
+            app.chat.status.doing == "waits for your answer · 1 min 00 s · tab answers, esc stops"
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: talk.did == [("interrupt",)])
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="tui"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert app.chat.status.doing == ""
+
+
+async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press("tab", "r", *"not now")
+        told = "Enter declines with this reason. Esc goes back to the answers."
+        await until(pilot, lambda: told in drawn(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "One key answers" in drawn(app))
+        assert talk.did == []
 
 
 async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (

@@ -299,7 +299,28 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
         assert "+- never twice" in str(app.screen.query_one("#diff", Static).render())
         await pilot.press("f6", key)
         await until(pilot, lambda: app.chat.input_area.decision is None)
-        assert talk.did == ([("command", command)] if command else [])
+        assert talk.did == ([("command", command, key)] if command else [])
+
+
+async def test_a_memory_that_is_decided_on_another_surface_is_not_offered_any_more() -> None:
+    app, talk = staged(asked(1, "go"), PROPOSAL, msgspec.structs.replace(PROPOSAL, proposal="m2"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(app.chat.input_area.decision, MemoryReview))
+        talk.announce(
+            ev.EntryAppeared(
+                entry="e",
+                seq=9,
+                kind="memory_decided",
+                role="event",
+                channel="web",
+                turn=1,
+                text="m1",
+            )
+        )
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert [one.proposal for one in app.chat.proposals] == ["m2"]
 
 
 def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:

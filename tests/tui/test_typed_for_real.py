@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from mindstone_tui.tui.widgets.approval import GRACE
+from mindstone_tui.core.events.question import GRACE
 from tests.builders import places_in
 from tests.cli.program import ROOT
 from tests.tui.test_decisions import english

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import collections
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Annotated, Final, get_args
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 
@@ -304,6 +305,9 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
+        self.hand = ("", 0.0)
+        """What a person did last, a command or an answer, and for how long they had seen why."""
+        self._opened = datetime.now(UTC)
         self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
         """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
         self.tell: Callable[[AnyEvent], None] = lambda event: None
@@ -322,6 +326,15 @@ class TurnContext:
         """Windows that servers named for models of which nothing else is known."""
         self._learned: dict[str, int] = {}
         """Windows of models that called a prompt too long which we had thought would fit."""
+
+    def by_hand(self, since: str = "") -> dict[str, Any]:
+        """How a person decides now about what was put then, as the entry of it says.
+
+        Of a typed command nobody knows how long it was seen: it is the time since both were here.
+        """
+        put = max(self._opened, datetime.fromisoformat(since)) if since else self._opened
+        how, seen = self.hand
+        return {"how": how, "seen": round(seen or (datetime.now(UTC) - put).total_seconds(), 3)}
 
     @property
     def folder(self) -> str:

@@ -241,11 +241,7 @@ class Memories:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
         return MemoryDigested(
-            text=text,
-            files=found.files,
-            left_out=found.left_out,
-            tokens=count(text),
-            share=room,
+            text=text, files=found.files, left_out=found.left_out, tokens=count(text), share=room
         )
 
     def note_use(self, digested: MemoryDigested, question: str, answer: str) -> tuple[str, ...]:
@@ -312,7 +308,9 @@ class Memories:
     def _put(self, made: Proposal) -> Line:
         """Write a proposal down and wait for a decision about it."""
         line = self._write(made.entry)
-        self.proposals[made.entry.proposal] = ProposalState(entry=made.entry, seq=line.seq)
+        self.proposals[made.entry.proposal] = ProposalState(
+            entry=made.entry, seq=line.seq, since=line.ts
+        )
         return line
 
     def propose_said(self, asked: Line, text: str) -> list[Line]:
@@ -369,10 +367,11 @@ class Memories:
         entry = proposals.decide(
             self.agent, standing, decision, by=by, after=after, knowingly=knowingly
         )
-        line = self._write(entry)
+        hand = self._context.by_hand(standing.since)
+        line = self._write(msgspec.structs.replace(entry, **hand))
         proposals.apply(self.agent, standing.entry, entry)
-        self.proposals[proposal] = ProposalState(
-            entry=standing.entry, seq=standing.seq, decision=decision, after=entry.after
+        self.proposals[proposal] = msgspec.structs.replace(
+            standing, decision=decision, after=entry.after
         )
         return line
 

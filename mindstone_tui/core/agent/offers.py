@@ -30,6 +30,7 @@ class OfferMade(msgspec.Struct, frozen=True):
     """What was offered, and what the person said to it, if anything."""
 
     entry: StandingInstructionOffered
+    since: str
     keep: bool | None = None
 
 
@@ -47,9 +48,9 @@ class Offers:
         for line in reversed(self._memories.past.lines):
             match line.entry:
                 case StandingInstructionOffered(form=form) as entry if form:
-                    found[line.seq] = OfferMade(entry)
+                    found[line.seq] = OfferMade(entry, line.ts)
                 case OfferAnswered(offer=seq, keep=keep) if seq in found:
-                    found[seq] = OfferMade(found[seq].entry, keep)
+                    found[seq] = msgspec.structs.replace(found[seq], keep=keep)
         return found
 
     def forget(self) -> None:
@@ -66,7 +67,7 @@ class Offers:
             text=found.text, source=asked.seq, of_kind=found.kind, form=found.form
         )
         line = self._context.window.record(entry, asked.turn)
-        self.made[line.seq] = OfferMade(entry)
+        self.made[line.seq] = OfferMade(entry, line.ts)
         return (line,)
 
     def answer(self, *, keep: bool) -> StandingInstructionOffered:
@@ -75,10 +76,10 @@ class Offers:
         if seq is None:
             raise ContinuityError("Nothing waits to be kept.", "/notes shows what was.")
         entry = self.made[seq].entry
-        self._context.window.record(
-            OfferAnswered(offer=seq, keep=keep), self._context.transcript.last_turn
-        )
-        self.made[seq] = OfferMade(entry, keep)
+        hand = self._context.by_hand(self.made[seq].since)
+        answered = OfferAnswered(offer=seq, keep=keep, **hand)
+        self._context.window.record(answered, self._context.transcript.last_turn)
+        self.made[seq] = msgspec.structs.replace(self.made[seq], keep=keep)
         if keep and entry.of_kind != "rule":
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
             words = " ".join(entry.text.split())

@@ -25,8 +25,9 @@ from mindstone_tui.core.entries.conversation import (
     ToolStatus,
 )
 from mindstone_tui.core.entries.derived import RuleFired
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, ToolError
+from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
 from mindstone_tui.core.events.from_entry import announcements, tool_ended
+from mindstone_tui.core.events.narrate_entry import ANSWERED
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -293,9 +294,12 @@ def _heed(
 ) -> Iterator[events.AnyEvent]:
     """Record what a person said; `permitted` gets the call after a yes."""
     approval = wanted.approval
+    if answer.stops:
+        raise Interrupted(answer.why)
     if not answer.allowed:
         yield _refused(context, turn, call, "person", answer.why or "The person said no.")
         return
+    context.hand = (f"{ANSWERED}{call.id}", answer.seen)
     context.permissions.remember(answer)
     granted = ToolApproved(
         call=call.id,

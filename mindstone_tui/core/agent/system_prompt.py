@@ -53,13 +53,7 @@ class SystemPrompt(msgspec.Struct, frozen=True):
 
 
 def standing_context(
-    agent: AgentPlaces,
-    cwd: Path,
-    *,
-    count: Count,
-    room: int,
-    with_tools: bool,
-    small: bool = False,
+    agent: AgentPlaces, cwd: Path, *, count: Count, room: int, with_tools: bool, small: bool = False
 ) -> SystemPrompt:
     """Identity, rules, user and surroundings, cut to their room; a cut is never silent."""
     warnings: list[str] = []

@@ -76,10 +76,7 @@ MOST_SHRINKS: Final = 2
 
 
 async def take_turn(
-    context: TurnContext,
-    said: UserMessage,
-    origin: str = "message",
-    beside: Sequence[Entry] = (),
+    context: TurnContext, said: UserMessage, origin: str = "message", beside: Sequence[Entry] = ()
 ) -> AsyncIterator[events.AnyEvent]:
     """Take one turn; the last event is its one `TurnEnded`.
 
@@ -459,12 +456,7 @@ class _Turn:
         if isinstance(prepared.plan.entry, PromptPlanned):
             yield model_called(turn, prepared.plan.entry)
         asking = ModelCall(
-            context,
-            prepared,
-            self._target,
-            turn=turn,
-            call=self._calls,
-            taken=self._call_ids,
+            context, prepared, self._target, turn=turn, call=self._calls, taken=self._call_ids
         )
         self._asking = asking
         async for event in asking.stream():

@@ -149,11 +149,7 @@ def settled_in(passages: Iterable[SourceMessage], before: Register | None = None
     """What people settled and left open in the passages, after what stood before them."""
     spoken = (
         Utterance(
-            speaker=one.speaker,
-            text=one.words,
-            line=one.seq,
-            turn=one.turn,
-            imported=one.imported,
+            speaker=one.speaker, text=one.words, line=one.seq, turn=one.turn, imported=one.imported
         )
         for one in passages
         if one.speaker != "tool"

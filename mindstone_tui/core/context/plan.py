@@ -50,11 +50,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 async def make_room(
-    live: LiveWindow,
-    target: Target = SESSIONS_OWN,
-    *,
-    tail: Sequence[int] = (),
-    expected: int = 0,
+    live: LiveWindow, target: Target = SESSIONS_OWN, *, tail: Sequence[int] = (), expected: int = 0
 ) -> list[Line]:
     """Trim and prune as the marks say, with `expected` tokens of recall still to come."""
     live.catch_up()
@@ -165,11 +161,7 @@ def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]
         if after == before or share.name == "memory_injection":
             continue
         entry = ShareCrossed(
-            component=share.name,
-            before=before,
-            after=after,
-            tokens=share.tokens,
-            limit=share.limit,
+            component=share.name, before=before, after=after, tokens=share.tokens, limit=share.limit
         )
         lines.append(live.record(entry, call.turn))
         known[share.name] = after

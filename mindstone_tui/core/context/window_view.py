@@ -32,23 +32,10 @@ from mindstone_tui.core.context.report import GoneExchange, Marks
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.line import encode_message, request_hash
-from mindstone_tui.core.entries.window import (
-    Anchor,
-    Growth,
-    ModelChanged,
-    PromptPlanned,
-    Receipt,
-)
-from mindstone_tui.core.tokens import (
-    Calibration,
-    Counter,
-    counter_for,
-)
+from mindstone_tui.core.entries.window import Anchor, Growth, ModelChanged, PromptPlanned, Receipt
+from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import readable, with_blobs
 

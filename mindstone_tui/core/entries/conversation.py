@@ -223,6 +223,8 @@ class ToolAnswered(Entry):
     """Seconds for which the question had been in view there."""
     asked: str = ""
     """The `ts` of the question that is meant; empty for whichever is open."""
+    stops: bool = False
+    """The turn that asks is to end with it."""
 
     def is_for(self, call: str, since: str) -> bool:
         """Whether it answers the question about a call that was put then."""

@@ -303,6 +303,9 @@ class MemoryDecided(Entry):
     decision: Literal["approved", "edited", "refused", "undone"]
     by: str
     after: str = ""
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class CheckpointSaved(Entry):
@@ -451,6 +454,9 @@ class PlanChanged(Entry):
     stage: Literal["planning", "edited", "approved", "refused"]
     steps: tuple[str, ...] = ()
     why: str = ""
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class JobStarted(Entry):

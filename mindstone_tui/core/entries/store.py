@@ -150,6 +150,9 @@ class ProjectTrusted(Entry):
     folder: str
     files: dict[str, str]
     refused: bool = False
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class CommandRun(Entry):

@@ -565,6 +565,8 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     seen: float = 0.0
     asked: str = ""
     """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
+    stops: bool = False
+    """The turn that asks is to end with it."""
 
 
 class Conversation(Protocol):
@@ -581,8 +583,8 @@ class Conversation(Protocol):
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to."""
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        """Run a slash command, given by a key or a click, with what it decides in view so long."""
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""

@@ -92,10 +92,12 @@ def files_let_go(entry: store.FilesLetGo) -> ev.Noticed:
 
 
 def appeared(line: Line) -> ev.EntryAppeared:
-    """A line written outside a turn of ours; only messages come with their text."""
+    """A line written outside a turn of ours, with a message's text or what a decision is about."""
     match line.entry:
         case conversation.UserMessage(text=text) | conversation.AssistantMessage(text=text):
             said = text
+        case derived.MemoryDecided(proposal=proposal):
+            said = proposal
         case _:
             said = ""
     return ev.EntryAppeared(

@@ -15,7 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, of_entry, surface_of
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -160,7 +160,7 @@ def describe(event: ev.AnyEvent) -> EventLine:
 
 def describe_line(line: Line | Damaged) -> EventLine:
     """Any line of a transcript in words: its event's, or its own where it has no event."""
-    if isinstance(line, Line) and (own := of_entry(line.entry)) is not None:
+    if isinstance(line, Line) and (own := of_entry(line.entry, line.channel)) is not None:
         return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
@@ -245,8 +245,8 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             return EventLine(sign="❯", text=text, detail="sent while the turn was running")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
-        case ev.TurnEnded(ending="interrupted", why=why):
-            kept = "what was said so far is kept"
+        case ev.TurnEnded(ending="interrupted", why=why, remedy=remedy):
+            kept = remedy or "what was said so far is kept"
             more = (why,) if why else ()
             return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):
@@ -258,20 +258,14 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             assert_never(event)
 
 
-def _decided(event: ev.ToolAnswered) -> str:
-    """Where a person decided, with which key or click, and how long they could have read it."""
-    on, surface = surface_of(event.channel)
-    how = f" with {one_line(event.how, 60)}" if event.how else ""
-    after = f", {seconds(event.seen)} after it came into view" if event.seen else ""
-    return f"{'Allowed' if event.allowed else 'Declined'} {on} {surface}{how}{after}"
-
-
 def _of_tool(event: ev.ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
-        case ev.ToolAnswered(why=why):
-            return EventLine(text=_decided(event), detail="" if "by the user" in why else why)
+        case ev.ToolAnswered(allowed=allowed, why=why, how=how, seen=seen):
+            where = decided(event.channel, how, seen)
+            text = f"{'Allowed' if allowed else 'Declined'} {where}"
+            return EventLine(text=text, detail="" if "by the user" in why else why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=call_line(name, shown))
         case ev.ToolOutput(text=text):

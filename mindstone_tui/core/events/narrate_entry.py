@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries import Entry, Unknown, conversation, derived, store, window
-from mindstone_tui.core.numbers import percent, tokens
+from mindstone_tui.core.numbers import percent, seconds, tokens
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.values import Value
 
@@ -26,6 +26,18 @@ SURFACES: Final = {
 def surface_of(channel: str) -> tuple[str, str]:
     """How a place on a surface is named, and the surface, in words."""
     return SURFACES.get(channel, ("by", f"another program ({one_line(channel, 20)})"))
+
+
+ANSWERED: Final = "the answer to "
+"""How something was decided that a call asked for; its `tool_answered` has the key and surface."""
+
+
+def decided(channel: str, how: str, seen: float) -> str:
+    """Where a person decided, with which key or click, and how long they could have read it."""
+    where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
+    key = f"with {one_line(how, 60)}" if how else ""
+    after = f", {seconds(seen)} after it came into view" if seen else ""
+    return " ".join(filter(None, (where, key))) + after
 
 
 _FIRST_ARGUMENTS: Final = ("file_path", "path", "command", "cmd", "pattern", "query")
@@ -47,8 +59,15 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
-def of_entry(entry: Entry | Unknown) -> EventLine | None:
-    """The words for an entry that no event stands for."""
+_DECISIONS: Final = (
+    *(derived.MemoryDecided, derived.PlanChanged, derived.OfferAnswered, derived.RuleSet),
+    store.ProjectTrusted,
+)
+"""What a person did, by which key, on which surface."""
+
+
+def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
+    """The words for an entry that no event stands for, on the surface that wrote it."""
     match entry:
         case conversation.AssistantMessage(text="", calls=calls) if calls:
             return EventLine(sign="●", text=f"Calls {', '.join(call.name for call in calls)}")
@@ -65,6 +84,8 @@ def of_entry(entry: Entry | Unknown) -> EventLine | None:
             return EventLine(sign="⤓", text=text, more=more)
         case _:
             text, detail = _of_talk(entry) or _of_rule(entry) or _of_record(entry) or ("", "")
+            if isinstance(entry, _DECISIONS) and entry.how:
+                text = f"{text}, {decided(channel, entry.how, entry.seen)}"
             return EventLine(text=text, detail=detail) if text else None
 
 
@@ -119,8 +140,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
-        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
-            return f"Memory {proposal} {decision}", f"by {by}"
+        case derived.MemoryDecided(proposal=proposal, decision=decision):
+            return f"Memory {proposal} {decision}", ""
     return None
 
 

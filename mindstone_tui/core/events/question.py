@@ -14,6 +14,8 @@ from mindstone_tui.core.events.narrate_entry import surface_of, without_name
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.values import Value
 
+GRACE: Final = 1.0
+"""Seconds for which a question must have been in view before anything answers it."""
 _QUESTIONS: Final = {
     "run": "Run this {tool} command?",
     "write": "Allow {tool} to change this file?",

@@ -58,8 +58,7 @@ class AppFeature(Feature):
                 "A yes is for somebody who saw the question.",
                 "Answer it in the app, the line chat or on the page; /answer no declines it here.",
             )
-        how = f"typed /answer {word}"
-        given = Answer(allowed=word == "yes", why=why.strip(), how=how) if word else None
+        given = Answer(allowed=word == "yes", why=why.strip()) if word else None
         now = datetime.now(UTC)
         told = [
             f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line
@@ -32,6 +32,7 @@ from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import TodoArgument, TodoArguments, todo_tool
 
+T = TypeVar("T", UserMessage, AssistantMessage)
 Status = Literal["planned", "in_progress", "done"]
 TODO: Final = "todo"
 PLANNING: Final = "plan"
@@ -198,11 +199,13 @@ class PlansFeature(Feature):
             raise WrongUse(f"/plan does not know `{verb}`.")
         if not self.planning:
             raise UsageError("Plan mode is off.", "`/plan` turns it on.")
+        answer = self._newest(AssistantMessage)
+        hand = self.context.by_hand(answer[1] if answer else "")
         if verb == "off":
-            self.record(PlanChanged(stage="refused", why="left without a plan"))
+            self.record(PlanChanged(stage="refused", why="left without a plan", **hand))
             yield CommandPrinted(command="plan", text="Plan mode is off; all tools may run again.")
         elif verb == "refuse":
-            self.record(PlanChanged(stage="refused", why=rest))
+            self.record(PlanChanged(stage="refused", why=rest, **hand))
             self.record(PlanChanged(stage="planning"))
             if rest:  # the model is told why, and makes another
                 yield Say(f"I refuse this plan: {rest}\nMake another one.")
@@ -210,14 +213,16 @@ class PlansFeature(Feature):
             yield CommandPrinted(command="plan", text=text)
         elif verb == "edit":
             steps = self.edit(self._asked_steps(), rest)
-            self.record(PlanChanged(stage="edited", steps=steps))
+            self.record(PlanChanged(stage="edited", steps=steps, **hand))
             yield CommandPrinted(command="plan", text="\n".join(_numbered(steps)))
         else:
             steps = self._asked_steps()
             tasks = self.session.features.get(TasksFeature).tasks
             if tasks.section is None:
-                tasks.start(self._asked().replace("|", "/") or "The plan")
-            self.record(PlanChanged(stage="approved", steps=steps))
+                asked = self._newest(UserMessage)
+                said = one_line(asked[0].text, 200) if asked else ""
+                tasks.start(said.replace("|", "/") or "The plan")
+            self.record(PlanChanged(stage="approved", steps=steps, **hand))
             items = tuple(TodoItem(title=step) for step in steps)
             self.record(TodoChanged(items=items, by="plan"))
             text = f"Approved: {plural(len(steps), 'step')} to do, and all tools may run."
@@ -251,14 +256,13 @@ class PlansFeature(Feature):
 
     def _proposed(self) -> tuple[str, ...]:
         """The steps in the newest answer."""
-        lines = reversed(self.context.window.fold.lines.values())
-        answer = next((one.entry for one in lines if isinstance(one.entry, AssistantMessage)), None)
-        return steps_of(answer.text) if answer else ()
+        answer = self._newest(AssistantMessage)
+        return steps_of(answer[0].text) if answer else ()
 
-    def _asked(self) -> str:
+    def _newest(self, kind: type[T]) -> tuple[T, str] | None:
+        """The newest message of a kind, and when it was said."""
         lines = reversed(self.context.window.fold.lines.values())
-        asked = next((one.entry for one in lines if isinstance(one.entry, UserMessage)), None)
-        return one_line(asked.text, 200) if asked else ""
+        return next(((one.entry, one.ts) for one in lines if isinstance(one.entry, kind)), None)
 
 
 def _numbered(steps: tuple[str, ...]) -> list[str]:

@@ -14,11 +14,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.handoffs import HandoffsFeature
 from mindstone_tui.core.features.health import HealthFeature
-from mindstone_tui.core.features.memory import (
-    MemoryFeature,
-    is_worth_a_review,
-    reviewed_through,
-)
+from mindstone_tui.core.features.memory import MemoryFeature, is_worth_a_review, reviewed_through
 from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.proposals import write_index
 from mindstone_tui.core.session.features import EndedTurn, Feature, command

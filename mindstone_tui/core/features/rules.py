@@ -97,6 +97,7 @@ class RulesFeature(Feature):
                 folder=folder,
                 checked=str(check) if check else "",
                 source=source,
+                **self.context.by_hand(),
             )
         )
         return rule

@@ -95,7 +95,8 @@ class StandingFeature(Feature):
             self.session.project.trust(found)
         else:
             self.session.project.distrust()
-        entry = ProjectTrusted(folder=str(found.folder), files=_sizes(found), refused=not trusted)
+        folder, hand = str(found.folder), self.context.by_hand()
+        entry = ProjectTrusted(folder=folder, files=_sizes(found), refused=not trusted, **hand)
         self.context.window.record(entry, self.context.transcript.last_turn)
 
 

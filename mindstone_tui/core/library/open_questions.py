@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -239,7 +239,8 @@ def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
     found += _untrusted(home, session, every[::-1])
     if made is not None:
         answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
-        found.append(_proposal(session, made, "plan", "plan", "\n".join(["A plan", *answer])))
+        shown = "\n".join(["A plan", *answer])
+        found.append(_proposal(session, made, kind="plan", call="plan", shown=shown))
     if asked:
         lease = Lease(places)
         free = lease.try_take()
@@ -285,7 +286,8 @@ def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
         match line.entry:
             case MemoryProposed(proposal=proposal, path=path, after=after, why=why):
                 shown = f"The memory {path}\n{after}"
-                waiting[proposal] = _proposal(session, line, "memory", proposal, shown, path, why)
+                asked = {"call": proposal, "shown": shown, "name": path, "why": why}
+                waiting[proposal] = _proposal(session, line, kind="memory", **asked)
             case MemoryDecided(proposal=proposal):
                 waiting.pop(proposal, None)
     return list(waiting.values())
@@ -305,7 +307,7 @@ def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     if offer is None or not isinstance(offer.entry, StandingInstructionOffered):
         return []
     shown = f"Sounds like a {offer.entry.of_kind}: {offer.entry.text}"
-    return [_proposal(session, offer, "offer", str(offer.seq), shown)]
+    return [_proposal(session, offer, kind="offer", call=str(offer.seq), shown=shown)]
 
 
 def _planned(lines: Iterable[Line]) -> Line | None:
@@ -332,29 +334,13 @@ def _untrusted(home: Places, session: str, lines: Iterable[Line]) -> list[OpenQu
                 waiting.pop(folder, None)
                 if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
                     shown = f"Trust in {folder}\n" + "\n".join(files)
-                    waiting[folder] = _proposal(session, line, "trust", folder, shown)
+                    asked = {"kind": "trust", "call": folder, "shown": shown}
+                    waiting[folder] = _proposal(session, line, **asked)
             case ProjectTrusted(folder=folder):
                 waiting.pop(folder, None)
     return list(waiting.values())
 
 
-def _proposal(
-    session: str,
-    line: Line,
-    kind: Literal["memory", "plan", "trust", "offer"],
-    call: str,
-    shown: str,
-    name: str = "",
-    why: str = "",
-) -> OpenQuestion:
-    return OpenQuestion(
-        session=session,
-        turn=line.turn,
-        kind=kind,
-        call=call,
-        name=name or kind,
-        shown=shown,
-        why=why,
-        channel=line.channel,
-        since=line.ts,
-    )
+def _proposal(session: str, line: Line, **asked: Any) -> OpenQuestion:
+    asked = {"name": asked["kind"], "turn": line.turn, "channel": line.channel, **asked}
+    return OpenQuestion(session=session, since=line.ts, **asked)

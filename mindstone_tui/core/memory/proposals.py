@@ -161,6 +161,8 @@ class ProposalState(Part):
 
     entry: MemoryProposed
     seq: int
+    since: str = ""
+    """When it was made."""
     decision: Decision | Literal[""] = ""
     after: str = ""
     """The text that was agreed to."""
@@ -358,7 +360,7 @@ def proposals_of(lines: Iterable[Line]) -> dict[str, ProposalState]:
     for line in lines:
         entry = line.entry
         if isinstance(entry, MemoryProposed):
-            found[entry.proposal] = ProposalState(entry=entry, seq=line.seq)
+            found[entry.proposal] = ProposalState(entry=entry, seq=line.seq, since=line.ts)
         elif isinstance(entry, MemoryDecided) and entry.proposal in found:
             found[entry.proposal] = msgspec.structs.replace(
                 found[entry.proposal], decision=entry.decision, after=entry.after

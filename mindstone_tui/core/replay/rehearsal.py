@@ -65,11 +65,7 @@ class Continuing:
     @property
     def steps(self) -> dict[StepName, Apply]:
         """The steps of the modes that write something down."""
-        return {
-            "checkpoint": self._save,
-            "handoff": self._write,
-            "handoff_replay": self._take_over,
-        }
+        return {"checkpoint": self._save, "handoff": self._write, "handoff_replay": self._take_over}
 
     async def _save(self, _excess: int) -> Effect:
         self._advance()
@@ -113,11 +109,7 @@ class Continuing:
         used = {one.entry.sha256 for one in since if isinstance(one.entry, derived.HandoffReplayed)}
         try:
             taken = handoff_store.take_over(
-                self._letter,
-                since,
-                self._count,
-                replayed=used,
-                nonce=self._letter.sha256[:16],
+                self._letter, since, self._count, replayed=used, nonce=self._letter.sha256[:16]
             )
         except ContinuityError as error:
             return Effect(held=False, why=error.what)
@@ -182,13 +174,7 @@ class Recollection:
             found = self.search(query, CONSIDERED, vacancy.shown)
             own = found.hits[0].passage.session if found.hits else ""
             choice = choose(
-                text,
-                [found],
-                room,
-                vacancy.count,
-                most=self._most,
-                session=own,
-                said=vacancy.said,
+                text, [found], room, vacancy.count, most=self._most, session=own, said=vacancy.said
             )
             if choice.injected:
                 return inject(text, choice, vacancy, nonce)

@@ -95,13 +95,7 @@ def survey(history: History) -> Survey:
         elif kind == "turn":
             begun = item.turn
         marks.append(
-            Landmark(
-                seq=item.seq,
-                turn=item.turn,
-                kind=kind,
-                utilization=utilization,
-                zone=zone,
-            )
+            Landmark(seq=item.seq, turn=item.turn, kind=kind, utilization=utilization, zone=zone)
         )
     return Survey(tuple(marks), last, turns, model)
 

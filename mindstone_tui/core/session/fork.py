@@ -60,8 +60,7 @@ def fork_session(
     found = history.turn(last) if last > 0 else []
     if not found:
         raise NoSuchEntry(
-            f"There is no turn {last} to begin from.",
-            f"The newest is turn {newest}.",
+            f"There is no turn {last} to begin from.", f"The newest is turn {newest}."
         )
     now = context.window.fold
     if turn is None:  # as it is now: the newest turn itself may have been rewound

@@ -75,6 +75,8 @@ class AskedCommand(msgspec.Struct, frozen=True):
     command: Command
     line: str
     argument: str
+    how: str = ""
+    seen: float = 0.0
 
     @property
     def changes_window(self) -> bool:
@@ -220,6 +222,8 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     """Run a command to its one end; never raises. What it wants said is the next message."""
     text: list[str] = []
     failure: MindstoneError | None = None
+    typed = f"typed {' '.join(asked.line.split()[:2])}"
+    context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

@@ -27,6 +27,8 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
 )
+from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
@@ -54,14 +56,18 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     """What was decided in a turn, in words: each question with where and how it was answered."""
     with transcript.history() as history:
         lines = [history.whole(line) for line in history.turn(turn)]
-    asked = {line.entry.call: line.entry for line in lines if isinstance(line.entry, ToolAsked)}
-    told: dict[str, str] = {}
+    told: list[str] = []
+    asked: dict[str, str] = {}
     for line in lines:
-        if isinstance(line.entry, ToolAnswered) and line.entry.call in asked:
-            question = asked[line.entry.call]
-            what = call_line(question.name, question.shown)
-            told.setdefault(line.entry.call, f"{what} · {str(describe_line(line)).lstrip('· ')}")
-    return list(told.values())
+        words = str(describe_line(line)).lstrip("· ")
+        match line.entry:
+            case ToolAsked(call=call, name=name, shown=shown):
+                asked[call] = call_line(name, shown)
+            case ToolAnswered(call=call) if call in asked:  # a later answer comes to nothing
+                told.append(f"{asked.pop(call)} · {words}")
+            case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
+                told.append(words)
+    return told
 
 
 class SharedQuestions:
@@ -72,9 +78,10 @@ class SharedQuestions:
         self._emit = emit
         self._elsewhere: dict[str, Line] = {}
         """Questions that another program's turn waits with, by call."""
-        self._shown: set[str] = set()
+        self._shown: dict[str, str] = {}
+        """Which are asked here as well, and since when: some models name all calls alike."""
         self._told_left: set[str] = set()
-        """Calls of that turn that were announced here, and whose end is, too."""
+        """When those were asked that programs left which have ended, and that were told here."""
 
     @property
     def waiting(self) -> bool:
@@ -181,8 +188,8 @@ class SharedQuestions:
         now, turn = datetime.now(UTC), self._newest_turn()
         for line in still_open(turn):
             question = question_in(line, lease, gone=True)
-            if question.call not in self._told_left:
-                self._told_left.add(question.call)
+            if question.since not in self._told_left:
+                self._told_left.add(question.since)
                 told = f"{question.sentence(now)} {question.remedy}"
                 self._emit(events.Noticed(message=told, level="warning"))
             if _is_over(turn):
@@ -197,7 +204,7 @@ class SharedQuestions:
             case ToolAnswered() as given:
                 self._settle(given, line)
             case ToolReturned(call=call) if call in self._shown:
-                self._shown.discard(call)
+                del self._shown[call]
                 self._elsewhere.pop(call, None)
                 self._emit(tool_ended(line))
             case TurnEnded():
@@ -227,8 +234,16 @@ class SharedQuestions:
         found = self.open(lease)
         if answer is not None:
             for question in found:
-                give(question.call, msgspec.structs.replace(answer, asked=question.since))
+                hand = self._context.by_hand(question.since)
+                given = msgspec.structs.replace(answer, asked=question.since, **hand)
+                give(question.call, given)
         return found
+
+    def stop(self, lease: Lease, give: Callable[[str, Answer], None], why: str) -> None:
+        """Have a turn elsewhere end that waits for an answer."""
+        self._context.hand = ("stop", 0.0)
+        no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
+        self.answer_all(lease, give, no)
 
     @contextlib.asynccontextmanager
     async def told(
@@ -262,8 +277,8 @@ class SharedQuestions:
                 catch_up()
                 self.find()
             for question in self.open(lease):
-                if (question.call, question.unattended) not in said:
-                    said.add((question.call, question.unattended))
+                if (question.since, question.unattended) not in said:
+                    said.add((question.since, question.unattended))
                     told = question.sentence(datetime.now(UTC))
                     if not self._context.permissions.asks:  # else it is asked here as well
                         told = f"{told} {question.remedy}"
@@ -273,16 +288,14 @@ class SharedQuestions:
             await asyncio.sleep(_LOOK_AGAIN)
 
     def _ask(self, asked: ToolAsked, line: Line) -> None:
-        if asked.call in self._elsewhere:
-            return
-        self._elsewhere[asked.call] = line
-        if self._context.permissions.asks:
-            self._shown.add(asked.call)
+        known, self._elsewhere[asked.call] = self._elsewhere.get(asked.call), line
+        if self._context.permissions.asks and (known is None or known.ts != line.ts):
+            self._shown[asked.call] = line.ts
             self._emit(asked_before(line, asked))
 
     def is_shown(self, event: AnyEvent) -> bool:
         """Whether an event puts a question that this surface shows already."""
-        return isinstance(event, events.ToolAsked) and event.call in self._shown
+        return isinstance(event, events.ToolAsked) and self._shown.get(event.call) == event.since
 
     def _settle(self, given: ToolAnswered, line: Line) -> None:
         if self._is_open(given):

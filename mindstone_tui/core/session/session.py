@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.turn import go_on, take_turn
 from mindstone_tui.core.entries import Image, Line
-from mindstone_tui.core.entries.conversation import (
-    ClientMatched,
-    MessageWithdrawn,
-    TurnEnding,
-)
+from mindstone_tui.core.entries.conversation import ClientMatched, MessageWithdrawn, TurnEnding
 from mindstone_tui.core.errors import (
     Bug,
     DamagedTranscript,
@@ -205,14 +201,14 @@ class Session:
                 self._context.transcript.keep_blob(history.blob(image.sha256))
         self._inbox.put(said)
 
-    def command(self, line: str) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             feature, command, argument = self.services.features.command(line)
         except MindstoneError as error:
             end_command(line, error, self._emit)
             return
-        asked = AskedCommand(feature, command, line, argument)
+        asked = AskedCommand(feature, command, line, argument, how, seen)
         if asked.changes_window:
             self._inbox.put(asked)
             return
@@ -270,6 +266,12 @@ class Session:
             self._out.withdrawn(entry)
         else:
             self._emit(events.Noticed(message="That message was sent already."))
+
+    def stop(self, why: str = "") -> None:
+        """Stop the running turn, here or, while it waits for an answer, on another surface."""
+        if self._work is None:
+            self._questions.stop(self._lease, self.answer, why)
+        self.interrupt(why)
 
     def interrupt(self, why: str = "") -> None:
         """Stop the running turn; what was streamed so far is kept.
@@ -355,10 +357,7 @@ class Session:
         self._emit(events.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy))
 
     def _rescue(self) -> Path | None:
-        """Put every word that is not in history into a file; None when there is none, or no place.
-
-        A place that refuses is no reason to stop: whoever typed it still has it on the screen.
-        """
+        """Put words that are not in history into a file; None if there is none, or no place."""
         with contextlib.suppress(MindstoneError, OSError):
             return self.services.rescue([said.message for said in self._returned])
         return None

@@ -183,10 +183,7 @@ class Project:
     """One folder and the trust in it."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        trust: TrustFile,
-        clock: Callable[[], int] = time.time_ns,
+        self, workspace: Workspace, trust: TrustFile, clock: Callable[[], int] = time.time_ns
     ) -> None:
         self._workspace = workspace
         self._trust = trust

@@ -96,13 +96,7 @@ def _after(line: Line, begin: int, stop: int, rotten: list[Piece]) -> Tail:
         return Tail(stop, begin, line.seq, line.hash, line.id, line.turn, line.session)
     start, stop, raw, _ = rotten[0]
     return Tail(
-        stop,
-        start,
-        line.seq + len(rotten),
-        _claimed_hash(raw),
-        line.id,
-        line.turn,
-        line.session,
+        stop, start, line.seq + len(rotten), _claimed_hash(raw), line.id, line.turn, line.session
     )
 
 
@@ -295,10 +289,7 @@ class TranscriptFile:
         self.tail = Tail()
         known = self.replacements
         self.replacements = msgspec.structs.replace(known, files=known.files + 1)
-        return [
-            FileReplaced(inode_before=before or 0, inode_after=inode),
-            *self._learn_tail(),
-        ]
+        return [FileReplaced(inode_before=before or 0, inode_after=inode), *self._learn_tail()]
 
     def _learn_tail(self) -> list[Entry]:
         """Know the newest line; set aside whatever a crash left behind it."""

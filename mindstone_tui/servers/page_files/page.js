@@ -4,9 +4,9 @@
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
-let opened = 0; // when one last came into view
+let opened = 0, begun = Promise.resolve(); // when one last came into view; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
-let turn = 0, decided = {}; // the newest turn, and what was decided in it, by call
+let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 
 function make(tag, name, text) {
   const node = document.createElement(tag);
@@ -45,6 +45,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
+    if (item.turn !== turn) tools = {}; // some models name every call alike
     add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
   },
@@ -75,11 +76,11 @@ const draw = {
   },
   tool(item) {
     let node = tools[item.call];
-    if (!node) {
+    if (!node || (item.state === "running" && node.dataset.state !== "running")) {
       node = tools[item.call] = make("details", "tool");
-      const line = make("summary");
-      line.append(make("b", "", item.name), make("span", "what", (item.shown || "").split("\n")[0]), make("span", "state"));
-      node.append(line, make("pre", "shown", item.shown || ""));
+      const line = make("summary"), shown = item.shown || wanted[item.call] || "";
+      line.append(make("b", "", item.name), make("span", "what", shown.split("\n")[0]), make("span", "state"));
+      node.append(line, make("pre", "shown", shown));
       add(node); answer = thought = null;
     }
     node.dataset.state = item.state;
@@ -104,9 +105,10 @@ const draw = {
     node.setAttribute("aria-label", item.heading);
     titled(); // whoever looks at another tab sees it there
     node.classList.toggle("worst", WORST.includes(item.worst));
-    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age");
+    const asked = Date.parse(item.since) || Date.now(), age = make("small", "age", "read it: the buttons work in a second");
     const begun = tools[item.call];
-    if (begun) begun.querySelector(".state").textContent = "approval needed";
+    if (begun?.dataset.state === "running") begun.querySelector(".state").textContent = "approval needed"; else delete tools[item.call];
+    wanted[item.call] = item.shown;
     const tick = setInterval(() => {
       if (!node.isConnected) clearInterval(tick);
       age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
@@ -257,19 +259,22 @@ async function open(name) {
 }
 async function listen(name) {
   const own = stream = new AbortController();
+  let here;
+  begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
     const reply = await fetch("/page/events?session=" + encodeURIComponent(name), { headers: { authorization: "Bearer " + token }, signal: own.signal });
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (;;) {
       const { value, done } = await reader.read();
+      here();
       if (done) break;
       held += value;
       const parts = held.split("\n\n");
       held = parts.pop();
       for (const part of parts) if (part.startsWith("data: ")) { const item = JSON.parse(part.slice(6)); draw[item.type](item); }
     }
-  } catch (error) { if (own.signal.aborted) return; }
+  } catch (error) { here(); if (own.signal.aborted) return; }
   if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
 }
 function again(name, own) {
@@ -325,7 +330,7 @@ $("composer").onsubmit = (event) => {
   if (!text.trim()) return;
   talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
-  call("/page/send", { session, text }).catch((error) => {
+  begun.then(() => call("/page/send", { session, text })).catch((error) => {
     say("Not sent: " + error.message, "error");
     if (!$("text").value) $("text").value = text;
   });

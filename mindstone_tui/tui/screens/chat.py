@@ -55,7 +55,7 @@ class ApprovalWaits(Message):
     """A turn stands still until somebody answers."""
 
 
-_DECIDES = ("approve", "approve!", "refuse", "edit")
+_NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
 _TWICE: Final = 1.0
 """Seconds within which a key counts as pressed twice."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -137,6 +137,7 @@ class ChatScreen(TalkScreen):
         """What was written and cleared, and never sent since."""
         self._doing = ""
         self._ticking: Timer | None = None
+        self._stopping: Timer | None = None  # unless Ctrl+C is pressed again
         self._asked: list[ev.ToolAsked] = []
         self.proposals: list[ev.MemoryProposed] = []
         """Proposed memories waiting for a decision."""
@@ -187,17 +188,13 @@ class ChatScreen(TalkScreen):
             self.talk = await self._open(self.host.session)
         except MindstoneError as error:
             await self.show_problem(error)
-            self._close_down()
+            prompt = self.input_area.prompt  # nothing can be said here, and the last line says so
+            prompt.write("\n".join(each.text for each in self._early.values()))
+            prompt.read_only, prompt.placeholder = True, Content(_NOT_OPEN)
+            self.status.model, self.status.doing = "not open", ""
             return
         async for event in self.talk.events():
             await self.show(event)
-
-    def _close_down(self) -> None:
-        """Nothing can be said here: the prompt is closed, and the last line says so."""
-        self.status.model, self.status.doing = "not open", ""
-        self.input_area.prompt.write("\n".join(each.text for each in self._early.values()))
-        self.input_area.prompt.read_only = True
-        self.input_area.prompt.placeholder = Content("No session is open. Ctrl+Q leaves.")
 
     async def show(self, event: ev.AnyEvent) -> None:
         """Draw one event everywhere it belongs."""
@@ -207,8 +204,7 @@ class ChatScreen(TalkScreen):
             case ev.SessionReady():
                 await self._ready(event)
             case ev.ContextReported(report=report):
-                self.panel.report = report
-                self.status.report = report
+                self.panel.report = self.status.report = report
             case ev.TurnStarted():
                 self._begin(event)
             case ev.TurnEnded():
@@ -239,18 +235,23 @@ class ChatScreen(TalkScreen):
                 self.notify(text, timeout=6)
             case ev.CommandEnded(ok=ok, command=command):
                 self.status.doing = self.status.doing if self.running else ""
-                if ok:
-                    self._forget_proposal(command)
+                if ok and command.startswith("/memory"):
+                    self._offer_no_more(command.split())
+            case ev.EntryAppeared(kind="memory_decided", text=proposal):
+                self._offer_no_more([proposal])
         await self.conversation.show(event)
         await self.input_area.waiting.show(event)
         self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
         self.panel.show(event)
 
-    def _forget_proposal(self, command: str) -> None:
-        """A memory that was decided on by a command need not be offered again."""
-        words = command.split()
-        if words[:1] == ["/memory"] and len(words) > 2 and words[1] in _DECIDES:
-            self.proposals = [one for one in self.proposals if one.proposal != words[2]]
+    def _offer_no_more(self, decided: list[str]) -> None:
+        """Memories were decided, here by a command or on another surface."""
+        from mindstone_tui.tui.widgets.approval import MemoryReview  # 7 ms
+
+        self.proposals = [one for one in self.proposals if one.proposal not in decided]
+        shown = self.input_area.decision
+        if isinstance(shown, MemoryReview) and shown.proposal.proposal in decided:
+            self.input_area.withdraw(shown)
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model
@@ -314,27 +315,27 @@ class ChatScreen(TalkScreen):
         self.running, self._doing = event.turn, ""
         self._since = self.host.clock()
         self.query("#welcome").remove()
-        self._mark_running(True)
+        self._keep_time(True)
         lines = event.text.count("\n") + 1
         self._say_doing(f"reading {lines:,} lines" if lines >= LONG_LINES else "sent")
-        if self._ticking is None:
-            self._ticking = self.set_interval(1, self._tick)
 
     def _end(self, event: ev.TurnEnded) -> None:
         self.running = 0
-        self._mark_running(False)
-        if self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
-        self._doing = self.status.doing = ""
+        self._keep_time(False)
         self._asked.clear()
         self._at_work.clear()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
-    def _mark_running(self, running: bool) -> None:
+    def _keep_time(self, running: bool) -> None:
         """Show that a turn runs; a mark on the screen would have every message styled anew."""
         self.query("#working, #prompt").set_class(running, "-running")
+        if running and self._ticking is None:
+            self._ticking = self.set_interval(1, self._tick)
+        elif not running:
+            if self._ticking is not None:
+                self._ticking.stop()
+            self._ticking, self._doing, self.status.doing = None, "", ""
 
     def _say_doing(self, what: str) -> None:
         before, self._doing = self._doing, "waits for your answer" if self._asked else what
@@ -342,7 +343,7 @@ class ChatScreen(TalkScreen):
             self._tick()
 
     def _tick(self) -> None:
-        if self.running:
+        if self.running or self._asked:
             seconds = int(self.host.clock() - (self._waits if self._asked else self._since))
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
             how = "Tab answers, Esc stops" if self._asked else "Esc stops"
@@ -360,6 +361,7 @@ class ChatScreen(TalkScreen):
         if len(self._asked) == 1:
             self._waits = self.host.clock()
             self._put_question()
+            self._keep_time(True)
         self._say_doing("")
         self.post_message(ApprovalWaits())
 
@@ -370,10 +372,9 @@ class ChatScreen(TalkScreen):
         approval = Approval(asked, grace=self.host.decision_grace, clock=self.host.clock)
 
         def answered(choice: str) -> None:
-            if asked in self._asked:
+            if asked in self._asked and self.talk is not None:
                 self._asked.remove(asked)
-                if self.talk is not None:
-                    self.talk.answer(asked.call, approval.answer(choice))
+                self.talk.answer(asked.call, approval.answer(choice))
             if self._asked:
                 self._put_question()
 
@@ -386,7 +387,9 @@ class ChatScreen(TalkScreen):
 
         self._asked = [asked for asked in self._asked if asked.call != event.call]
         self._withdraw_question(event.call)
-        if isinstance(event, ToolStarted):
+        if not (self.running or self._asked):  # another surface's turn goes on there
+            self._keep_time(False)
+        elif isinstance(event, ToolStarted):
             self._at_work.add(event.call)
             self._say_doing(f"running {event.name}")
         elif isinstance(event, ToolEnded):
@@ -406,17 +409,7 @@ class ChatScreen(TalkScreen):
 
     def on_approval_stopped(self) -> None:  # named as Textual looks for it, as below
         self.set_focus(self.input_area.prompt)
-        self._stop_turn()
-
-    @property
-    def text(self) -> str:
-        """The conversation as plain text."""
-        return "\n\n".join(
-            part
-            for one in self.conversation.feed.exchanges
-            for part in ((f"> {one.question}" if one.question else ""), one.answer)
-            if part
-        )
+        self._break()
 
     # what a person does
 
@@ -502,20 +495,21 @@ class ChatScreen(TalkScreen):
         else:
             self.focus_next()
 
-    def command(self, line: str) -> None:
-        """Run a slash command."""
+    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+        """Run a slash command, which a key gave that decides."""
         if self.talk is not None:
             if not self.running:  # some take a while, and a turn has a line of its own
                 self.status.doing = f"running {line.split(maxsplit=1)[0]}"
-            self.talk.command(line)
+            self.talk.command(line, how=how, seen=seen)
 
     def action_want(self, screen: str, argument: str = "") -> None:
         self.post_message(ScreenWanted(screen, argument))
 
     def action_interrupt(self) -> None:
         asked = self.input_area.decision
-        if asked is not None and not asked.is_open:
-            return  # it was pressed for something else
+        if asked is not None and not asked.is_open:  # it was pressed for something else
+            asked.too_early()
+            return
         if self._stop_turn():
             return
         prompt, now = self.input_area.prompt, self.host.clock()
@@ -526,31 +520,37 @@ class ChatScreen(TalkScreen):
 
     def _stop_turn(self) -> bool:
         """Stop the running turn; whether there is one."""
-        if self.running and self.talk is not None:
+        if (self.running or self._asked) and self.talk is not None:
             self.talk.interrupt()
             return True
         return False
 
     @on(Prompt.Broken)
     def _broken(self, event: Prompt.Broken) -> None:
-        """Once: what is written is cleared, or the turn is stopped. Twice quickly: leave."""
-        now, before = self.host.clock(), self._broke
         if event.cleared:
-            self.unsent, self._broke = event.cleared, 0.0 if self.running else now
-            return
+            self.unsent, self._broke = event.cleared, 0.0 if self.running else self.host.clock()
+        else:
+            self._break()
+
+    def _break(self) -> None:
+        """Once: the turn is stopped. Twice quickly: leave, and what is asked waits."""
+        now, before = self.host.clock(), self._broke
         self._broke = now
         if before and now - before < _TWICE:
+            if self._stopping is not None:
+                self._stopping.stop()
             self.action_want("quit")
+        elif self._asked:
+            self._stopping = self.set_timer(_TWICE, self._stop_turn)
+            told = "Stopping the turn. Ctrl+C again leaves instead, and the question waits."
+            self.notify(told, timeout=_TWICE, markup=False)
         elif not self._stop_turn():
             self.notify("Press Ctrl+C again, or Ctrl+D, to leave.", timeout=2, markup=False)
 
     @on(Prompt.Asked)
-    def _explain(self) -> None:
-        self.action_want("words")
-
     @on(Prompt.Left)
-    def _leave(self) -> None:
-        self.action_want("quit")
+    def _want(self, event: Prompt.Asked | Prompt.Left) -> None:
+        self.action_want("quit" if isinstance(event, Prompt.Left) else "words")
 
     def action_page(self, direction: int) -> None:
         self.conversation.turn_page(direction)

@@ -23,14 +23,12 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from mindstone_tui.core.events import Answer, AskedPart, MemoryProposed, ToolAsked
-from mindstone_tui.core.events.question import answer_to, explain
+from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import diffed, numbered
 from mindstone_tui.tui.widgets.base import LineInput
 
-GRACE: Final = 1.0
-"""Seconds for which a question must have been in view before anything answers it."""
 _SETTLE: Final = 0.25
 """Share of that time after the step into it: what comes sooner was typed with that step."""
 _CHAT: Final = 6
@@ -48,6 +46,8 @@ _INSIDE: Final = (
     "↑ ↓ and Enter, too",
     "Esc back to your message",
 )
+_REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
+_EARLY: Final = "Too early: nothing is decided. Press Tab now, then one key."
 
 
 Whose = Literal["answer", "nobody", "focused", "prompt"]
@@ -124,10 +124,6 @@ class Decision(Vertical):
             self.choice = choice
             self.key = key
 
-        @property
-        def control(self) -> Decision:
-            return self.decision
-
     class Left(Message):
         """The focus is wanted back where it came from."""
 
@@ -135,8 +131,9 @@ class Decision(Vertical):
         super().__init__(classes="decision")
         self._clock = clock
         self._gate = Gate(grace)
-        self._key = "click"
-        self._seen = 0.0
+        self._early = False
+        self.key, self.seen = "click", 0.0
+        """By what a person decided, and for how many seconds it had been in view."""
 
     def content(self) -> ComposeResult:
         """What is asked, with `#exact` in it, which shrinks before anything else does."""
@@ -171,8 +168,8 @@ class Decision(Vertical):
 
     def make_room(self) -> None:
         """Leave room for the prompt and some of the conversation; the answers stay in view."""
-        if not self.is_attached or not self.query("#exact"):
-            return
+        if not self.is_attached or len(self.query("#exact, #how")) < 2:
+            return  # it is being taken away, part by part
         exact, screen = self.query_one("#exact"), self.screen
         beside = [
             each for each in screen.query("#working, #prompt, Waiting, StatusLine") if each.display
@@ -186,7 +183,8 @@ class Decision(Vertical):
 
     def _say_how(self, *, more: bool) -> None:
         """Which keys answer, or lead there; which one reads on, where there is more to read."""
-        words = _INSIDE if self.has_class("-entered") else _OUTSIDE
+        words = (_EARLY,) if self._early else _INSIDE if self.has_class("-entered") else _OUTSIDE
+        words = (_REASON,) if any(each.display for each in self.query("#reason")) else words
         told = [each for each in words if more or "PgDn" not in each]
         self.query_one("#how", Static).update(" · ".join(told))
 
@@ -210,7 +208,15 @@ class Decision(Vertical):
     def enter(self, pressed: float) -> None:
         """Step into it with a key, unless that was pressed before it could be read."""
         if self._gate.enter(self.moment(pressed)):
+            self._early = False
             self.query_one(f"#{self.FIRST}").focus()
+        else:
+            self.too_early()
+
+    def too_early(self) -> None:
+        """Say what became of a key or a click that came too soon, and what to press now."""
+        self._early = True
+        self.make_room()
 
     async def meet(self, event: events.Key | events.Paste) -> Whose:
         """Take a key or a paste that came while the focus is in here, or say whose it is."""
@@ -227,8 +233,10 @@ class Decision(Vertical):
         at = self.moment(event.time)
         whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
         if whose == "answer":
-            self._key = event.key
+            self.key = event.key
             await self.run_action(action or f"choose('{self.screen.focused.id}')")
+        elif answers:
+            self.too_early()
         return whose
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -254,18 +262,17 @@ class Decision(Vertical):
         """A click; keys never come this way."""
         event.stop()
         if self.is_open:
-            self._key = "click"
-            self.choose(event.button.id or "")
-
-    def choose(self, choice: str) -> None:
-        """Decide, once."""
-        if self.is_open:
-            self._seen = self._gate.seen(self._clock())
-            self._gate.hide()
-            self.post_message(self.Decided(self, choice, self._key))
+            self.key = "click"
+            self.action_choose(event.button.id or "")
+        else:
+            self.too_early()
 
     def action_choose(self, choice: str) -> None:
-        self.choose(choice)
+        """Decide, once."""
+        if self.is_open:
+            self.seen = self._gate.seen(self._clock())
+            self._gate.hide()
+            self.post_message(self.Decided(self, choice, self.key))
 
     def action_step(self, by: int) -> None:
         buttons = list(self.query(Button))
@@ -357,19 +364,19 @@ class Approval(Decision):
             key = "ys"[number : number + 1]
             yield button(key, show.line(scope.label, 200), f"allow-{number}")
 
-    def choose(self, choice: str) -> None:
+    def action_choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""
         if not self.query(f"#{choice}"):  # a key may stand for what is not offered
             return
         if choice == "explain":
             self._show_reason(True)
         else:
-            super().choose(choice)
+            super().action_choose(choice)
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
         why = self._why or "declined by the user"
-        return answer_to(self.asked, choice, why=why, how=self._key, seen=self._seen)
+        return answer_to(self.asked, choice, why=why, how=self.key, seen=self.seen)
 
     def _show_reason(self, shown: bool) -> None:
         reason = self.query_one("#reason")
@@ -388,8 +395,8 @@ class Approval(Decision):
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
         self._why = event.value.strip()
-        self._key = "enter"
-        super().choose("deny")
+        self.key = "enter"
+        super().action_choose("deny")
 
     def action_stop(self) -> None:
         """Stop the turn that asks, and the question with it; what is selected is copied instead."""
@@ -458,7 +465,7 @@ class MemoryReview(Decision):
         yield button("r", Content("Refuse"), "refuse")
 
     def action_back(self) -> None:
-        self.choose("later")
+        self.action_choose("later")
 
 
 def difference(proposal: MemoryProposed) -> Content:

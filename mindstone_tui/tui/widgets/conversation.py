@@ -65,6 +65,16 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     # What is said is drawn with half of our modules; the first picture does not wait for them.
 
+    @property
+    def text(self) -> str:
+        """The conversation as plain text."""
+        return "\n\n".join(
+            part
+            for one in self.feed.exchanges
+            for part in ((f"> {one.question}" if one.question else ""), one.answer)
+            if part
+        )
+
     @cached_property
     def feed(self) -> Feed:
         """Everything that was read or heard so far."""

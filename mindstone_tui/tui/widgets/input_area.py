@@ -79,13 +79,9 @@ class Waiting(Vertical):
                 | ev.MessageSteered(queued=entry)
                 | ev.TurnStarted(queued=entry)
             ):
-                await self._leave(entry)
-
-    async def _leave(self, entry: str) -> None:
-        """A message is no longer waiting: it was taken back, or its turn has come."""
-        for queued in self.messages:
-            if queued.entry == entry:
-                await queued.remove()
+                for queued in self.messages:
+                    if queued.entry == entry:
+                        await queued.remove()
 
     @property
     def messages(self) -> list[Queued]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import (
@@ -13,6 +15,8 @@ from mindstone_tui.core.entries.conversation import (
     ToolAsked,
     ToolReturned,
 )
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.question import answer_to
 from mindstone_tui.core.library.open_questions import waiting_in
@@ -183,3 +187,99 @@ async def test_an_answer_to_an_earlier_question_of_the_same_name_decides_nothing
         assert (await owner.until(events.TurnEnded, lambda event: event.turn == 2)).turn == 2
     assert not (work / "note.txt").exists()
     check_history(owner.places)
+
+
+async def test_a_question_of_a_name_that_was_answered_here_before_is_asked_again(
+    home: Path, tmp_path: Path
+) -> None:
+    """Whoever went on with a turn that another surface left is asked in turns of their own, too."""
+    wish = {"id": "call_1", "name": "write", "arguments": WRITES[1]}
+    model = script(tmp_path, {"text": "", "tool_calls": [wish]}, {"text": "Done."}, loop=True)
+    stage = partial(on_stage, home, model=model, cwd=tmp_path, follow=True, asks=True)
+    async with stage(channel="web") as looks_on:
+        async with stage(channel="acp") as closes:
+            closes.session.send("write it down")
+            asked = await looks_on.until(events.ToolAsked)
+        looks_on.session.answer(asked.call, NO)
+        await looks_on.until(events.TurnEnded)
+        looks_on.session.send("write it down")
+        again = await looks_on.until(events.ToolAsked, lambda event: event.turn == 2)
+        assert (again.call, again.since > asked.since) == (asked.call, True)
+        looks_on.session.answer(again.call, answer_to(again, "deny"))
+        await looks_on.until(events.TurnEnded, lambda event: event.turn == 2)
+    check_history(looks_on.places)
+
+
+async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
+    model = script(tmp_path, {"text": "1. Look around.\n2. Tidy up."}, loop=True)
+    async with on_stage(
+        home, model=model, cwd=tmp_path, follow=True, asks=True, channel="tui"
+    ) as stage:
+        await stage.say("Remember that the tide turns at noon.")
+        (proposed,) = stage.entries(MemoryProposed)
+        line = f"/memory approve {proposed.proposal}"
+        stage.session.command(line, how="a", seen=2.5)
+        for typed in ("/trust yes", "/plan"):
+            stage.session.command(typed)
+        await stage.say("tidy up")
+        stage.session.command("/plan refuse too short")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 3)
+        stage.session.command("/plan approve")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 4)
+        told = [(await stage.run(f"/why turn {turn}"))[1] for turn in (1, 2, 3)]
+    memory = (
+        f"Memory {proposed.proposal} approved, in the app with a, 2.5 s after it came into view"
+    )
+    assert f"Decisions in turn 1:\n  {memory}" in told[0]
+    assert f"Folder trusted: {tmp_path}, in the app with typed /trust yes, " in told[0]
+    assert "  Plan refused, in the app with typed /plan refuse, " in told[1]
+    assert "after it came into view (too short)" in told[1]
+    assert "  Plan approved · 2 steps, in the app with typed /plan approve, " in told[2]
+    assert stage.entries(PlanChanged)[1].seen > 0
+    assert stage.entries(ProjectTrusted)[0].seen > 0
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_turn_that_waits_is_stopped_from_another_surface(
+    home: Path, tmp_path: Path, closed: bool
+) -> None:
+    stage = partial(
+        on_stage, home, model=wants_to_write(tmp_path), cwd=tmp_path, follow=True, asks=True
+    )
+    async with stage(channel="web") as page, stage(channel="tui") as app:
+        app.session.send("write it down")
+        await page.until(events.ToolAsked)
+        if closed:
+            await app.session.close()
+        page.session.stop()
+        ended = await (page if closed else app).until(
+            events.TurnEnded, lambda event: "stopped" in event.why
+        )
+        assert (ended.ending, ended.why) == ("interrupted", "The person stopped it.")
+    (answered,) = app.entries(ToolAnswered)
+    assert (answered.allowed, answered.stops, answered.how) == (False, True, "stop")
+    assert [each.status for each in app.entries(ToolReturned)] == ["interrupted"]
+    assert not (tmp_path / "note.txt").exists()
+    check_history(app.places)
+
+
+async def test_a_memory_that_a_call_asked_for_names_the_answer_that_let_it(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = {"kind": "fact", "title": "Tide", "text": "It turns at noon.", "source": "#1"}
+    model = script(tmp_path, calls(("remember", wish)), {"text": "Done."})
+    stage = partial(on_stage, home, model=model, cwd=tmp_path, follow=True, asks=True)
+    async with stage(channel="web") as page, stage(channel="tui") as app:
+        app.session.send("note the tide")
+        asked = await page.until(events.ToolAsked)
+        page.session.answer(asked.call, answer_to(asked, "allow-0", how="click", seen=3.0))
+        await app.until(events.TurnEnded)
+        told = (await app.run("/why turn 1"))[1]
+    (decided,) = app.entries(MemoryDecided)
+    assert (decided.how, decided.seen) == (f"the answer to {asked.call}", 3.0)
+    assert "Allowed on the page with click, 3.0 s after it came into view" in told
+    approved = f"Memory {decided.proposal} approved, with the answer to {asked.call}, 3.0 s after"
+    assert approved in told

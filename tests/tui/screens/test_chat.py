@@ -692,7 +692,7 @@ async def test_what_a_program_added_to_a_message_is_not_drawn() -> None:
         await until(pilot, lambda: "which port is it?" in drawn(app))
         assert "Use the file." not in drawn(app)
         assert "reminder" not in drawn(app)
-        assert app.chat.text.startswith("> which port is it?")
+        assert app.chat.conversation.text.startswith("> which port is it?")
 
 
 async def test_what_a_command_says_is_told_on_the_screen_where_it_was_given() -> None:

@@ -108,6 +108,7 @@ async def test_speed_goes_up_and_down(home: Path) -> None:
         show.replay.set_speed(1.0)
         await show.press("plus", then=lambda: show.replay.position.speed == 2.0)
         await show.press("minus", "minus", then=lambda: show.replay.position.speed == 0.5)
+        assert "0.5×" in show.screen.timeline.render().plain
 
 
 async def test_a_click_on_the_timeline_goes_there(home: Path) -> None:
@@ -124,6 +125,8 @@ async def test_what_left_can_be_visited(home: Path) -> None:
         show.screen.set_focus(log)
         log.highlighted = len(log.entries) - 1
         await show.press("enter", then=lambda: show.replay.position.turn == turn)
+        await until(show.pilot, lambda: bool(show.shown_turns))
+        assert show.shown_turns[-1] == turn
 
 
 async def test_leaving_leaves_the_app(home: Path) -> None:
