@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.answer import ModelCall
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.hooks import Fired
+from mindstone_tui.core.agent.hooks import Fired, notices_of
 from mindstone_tui.core.agent.oversize import ask_how, find_oversized
 from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
@@ -195,7 +195,7 @@ class _Turn:
         if found is not None and context.permissions.asks:
             async for event in ask_how(context, turn, found, self._target):
                 yield event
-        for event in announcements(*await context.make_room(self._target)):
+        for event in _told(await context.make_room(self._target)):
             yield event
         async for event in self._recall(text):
             yield event
@@ -451,7 +451,7 @@ class _Turn:
             context.window, self._target, call=self._calls, tail=tail, sampling=sampling
         )
         self._prepared = prepared
-        for event in announcements(*prepared.lines):
+        for event in _told(prepared.lines):
             yield event
         if context.reports:
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
@@ -526,6 +526,11 @@ class _Turn:
                 queued=waiting.queued,
                 text=_text_of(self._context.whole(line)),
             )
+
+
+def _told(lines: Sequence[Line]) -> list[events.AnyEvent]:
+    """Decisions about the window, and what became of hooks that heard of them first."""
+    return [*notices_of(lines), *announcements(*lines)]
 
 
 def _of_recall(entry: RecallInjected) -> dict[str, object]:

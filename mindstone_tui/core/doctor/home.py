@@ -32,8 +32,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.metrics import table
 from mindstone_tui.core.health.monitor import Monitor
-from mindstone_tui.core.interchange.attach import LAUNCHER
-from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, check_place
 from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -24,33 +25,13 @@ import msgspec
 from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, UnknownName
 from mindstone_tui.core.interchange import json_edit
-from mindstone_tui.core.interchange.launcher import forget_hash, keep_hash
+from mindstone_tui.core.interchange.launcher import remove_launcher
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 
 SERVER: Final = "mindstone"
 """What the tool server is called in the other program."""
-LAUNCHER: Final = "mindstone-hook"
 _LARGEST: Final = 64 << 20
-_LONGEST_INTERPRETER: Final = 120
-"""What every system takes on the first line of a program."""
-_LAUNCHER: Final = """\
-#!/bin/sh
-# Written by `mindstone attach`, and again by every further one.
-# Another program waits for this: whatever is gone, it says nothing and ends well.
-python={python}
-package={package}
-if [ -x "$python" ] && [ -f "$package/mindstone_tui/hook.py" ]; then
-    "$python" -IS -c {hook} "$package" "$@" --state "${{0%/*}}" 2>/dev/null
-elif [ -x {first} ]; then
-    {words} "$@" 2>/dev/null
-fi
-exit 0
-"""
-_HOOK: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from mindstone_tui.hook import main; "
-    "main(sys.argv[2:])"
-)
 _GUARD: Final = '[ -x "$0" ] && "$0" "$@" 2>/dev/null; exit 0'
 """Stands around a hook in the other program's settings, and is true there when all of ours is gone.
 
@@ -72,6 +53,8 @@ class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What a hook may take before the program gives up on it, in the program's own unit."""
     note: str = ""
     """What the person still has to do."""
+    strict: bool = False
+    """Whether it reads no JSON that holds comments or trailing commas."""
 
 
 TARGETS: Final[Mapping[str, AttachTarget]] = {
@@ -83,6 +66,7 @@ TARGETS: Final[Mapping[str, AttachTarget]] = {
             binary="claude",
             events=(*_EVENTS, "SubagentStop", "SessionEnd"),
             timeout=5,
+            strict=True,
         ),
         AttachTarget(
             name="codex",
@@ -90,6 +74,7 @@ TARGETS: Final[Mapping[str, AttachTarget]] = {
             binary="codex",
             events=(*_EVENTS, "SessionEnd"),
             timeout=5,
+            strict=True,
             note="Codex asks once whether it may run these hooks: say yes when it next starts.",
         ),
         AttachTarget(
@@ -118,6 +103,14 @@ def target_of(name: str) -> AttachTarget:
     raise UnknownName(f"{name} cannot be attached.", f"These can: {', '.join(TARGETS)}.")
 
 
+def is_here(program: AttachTarget, environ: Mapping[str, str]) -> bool:
+    """Whether the program is on this machine: it can be called, or has settings."""
+    file = settings_files(program, environ, None)["hooks"]
+    return shutil.which(program.binary, path=environ.get("PATH")) is not None or (
+        file.parent.is_dir()
+    )
+
+
 class AttachCommand(msgspec.Struct, frozen=True):
     """How the other program calls us."""
 
@@ -136,39 +129,9 @@ class AttachCommand(msgspec.Struct, frozen=True):
 
     def server(self) -> dict[str, Any]:
         """The tool server as JSON settings name it."""
-        found: dict[str, Any] = {"command": self.words[0], "args": [*self.words[1:], "mcp"]}
+        first, *more = (self.launcher,) if self.launcher else self.words
+        found: dict[str, Any] = {"command": first, "args": [*more, "mcp"]}
         return {**found, "env": {"MINDSTONE_HOME": self.home}} if self.home else found
-
-
-def launcher_in(places: Places, python: str) -> Path | None:
-    """Where the program lies that is nothing but our hook; None where it would not run."""
-    if re.search(r"\s", python) or len(python) > _LONGEST_INTERPRETER:
-        return None
-    folder = next(each for each in (places.state, *places.state.parents) if each.exists())
-    runs = not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
-    return places.state / LAUNCHER if runs else None
-
-
-def write_launcher(path: Path, command: AttachCommand, python: str, package: Path) -> None:
-    """Write the hook's own program where another program can run it."""
-    replace_file(path, launcher_text(command, python, package).encode())
-    path.chmod(0o700)
-    keep_hash(path)
-
-
-def launcher_text(command: AttachCommand, python: str, package: Path) -> str:
-    """The hook's own program, which starts twice as quickly as `mindstone hook`.
-
-    It skips Python's search for packages and knows where ours is; where that has moved, it starts
-    `mindstone` after all; where nothing is left of us, it does nothing.
-    """
-    return _LAUNCHER.format(
-        python=shlex.quote(python),
-        package=shlex.quote(str(package)),
-        hook=shlex.quote(_HOOK),
-        first=shlex.quote(command.words[0]),
-        words=shlex.join((*command.words, "hook")),
-    )
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,8 +201,13 @@ def plan_attach(
     command: AttachCommand,
     environ: Mapping[str, str],
     project: Path | None = None,
+    *,
+    without_comments: bool = False,
 ) -> list[SettingsChange]:
-    """What would be written; everything else in the files stays as it is, byte for byte."""
+    """What would be written; everything else in the files stays as it is, byte for byte.
+
+    Comments, too, unless the program reads no file that has any; then they go if that is wanted.
+    """
     files = settings_files(program, environ, project)
     changes: dict[Path, SettingsChange] = {}
     for part, path in files.items():
@@ -248,6 +216,8 @@ def plan_attach(
         before = known.before if known else _read(real)
         text = _text(real, known.after if known else before)
         with _naming(real):
+            if program.strict and real.suffix == ".json":
+                text = _readable(text, program, without_comments=without_comments)
             if part == "hooks":
                 text = _with_hooks(text, program, command)
             elif real.suffix == ".toml":
@@ -256,6 +226,20 @@ def plan_attach(
                 text = _with_server(text, command)
         changes[real] = SettingsChange(path=real, before=before, after=text.encode())
     return list(changes.values())
+
+
+def _readable(text: str, program: AttachTarget, *, without_comments: bool) -> str:
+    """The text, if the program reads it, or as it would read it."""
+    if without_comments:
+        return json_edit.without_extras(text)
+    if line := json_edit.line_with_extras(text):
+        raise InterchangeError(
+            f"line {line} has a comment or a trailing comma, and {program.title} reads no settings "
+            "with those: nothing in that file holds, and our lines would not either",
+            f"`mindstone attach {program.name} --without-comments` takes them out as well; "
+            "--undo gives them back.",
+        )
+    return text
 
 
 def plan_detach(
@@ -268,7 +252,8 @@ def plan_detach(
     remembered = {
         each.path: each for each in _stored(places).files.get(_name(program, project), [])
     }
-    files = dict.fromkeys(map(_real, settings_files(program, environ, project).values()))
+    named = settings_files(program, environ, project).values()
+    files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
     for path in files:
         now = _read(path)
@@ -339,8 +324,14 @@ def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
         replace_file(_kept_file(places), msgspec.json.encode(kept))
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
-        (places.state / LAUNCHER).unlink(missing_ok=True)
-        forget_hash(places.state / LAUNCHER)
+        remove_launcher(places)
+
+
+def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]]:
+    """Each program with its project, as remembered; and each for the person, if it is forgotten."""
+    names = [each.partition(" ") for each in _stored(places).files]
+    known = [(TARGETS[name], Path(folder)) for name, _, folder in names if folder]
+    return [*((each, None) for each in TARGETS.values()), *known]
 
 
 def is_attached(places: Places) -> bool:

@@ -21,16 +21,16 @@ from mindstone_tui.core.interchange.attach import (
     AttachTarget,
     SettingsChange,
     apply,
+    everything_attached,
     forget,
     is_attached,
-    launcher_in,
     plan_attach,
     plan_detach,
     remember,
     settings_files,
     target_of,
-    write_launcher,
 )
+from mindstone_tui.core.interchange.launcher import launcher_in, write_launcher
 from mindstone_tui.core.paths import Places
 
 ROOT = Path(__file__).parents[3]
@@ -421,7 +421,7 @@ def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Pat
     kept = json.loads((own.state / "attached.json").read_text())
     assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
     launcher = own.state / "mindstone-hook"
-    write_launcher(launcher, COMMAND, sys.executable, ROOT)
+    write_launcher(launcher, COMMAND.words, sys.executable, ROOT)
     assert launcher.stat().st_mode & 0o777 == 0o700
     detach(tmp_path, program, project)
     assert is_attached(own)
@@ -473,18 +473,18 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     tmp_path: Path,
 ) -> None:
     own = places(tmp_path)
-    launcher = launcher_in(own, sys.executable)
+    launcher = launcher_in(own)
     assert launcher is not None
     instead = tmp_path / "mindstone"
     instead.write_text('#!/bin/sh\necho instead "$@"\n')
     instead.chmod(0o755)
     command = AttachCommand((str(instead),), launcher=str(launcher))
-    write_launcher(launcher, command, sys.executable, ROOT)
+    write_launcher(launcher, command.words, sys.executable, ROOT)
     # No resident is started by a moment that another hook saw just now.
     (own.state / "hook-started").touch()
     assert run(launcher, "codex") == (0, "")
 
-    write_launcher(launcher, command, sys.executable, tmp_path / "gone")
+    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone")
     assert run(launcher, "codex") == (0, "instead hook codex\n")
 
     program = target_of("claude-code")
@@ -517,10 +517,10 @@ class Installed:
         self.script = self.python.with_name("mindstone")
         self.script.write_text(f"#!{self.python}\nimport mindstone_tui.core.paths\n")
         self.script.chmod(0o755)
-        path = launcher_in(self.home, str(self.python)) if launcher else None
+        path = launcher_in(self.home) if launcher else None
         self.command = AttachCommand((str(self.script),), launcher=str(path) if path else "")
         if path is not None:
-            write_launcher(path, self.command, str(self.python), self.package)
+            write_launcher(path, self.command.words, str(self.python), self.package)
 
     def hook(self) -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
@@ -575,15 +575,103 @@ def test_whatever_is_gone_a_hook_says_nothing_and_ends_well(
     tmp_path: Path, gone: str, *, launcher: bool
 ) -> None:
     installed = Installed(tmp_path / "it's-here", launcher=launcher)
+    (installed.home.state / "hook-started").touch()  # no resident is to be started
     GONE[gone](installed)
+    assert installed.hook() == installed.hook() == (0, b"", b"")
+    log = installed.home.log
+    if launcher and gone not in ("the home", "everything", "the right to run it"):
+        (line,) = log.read_text().splitlines()
+        assert " hook claude-code: " in line
+        assert log.stat().st_mode & 0o777 == 0o600
+    assert installed.home.data.exists() == (gone not in ("the home", "everything"))
+
+
+def test_what_a_hook_cannot_write_is_a_line_in_the_log(
+    tmp_path: Path,
+) -> None:
+    installed = Installed(tmp_path, launcher=True)
+    stamp = installed.home.state / "hook-started"
+    stamp.mkdir()  # so that it cannot be written, whoever runs this
+    os.utime(stamp, (0, 0))
     assert installed.hook() == (0, b"", b"")
+    assert "hook claude-code: IsADirectoryError" in installed.home.log.read_text()
+
+
+@pytest.mark.parametrize("gone", ["the package", "the environment"])
+async def test_an_uninstalled_tool_server_is_one_without_tools(tmp_path: Path, gone: str) -> None:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    installed = Installed(tmp_path, launcher=True)
+    GONE[gone](installed)
+    server = installed.command.server()
+    asked = StdioServerParameters(command=server["command"], args=server["args"])
+    async with stdio_client(asked) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.send_ping()
+        assert (await session.list_tools()).tools == []
 
 
 def test_where_a_program_of_ours_would_not_run_the_hook_is_the_command_itself(
     tmp_path: Path,
 ) -> None:
-    assert launcher_in(places(tmp_path), "/opt/my tools/python") is None
-    assert launcher_in(places(tmp_path), f"/{'x' * 200}/python") is None
+    own = places(tmp_path)
+    own.state.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", str(own.state)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        assert launcher_in(own) is None
+    finally:
+        subprocess.run(["umount", "-l", str(own.state)], check=False)
+    assert launcher_in(own) is not None
+
+
+COMMENTED = (
+    '{\n  // mine\n  "model": "opus", // "//" and , ]\n  /* a\n  b */ "x": ["// no, }", 1,],\n}\n'
+)
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_settings_that_the_program_would_not_read_are_not_called_attached(
+    tmp_path: Path, name: str
+) -> None:
+    program = target_of(name)
+    file = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
+    settle(tmp_path, {str(file.relative_to(tmp_path)): COMMENTED})
+    with pytest.raises(InterchangeError, match=f"line 2 .*{program.title} reads no settings") as no:
+        attach(tmp_path, program)
+    assert f"attach {name} --without-comments" in no.value.remedy
+    assert file.read_text() == COMMENTED
+
+    changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)}, without_comments=True)
+    remember(places(tmp_path), program, changes, None)
+    apply(changes)
+    told = json.loads(file.read_text())
+    assert told["model"] == "opus"
+    assert told["x"] == ["// no, }", 1]
+    assert set(told["hooks"]) == set(program.events)
+    detach(tmp_path, program)
+    assert file.read_text() == COMMENTED
+
+
+def test_everything_is_undone_wherever_it_was_attached(tmp_path: Path) -> None:
+    """Also where the variable that named a folder is no longer set, and in every project."""
+    project, elsewhere, own = tmp_path / "app", tmp_path / "elsewhere", places(tmp_path)
+    project.mkdir()
+    claude, environ = target_of("claude-code"), {"HOME": str(tmp_path)}
+    before = settle(tmp_path, {**THEIRS["codex"], ".gemini/settings.json": "{}"})
+    attach(tmp_path, target_of("codex"))
+    attach(tmp_path, claude, project)
+    changes = plan_attach(claude, COMMAND, {**environ, "CLAUDE_CONFIG_DIR": str(elsewhere)})
+    remember(own, claude, changes, None)
+    apply(changes)
+    for program, where in everything_attached(own):
+        apply(plan_detach(own, program, environ, where))
+        forget(own, program, where)
+    assert {path: path.read_bytes() for path in before} == before
+    left = [each for each in tmp_path.rglob("*") if each.is_file() and each not in before]
+    assert left == []
 
 
 def test_a_project_gets_its_own_files(tmp_path: Path) -> None:
@@ -665,7 +753,8 @@ def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
         environ = {**os.environ, "MINDSTONE_HOME": ""}
         done = subprocess.run(command, input=said, env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        assert [each.name for each in place.iterdir()] == ["fill"]
+        assert {each.name for each in place.iterdir()} == {"fill", "mindstone.log"}
+        assert "hook codex: the disk is full" in (place / "mindstone.log").read_text()
         (place / "fill").unlink()
         assert not hook._is_full(str(place))
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
