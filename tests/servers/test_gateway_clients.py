@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from hypothesis import strategies as st
 import mindstone_tui
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.text import added_around, without_reminders
+from tests.cli.program import ROOT
 from tests.core.session.stage import check_history
 from tests.loopback.server import Loopback, error, fails, says, serving
 from tests.servers.residence import Residence, residing
@@ -210,3 +215,27 @@ async def test_the_real_programs_say_what_failed_and_their_words_stand_once(
         assert len({name.rpartition("-")[0] for name in said}) == 1
         for each in served.home.places.sessions():
             check_history(each)
+
+
+async def test_an_agent_of_ones_own_needs_five_lines_of_python_or_typescript(
+    home: Path, tmp_path: Path
+) -> None:
+    _, _, page = (ROOT / "docs/embedding.md").read_text("utf-8").partition("## From any language")
+    in_python, in_typescript = re.findall(r"```(?:python|typescript)\n(.*?)```", page, re.DOTALL)
+    lines_of = [len(list(filter(None, text.split("\n")))) for text in (in_python, in_typescript)]
+    assert lines_of == [5, 5]
+    (tmp_path / "agent.mjs").write_text(in_typescript)
+    node = shutil.which("node")
+    agents = [[sys.executable, "-c", in_python], [node, str(tmp_path / "agent.mjs")]]
+    async with residing(home, tmp_path) as ours:
+        environ = {**os.environ, "MINDSTONE_URL": ours.url, "MINDSTONE_TOKEN": ours.token}
+        for command in agents if node else agents[:1]:
+            run = partial(subprocess.run, command, env=environ, capture_output=True, text=True)
+            done = await anyio.to_thread.run_sync(run)
+            assert (done.returncode, done.stdout) == (0, "Port 8443.\n"), done.stderr
+        lines = mindstone_tui.log(session="my-agent", kinds=["user_message"], home=ours.home)
+        said = [getattr(line.entry, "text", "") for line in lines if isinstance(line, Line)]
+    asked = ["Which port is staging on?", "And before that?"]
+    assert said == (asked if node else asked[:1])
+    if node is None:
+        pytest.skip("node is not installed; the lines in Python ran")
