@@ -382,6 +382,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "mindstone.log"
 
     @property
+    def rescued(self) -> Path:
+        """Where lines lie that no transcript could take."""
+        return self.state / "rescued"
+
+    @property
     def models(self) -> Path:
         """Weights that were fetched on request."""
         return self.data / "models"

@@ -341,9 +341,10 @@ class _Turn:
             if context.reports:
                 yield events.ContextReported(report=context.report())
         except EntryNotSaved as error:
-            ending, why, remedy = "failed", error.what, error.remedy
-            unsaved = len(context.transcript.unsaved)
-            yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
+            told, ending, why, remedy = why, "failed", error.what, error.remedy
+            if why != told:
+                unsaved = len(context.transcript.unsaved)
+                yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
         yield self.ended(ending, why, remedy)
 
     def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
