@@ -217,6 +217,68 @@ async def test_the_real_programs_say_what_failed_and_their_words_stand_once(
             check_history(each)
 
 
+AIDER = "Act as an expert software developer.\nTake requests for changes to the supplied code.\n"
+EXAMPLES = [
+    ("user", "Refactor hello() into its own file."),
+    ("assistant", "To make this change we need to modify `main.py`."),
+    ("user", "I switched to a new code base. Please don't consider the above files."),
+    ("assistant", "Ok."),
+]
+
+
+async def test_each_conversation_of_aider_is_known_by_its_first_words(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    """It names itself nowhere, and puts its examples and a map of the project before them."""
+    model.play(says("Aye."))
+    map_ = [("user", "Here are summaries of some files present in my git repository.\nshop.py")]
+    async with (
+        residing(home, tmp_path, settings=at(model)) as served,
+        served.client(headers={"user-agent": "OpenAI/Python 2.54.0"}) as client,
+    ):
+
+        async def ask(*said: tuple[str, str]) -> str:
+            messages = [("system", AIDER), *EXAMPLES, *said]
+            told = [{"role": role, "content": text} for role, text in messages]
+            body = {"model": "openai/mine", "messages": told}
+            answer = await client.post("/v1/chat/completions", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.headers["x-mindstone-session"]
+
+        ok = ("assistant", "Ok.")
+        first = await ask(*map_, ok, ("user", "Rename the shop."))
+        again = await ask(
+            ("user", "Rename the shop."),
+            ("assistant", "Aye."),
+            *map_,
+            ok,
+            ("user", "And the bank."),
+        )
+        other = await ask(*map_, ok, ("user", "Delete the cellar."))
+    assert first == again
+    assert first.startswith("agent:default:aider-")
+    assert other not in (first, "agent:default:main")
+
+
+async def test_what_a_program_puts_among_a_persons_words_is_not_recalled_as_theirs(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    model.play(says("Aye."))
+    words = f"The harbour port is 8443.\n\n{REMINDER}\nAnd the lighthouse is red."
+    async with (
+        residing(home, tmp_path, settings=at(model)) as served,
+        served.client() as client,
+    ):
+        body = {"model": "openai/mine", "messages": [{"role": "user", "content": words}]}
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+        assert words in model.calls[-1].body["messages"][-1]["content"]
+        found = mindstone_tui.recall("zebra rule on Fridays", 9, session="main", home=served.home)
+        assert not any("zebra" in hit.text for hit in found.hits)
+        for asked in ("harbour port", "lighthouse"):
+            found = mindstone_tui.recall(asked, 9, session="main", home=served.home)
+            assert any(asked in hit.text for hit in found.hits)
+
+
 async def test_an_agent_of_ones_own_needs_five_lines_of_python_or_typescript(
     home: Path, tmp_path: Path
 ) -> None:

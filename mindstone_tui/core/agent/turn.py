@@ -41,6 +41,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import PromptPlanned, WindowRepaired
 from mindstone_tui.core.errors import (
+    CLIENT_GONE,
     Bug,
     ContextTooLong,
     DoesNotFit,
@@ -51,6 +52,7 @@ from mindstone_tui.core.errors import (
     ProviderError,
 )
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
+from mindstone_tui.core.text import without_reminders
 
 
 def check_budget(spent: Usage, limits: ModelSettings) -> None:
@@ -119,6 +121,10 @@ async def _to_its_end(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
+        if context.leaves_failures and why == CLIENT_GONE and not turn.open_calls:
+            for event in turn.leave(ending, why):
+                yield event
+            return
     except HandedOn as left:
         yield turn.ended("interrupted", left.what, left.remedy)
         return
@@ -130,7 +136,7 @@ async def _to_its_end(
     except MindstoneError as error:
         turn.error, why, remedy = error, error.what, error.remedy
         if context.leaves_failures and isinstance(error, ProviderError):
-            for event in turn.leave(why, remedy):
+            for event in turn.leave("failed", why, remedy):
                 yield event
             return
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
@@ -183,6 +189,7 @@ class _Turn:
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
+        text = without_reminders(text) or text
         for notice in await context.services.make_ready():
             yield notice
         async for event in self._submit(text):
@@ -304,7 +311,7 @@ class _Turn:
         for event in self._steer():
             yield event
 
-    def leave(self, why: str, remedy: str) -> Iterator[events.AnyEvent]:
+    def leave(self, ending: TurnEnding, why: str, remedy: str = "") -> Iterator[events.AnyEvent]:
         """Keep what arrived, and the turn open: its program is going to ask for it again."""
         context = self._context
         context.questions.abandon()
@@ -312,7 +319,13 @@ class _Turn:
         partial = self._asking.partial(why) if self._asking is not None else []
         for line in context.window.record_all(partial, self._turn) if partial else ():
             yield self._closed(line)
-        yield self.ended("failed", why, remedy)
+        yield self.ended(ending, why, remedy)
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """What the model asked for and has no result of."""
+        answered = self._answered()
+        return [call for call in self._asked if call.id not in answered]
 
     async def finish(
         self, ending: TurnEnding, why: str, remedy: str
@@ -323,8 +336,6 @@ class _Turn:
         if ending != "done":
             context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
-        answered = self._answered()
-        open_calls = [call for call in self._asked if call.id not in answered]
         ended = TurnEnded(
             ending=ending,
             why=why,
@@ -333,7 +344,7 @@ class _Turn:
             tools=self._tools,
             usage=self._spent,
         )
-        results = [interrupted(call, why or "The turn ended.") for call in open_calls]
+        results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
             lines = context.window.record_all([*partial, *results, ended], turn)
             for line in lines[:-1]:

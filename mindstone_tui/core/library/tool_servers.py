@@ -17,6 +17,7 @@ from mindstone_tui.core.config.load import SERVERS, server_of, store
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.disk import place_error, read_regular
 from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
+from mindstone_tui.core.interchange.json_edit import without_extras
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.tools.mcp import NAME, McpServer
@@ -84,10 +85,10 @@ def server_named(known: Mapping[str, McpServerSettings], name: str) -> McpServer
 def servers_in(file: Path) -> dict[str, object]:
     """The servers that a file of another program names, as it names them."""
     try:
-        told = msgspec.json.decode(read_regular(file))
+        told = msgspec.json.decode(without_extras(read_regular(file).decode()))
     except OSError as error:
         raise place_error(file, error) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise InterchangeError(f"{file} is not JSON: {error}.", "Name an mcp.json.") from None
     for key in ("mcpServers", "servers", "mcp"):
         if isinstance(told, dict) and isinstance(found := told.get(key), dict) and found:
