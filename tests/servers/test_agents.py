@@ -1,4 +1,4 @@
-"""The real Claude Code and Codex, attached, against a model server on loopback.
+"""The real Claude Code, Codex and others, attached, against a model server on loopback.
 
 `make agents` fetches the programs; where they are not, these tests are skipped.
 """
@@ -29,7 +29,7 @@ from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from mindstone_tui.servers.resident import ask, listening
 from tests.cli.program import ROOT
-from tests.loopback.formats import MESSAGES
+from tests.loopback.formats import CHAT, MESSAGES
 from tests.loopback.server import Act, Call, Loopback, Write, serving_apart
 
 FETCHED = ROOT / ".counterparts" / "node_modules"
@@ -263,6 +263,71 @@ def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str
     desk.mindstone("attach", "codex", "--undo", "--yes")
     assert (home / "config.toml").read_text() == config
     assert not (home / "hooks.json").exists()
+
+
+def test_qwen_code_is_recorded_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("qwen-code")
+    qwen = ("node", program("@qwen-code/qwen-code/cli.js"), "--auth-type", "openai", "-p")
+    desk.server.play(CHAT.says("Done as you said."))
+    settings = desk.folder / ".qwen/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"general": {}}')
+    desk.mindstone("attach", "qwen-code", "--yes")
+    told = {"OPENAI_BASE_URL": desk.server.base_url, "OPENAI_API_KEY": "x", "OPENAI_MODEL": "stub"}
+    for prompt in (FACT, QUESTION):
+        desk.run(*qwen, prompt, **told)
+        desk.barrier(in_order(desk.folder / ".qwen")[-1])
+    assert [said_by(own)[0] for own in desk.sessions()] == [("user", FACT), ("user", QUESTION)]
+    given = re.search(r"mindstone recall.{0,800}", desk.requests(), re.DOTALL)
+    assert given is not None
+    assert "5433" in given[0]
+    desk.mindstone("attach", "qwen-code", "--undo", "--yes")
+    assert "mindstone" not in settings.read_text()
+
+
+def test_opencode_is_given_our_tools(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("opencode")
+    opencode = program(f"opencode-linux-{_machine()}/bin/opencode")
+    desk.server.play(CHAT.says("Done as you said."))
+    options = {"baseURL": desk.server.base_url, "apiKey": "x"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "stub", "options": options}
+    models = {"stub": {"name": "stub"}}
+    settings = desk.folder / ".config/opencode/opencode.json"
+    settings.parent.mkdir(parents=True)
+    told: dict[str, Any] = {"$schema": "https://opencode.ai/config.json", "model": "a/b"}
+    told |= {"model": "stub/stub", "provider": {"stub": {**provider, "models": models}}}
+    settings.write_text(json.dumps(told))
+    desk.mindstone("attach", "opencode", "--yes")
+    desk.run(opencode, "run", "hello")
+    assert '"mindstone_recall"' in desk.requests()
+    desk.mindstone("attach", "opencode", "--undo", "--yes")
+    assert settings.read_text() == json.dumps(told)
+
+
+def test_pi_is_told_how_to_ask(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("pi")
+    pi = program("@mariozechner/pi-coding-agent/dist/cli.js")
+    desk.server.play(CHAT.says("Done as you said."))
+    model = {"id": "stub", "input": ["text"], "contextWindow": 32_000, "maxTokens": 1_000}
+    model |= {"cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)}
+    stub = {"baseUrl": desk.server.base_url, "apiKey": "x", "api": "openai-completions"}
+    settings = desk.folder / ".pi/agent/models.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"providers": {"stub": {**stub, "models": [model]}}}))
+    desk.mindstone("attach", "pi", "--yes")
+    desk.run("node", pi, "-p", "hello", "--provider", "stub", "--model", "stub")
+    assert "recall --scope all QUESTION" in desk.requests()
+    desk.mindstone("attach", "pi", "--undo", "--yes")
+    assert not (settings.parent / "AGENTS.md").exists()
+
+
+def test_copilot_cli_knows_our_tool_server(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("copilot-cli")
+    copilot = ("node", program("@github/copilot/npm-loader.js"))
+    desk.mindstone("attach", "copilot-cli", "--yes")
+    assert "mindstone" in desk.run(*copilot, "mcp", "list")
+    desk.mindstone("attach", "copilot-cli", "--undo", "--yes")
+    assert "mindstone" not in desk.run(*copilot, "mcp", "list")
 
 
 class Installation(Desk):

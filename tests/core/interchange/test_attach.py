@@ -14,11 +14,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui import hook
-from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
 from mindstone_tui.core.interchange.attach import (
-    TARGETS,
-    AttachCommand,
-    AttachTarget,
     SettingsChange,
     apply,
     everything_attached,
@@ -27,6 +24,11 @@ from mindstone_tui.core.interchange.attach import (
     plan_attach,
     plan_detach,
     remember,
+)
+from mindstone_tui.core.interchange.attach_targets import (
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
     settings_files,
     target_of,
 )
@@ -48,6 +50,16 @@ THEIRS = {
         ".codex/config.toml": 'model = "gpt"\n\n[mcp_servers.other]\ncommand = "x"\n',
     },
     "gemini-cli": {".gemini/settings.json": '{\n\t// mine\n\t"theme": "dark",\n}\n'},
+    "qwen-code": {".qwen/settings.json": '{"mcpServers": {"other": {"command": "x"}}}'},
+    "opencode": {".config/opencode/opencode.json": '{\n  // mine\n  "model": "a/b",\n}\n'},
+    "goose": {
+        ".config/goose/config.yaml": "GOOSE_MODEL: x\nextensions:\n    developer:\n        "
+        "enabled: true\n        type: builtin\n"
+    },
+    "cursor": {".cursor/mcp.json": '{"mcpServers":{"other":{"command":"x"}}}'},
+    "copilot-cli": {".copilot/mcp-config.json": '{"mcpServers": {"other": {"command": "x"}}}'},
+    "cline": {".cline/data/settings/cline_mcp_settings.json": '{"mcpServers": {"a": {}}}\n'},
+    "pi": {".pi/agent/AGENTS.md": "Be brief.\n"},
 }
 EVERY = pytest.mark.parametrize("program", list(TARGETS.values()), ids=list(TARGETS))
 
@@ -115,6 +127,8 @@ def test_after_a_change_by_somebody_else_only_our_lines_go(
         text = path.read_text()
         if path.suffix == ".toml":
             path.write_text(text.replace('"gpt"', '"gpt-6"') + "[tui]\nbell = true\n")
+        elif path.suffix in (".yaml", ".md"):
+            path.write_text(f"{text}NEW: 1\n")
         else:
             path.write_text(text.replace("{", '{"new": [1, 2],', 1))
     detach(tmp_path, program)
@@ -127,6 +141,8 @@ def test_after_a_change_by_somebody_else_only_our_lines_go(
                 "mcp_servers": {"other": {"command": "x"}},
                 "tui": {"bell": True},
             }
+        elif path.suffix in (".yaml", ".md"):
+            assert now == f"{was.decode()}NEW: 1\n"
         elif "//" not in now:
             assert json.loads(now) == {"new": [1, 2], **json.loads(was)} or json.loads(was) == {
                 "hooks": {}
@@ -341,7 +357,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
     assert ("\n\n[mcp_servers.mindstone]\n" in written) is bool(text)
     assert "\n\n\n" not in written
     server = tomllib.loads(written)["mcp_servers"]["mindstone"]
-    assert server == WORDY.server()
+    assert server == WORDY.server(program)
     assert server == {
         "command": "/usr/bin/python3",
         "args": ["-m", '"mindstone\x7f', "mcp"],
@@ -349,7 +365,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
     }
     assert not any(each.changes for each in plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
     apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
-    assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server()
+    assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server(program)
     apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}))
     assert path.read_text().rstrip("\n") == text.rstrip("\n")
     assert not path.read_text().endswith("\n\n") or text.endswith("\n\n")
@@ -365,15 +381,56 @@ def test_a_server_that_moved_takes_the_place_of_the_one_before(tmp_path: Path) -
 
 
 def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
-    for program in TARGETS.values():
+    for program in (each for each in TARGETS.values() if each.hooks):
         attach(tmp_path, program)
         path = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
         hooks = json.loads(path.read_text())["hooks"]
         assert set(hooks) == set(program.events)
         for (group,) in hooks.values():
             (call,) = group["hooks"]
-            assert call["timeout"] == (5_000 if program.name == "gemini-cli" else 5)
+            assert call["timeout"] == (5 if program.name in ("claude-code", "codex") else 5_000)
             assert call["command"] == COMMAND.hook(program.name)
+
+
+def test_each_program_is_given_a_tool_server_in_its_own_words(tmp_path: Path) -> None:
+    command = AttachCommand(("/opt/mindstone",), "/srv/home")
+    env = {"MINDSTONE_HOME": "/srv/home"}
+    usual = {"command": "/opt/mindstone", "args": ["mcp"], "env": env}
+    goose = {"enabled": True, "type": "stdio", "name": "mindstone", "cmd": "/opt/mindstone"}
+    expected = {
+        "opencode": {
+            "type": "local",
+            "command": ["/opt/mindstone", "mcp"],
+            "enabled": True,
+            "environment": env,
+        },
+        "goose": {**goose, "args": ["mcp"], "envs": env, "timeout": 60},
+        "copilot-cli": {"type": "local", "tools": ["*"], **usual},
+    }
+    for program in TARGETS.values():
+        assert command.server(program) == expected.get(program.name, usual)
+    changes = plan_attach(target_of("goose"), command, {"HOME": str(tmp_path)})
+    head, line = (changes[0].after or b"").decode().splitlines()
+    assert head == "extensions:"
+    assert json.loads(line.removeprefix("  mindstone: ")) == expected["goose"]
+    guidance = plan_attach(target_of("pi"), command, {"HOME": str(tmp_path)})[0].after or b""
+    assert b"env MINDSTONE_HOME=/srv/home /opt/mindstone recall --scope all" in guidance
+
+
+def test_what_a_program_wrote_anew_in_its_own_way_is_taken_out_as_well(tmp_path: Path) -> None:
+    goose = "extensions:\n  a:\n    enabled: true\n"
+    file = tmp_path / ".config/goose/config.yaml"
+    settle(tmp_path, {".config/goose/config.yaml": goose})
+    attach(tmp_path, target_of("goose"))
+    block = "  mindstone:\n    enabled: true\n    args:\n      - mcp\n  b:\n    enabled: true\n"
+    file.write_text(f"{goose}{block}")
+    detach(tmp_path, target_of("goose"))
+    assert file.read_text() == f"{goose}  b:\n    enabled: true\n"
+
+
+def test_where_a_program_has_no_settings_for_a_project_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no settings for a project"):
+        attach(tmp_path, target_of("goose"), tmp_path)
 
 
 def test_two_of_the_same_hook_become_one(tmp_path: Path) -> None:
@@ -604,7 +661,7 @@ async def test_an_uninstalled_tool_server_is_one_without_tools(tmp_path: Path, g
 
     installed = Installed(tmp_path, launcher=True)
     GONE[gone](installed)
-    server = installed.command.server()
+    server = installed.command.server(target_of("claude-code"))
     asked = StdioServerParameters(command=server["command"], args=server["args"])
     async with stdio_client(asked) as streams, ClientSession(*streams) as session:
         await session.initialize()
