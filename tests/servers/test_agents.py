@@ -451,7 +451,7 @@ def test_codex_does_not_notice_that_we_are_gone_in_mid_answer(
     desk.server.play(desk.breaking(as_codex_wants, GONE[gone]))
     told = desk.run(*codex, FACT, STUB_KEY="fake")
     assert "hook: UserPromptSubmit" in told, "it called no hook, so nothing is proven"
-    assert not re.findall(r"hook: \w+ Failed|mindstone", told)
+    assert not re.findall(r"hook: \w+ Failed|mindstone|hook timeout", told)
     said = codex_says(in_order(desk.folder / ".codex/sessions")[-1])
     assert [who for who, _ in said] == [who for who, _ in SAID]
     assert all(text in found for (_, text), (_, found) in zip(SAID, said, strict=True))

@@ -388,7 +388,7 @@ def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
         assert set(hooks) == set(program.events)
         for (group,) in hooks.values():
             (call,) = group["hooks"]
-            assert call["timeout"] == (5 if program.name in ("claude-code", "codex") else 5_000)
+            assert call["timeout"] == {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
             assert call["command"] == COMMAND.hook(program.name)
 
 
