@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit
@@ -328,7 +329,9 @@ _LINES: Final = {
     ".md": pattern_of(rf"\n?<!-- {SERVER} -->\n.*?<!-- /{SERVER} -->\n", re.DOTALL),
 }
 """Our lines in files that are neither JSON nor TOML."""
-_EXTENSIONS: Final = pattern_of(r"^extensions:[ \t]*\n(?=([ ]+)|)", re.MULTILINE)
+_EXTENSIONS: Final = pattern_of(
+    r"^extensions:[ \t]*\n(?=(?:[ \t]*(?:#.*)?\n)*(?:([ ]+)[^\s-]|\S|\Z))", re.MULTILINE
+)
 
 
 def _with_lines(path: Path, text: str, program: AttachTarget, command: AttachCommand) -> str:
@@ -359,7 +362,7 @@ def _with_toml_server(text: str, program: AttachTarget, command: AttachCommand) 
     if known == server:
         return text
     text = _without_toml_server(text) if known is not None else text
-    lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {_toml_value(server[key])}" for key in server)]
+    lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {toml_value(server[key])}" for key in server)]
     gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
     written = f"{text}{gap}" + "\n".join(lines) + "\n"
     if _toml(written).get("mcp_servers", {}).get(SERVER) != server:
@@ -380,14 +383,6 @@ def _toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InterchangeError(f"it is no TOML: {error}", "Correct it first.") from error
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 # The files

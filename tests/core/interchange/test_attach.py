@@ -428,6 +428,23 @@ def test_what_a_program_wrote_anew_in_its_own_way_is_taken_out_as_well(tmp_path:
     assert file.read_text() == f"{goose}  b:\n    enabled: true\n"
 
 
+def test_a_line_of_yaml_stands_where_the_others_do_or_nowhere(tmp_path: Path) -> None:
+    goose, file = target_of("goose"), tmp_path / ".config/goose/config.yaml"
+    for text in ("extensions:\n# mine\n\n    a:\n        b: 1\n", "extensions:\nx: 1\n", "x: 1"):
+        settle(tmp_path, {".config/goose/config.yaml": text})
+        attach(tmp_path, goose)
+        lines = file.read_text().splitlines()
+        (ours,) = [line for line in lines if "mindstone:" in line]
+        assert ours.startswith("    mindstone: {" if "    a:" in lines else "  mindstone: {")
+        assert lines[lines.index(ours) - 1] == "extensions:"
+        detach(tmp_path, goose)
+        assert file.read_text() == text
+    for text in ("extensions: {}\n", "extensions:\n  - type: builtin\n"):
+        settle(tmp_path, {".config/goose/config.yaml": text})
+        with pytest.raises(InterchangeError, match="leave no place"):
+            attach(tmp_path, goose)
+
+
 def test_where_a_program_has_no_settings_for_a_project_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no settings for a project"):
         attach(tmp_path, target_of("goose"), tmp_path)
