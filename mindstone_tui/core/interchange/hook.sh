@@ -18,12 +18,10 @@ check() {
     fi
 }
 
-# One line in our log, where the last one does not say the same.
+# One line in our log, where none of the last says the same: nobody else may be left to shorten it.
 note() {
-    case $(tail -n 1 "$here/mindstone.log") in
-    *" $1") ;;
-    *) printf '%s pid %s %s\n' "$(date -u +%FT%T+00:00)" $$ "$1" >>"$here/mindstone.log" ;;
-    esac
+    tail -n 20 "$here/mindstone.log" | grep -qF " $1" ||
+        printf '%s pid %s %s\n' "$(date -u +%FT%T+00:00)" $$ "$1" >>"$here/mindstone.log"
 } 2>/dev/null
 
 # A tool server without tools, in place of one that would fail in the other program.

@@ -596,10 +596,10 @@ class Installed:
         if path is not None:
             write_launcher(path, self.command.words, str(self.python), self.package)
 
-    def hook(self) -> tuple[int, bytes, bytes]:
+    def hook(self, program: str = "claude-code") -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
         done = subprocess.run(
-            ["sh", "-c", self.command.hook("claude-code")],
+            ["sh", "-c", self.command.hook(program)],
             input=b'{"hook_event_name": "UserPromptSubmit", "prompt": "hi", "session_id": "s"}',
             capture_output=True,
             env={"PATH": os.defpath, "HOME": str(self.environment)},
@@ -651,11 +651,13 @@ def test_whatever_is_gone_a_hook_says_nothing_and_ends_well(
     installed = Installed(tmp_path / "it's-here", launcher=launcher)
     (installed.home.state / "hook-started").touch()  # no resident is to be started
     GONE[gone](installed)
-    assert installed.hook() == installed.hook() == (0, b"", b"")
+    for program in ("claude-code", "codex", "claude-code", "codex"):
+        assert installed.hook(program) == (0, b"", b"")
     log = installed.home.log
     if launcher and gone not in ("the home", "everything", "the right to run it"):
-        (line,) = log.read_text().splitlines()
-        assert " hook claude-code: " in line
+        first, second = log.read_text().splitlines()
+        assert " hook claude-code: " in first
+        assert " hook codex: " in second
         assert log.stat().st_mode & 0o777 == 0o600
     assert installed.home.data.exists() == (gone not in ("the home", "everything"))
 
