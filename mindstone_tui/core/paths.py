@@ -402,6 +402,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "tool-pins.json"
 
     @property
+    def tool_tokens(self) -> Path:
+        """What remote tool servers gave whoever signed in, a file for each."""
+        return self.state / "tool-tokens"
+
+    @property
     def library(self) -> Path:
         """Words and vectors of every session: recall's cache."""
         return self.data / "library.db"
