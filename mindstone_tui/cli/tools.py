@@ -126,8 +126,12 @@ def try_out(name: NameArgument, json: JsonOption = False) -> None:
 @tools_app.command("login")
 def login(name: NameArgument) -> None:
     """Sign in to a remote tool server, in a browser. What it gives is kept in your state folder."""
-    hint(f"Open this address in a browser on this machine, and allow MindStone to use {name}:")
-    signed_in = asyncio.run(log_in(places(), name, say))
+
+    def show(address: str) -> None:
+        hint(f"Open this address in a browser on this machine, and let MindStone use {name}:")
+        say(address)
+
+    signed_in = asyncio.run(log_in(places(), name, show))
     asked = f"{name} asked for no sign-in; it is used as it is."
     hint(f"Signed in to {name}." if signed_in else asked)
 
