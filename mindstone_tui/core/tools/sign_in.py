@@ -24,15 +24,13 @@ _SEEN: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
     b"Signed in. You can close this page.\n"
 )
-_HELLO: Final = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "mindstone", "version": "1"},
-    },
+_HELLO: Final = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"mindstone","version":"1"}}}'
+)
+_KINDS: Final = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
 }
 
 
@@ -138,10 +136,11 @@ async def sign_in(url: str, path: Path, show: Callable[[str], None]) -> bool:
     async with await asyncio.start_server(hear, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         own = _provider(url, path, f"http://127.0.0.1:{port}/", ask, answer)
-        async with httpx2.AsyncClient(auth=own, trust_env=False, timeout=60) as caller:
-            kinds = {"accept": "application/json, text/event-stream"}
-            async with caller.stream("POST", url, json=_HELLO, headers=kinds):
-                pass
+        async with (
+            httpx2.AsyncClient(auth=own, trust_env=False, timeout=60) as caller,
+            caller.stream("POST", url, content=_HELLO, headers=_KINDS),
+        ):
+            pass
     if (about := own.context.oauth_metadata) is not None:
         TokenFile(path).keep("server", about.model_dump(mode="json", exclude_none=True))
     return await TokenFile(path).get_tokens() is not None
