@@ -114,10 +114,12 @@ counterparts: ## Fetch the programs of others that some tests talk to (needs npm
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
 		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
 
-agents: ## Fetch Claude Code and Codex, which some tests attach to (350 MB, needs npm)
+agents: ## Fetch Claude Code, Codex and others, which some tests attach to (700 MB, needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \
 		@anthropic-ai/claude-code-linux-$(MACHINE)@2.1.325 \
-		codex-program@npm:@openai/codex@0.166.0-linux-$(MACHINE)
+		codex-program@npm:@openai/codex@0.166.0-linux-$(MACHINE) \
+		@qwen-code/qwen-code@0.15.10 opencode-linux-$(MACHINE)@1.18.18 \
+		@mariozechner/pi-coding-agent@0.73.1 @github/copilot@1.0.102
 
 attached: $(STAMP) ## Kill hooks, residents and attached programs a hundred times; KILLS=20 for fewer
 	@$(BIN)/python -m tests.faults.attached_kills $(or $(KILLS),100)

@@ -3,7 +3,7 @@
 Imports almost nothing, because another program waits for it. It hands the moment to the resident
 over its socket, prints what came back, and ends: within a second, with code 0, whatever happens.
 Where no resident listens it starts one; where none can be had, a recorder of its own takes the
-program's session file over after the hook has left.
+program's session file over after the hook has left. Why it could do nothing is a line in the log.
 """
 
 import os
@@ -30,21 +30,40 @@ _RESULT = b'"result":'
 def main(arguments: "list[str]") -> int:
     """Tell the resident, print what it answers; never fail."""
     until = time.monotonic() + BUDGET
+    program = state = ""
     try:
         program, state, home = _called_with(arguments)
         said = _said(sys.stdin.buffer.read(_LONGEST_INPUT))
         is_read = any(name in said for name in _READS)
         answer = _ask(state, program, said, until)
-        if answer is None and not _is_full(state):
+        if answer is None and _is_full(state):
+            _note(state, f"hook {program}: the disk is full or cannot be written to")
+        elif answer is None:
             _start(state, home, said, records=not is_read)
             if is_read:
                 answer = _ask_again(state, program, said, until)
         if answer and answer.startswith(b'{"hookSpecificOutput":'):
             sys.stdout.buffer.write(answer + b"\n")
             sys.stdout.flush()
-    except Exception:  # whatever it is, it must not reach the other program
-        return 0
+    except Exception as error:  # whatever it is, it must not reach the other program
+        _note(state, f"hook {program}: {type(error).__name__} {error}")
     return 0
+
+
+def _note(state: str, said: str) -> None:
+    """Leave a line in the log, where the last one does not say the same; never fail."""
+    line = f" {' '.join(said.split())}\n".encode(errors="backslashreplace")
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        log = os.open(f"{state}/mindstone.log", flags, 0o600)
+        end = os.lseek(log, 0, os.SEEK_END)
+        os.lseek(log, max(end - len(line), 0), os.SEEK_SET)
+        if os.read(log, len(line)) != line:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+            os.write(log, f"{moment} pid {os.getpid()}".encode() + line)
+        os.close(log)
+    except (OSError, ValueError):
+        return
 
 
 def _called_with(arguments: "list[str]") -> "tuple[str, str, str]":
@@ -181,10 +200,8 @@ def _may_start(state: str) -> bool:
     try:
         if time.time() - os.stat(stamp).st_mtime < _STARTING:  # noqa: PTH116 - pathlib costs a start
             return False
-    except OSError:
-        before = os.umask(0o077)  # the mode is given to the last folder only
-        os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103 - likewise
-        os.umask(before)
+    except FileNotFoundError:
+        pass  # without its folder there is no home any more, and opening it says so
     os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     os.utime(stamp)
     return True

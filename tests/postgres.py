@@ -43,7 +43,13 @@ def clock_library() -> Path | None:
 class PostgresServer:
     """One server: started, stopped, killed and started again by whoever tests."""
 
-    def __init__(self, folder: Path | None = None, *, jumping: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        jumping: bool = False,
+        follows: PostgresServer | None = None,
+    ) -> None:
         found = programs()
         assert found is not None
         self._bin = found
@@ -67,6 +73,9 @@ class PostgresServer:
                 "FAKETIME_NO_CACHE": "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             }
+        if follows is not None:
+            self._run("pg_basebackup", "-d", follows.url(), "-D", "data", "-R", "-N")
+            return
         self._run("initdb", "-D", "data", "-U", "postgres", "--auth=trust", "-E", "utf8", "-N")
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -103,6 +112,19 @@ class PostgresServer:
                 time.sleep(0.02)
             else:
                 return
+
+    def promote(self) -> None:
+        """Have it follow nobody any more."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            assert connection.execute("select pg_promote(true, 60)").fetchone() == (True,)
+
+    def caught_up_with(self, other: PostgresServer) -> bool:
+        """Whether it has all that the other one has now."""
+        with psycopg.connect(other.url()) as connection:
+            newest = connection.execute("select pg_current_wal_lsn()").fetchone()
+        with psycopg.connect(self.url()) as connection:
+            asked = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            return connection.execute(asked, newest).fetchone() == (True,)
 
     @property
     def _clock(self) -> Path:

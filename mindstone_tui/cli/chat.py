@@ -34,6 +34,8 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
 
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
+    for noticed in app.chat.parting or ():
+        typer.echo(exact(noticed), err=True)
     if unsent := app.unsent:
         typer.echo(f"Not sent, and in the prompt at the next start: {exact(unsent)}", err=True)
     if app.leaves_open:

@@ -6,21 +6,33 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 import mindstone_tui
 from mindstone_tui.cli.interchange import offer_history
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import flush_output, hint, prompt, say, say_json
+from mindstone_tui.cli.output import complain, flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import InterchangeError, UsageError
+from mindstone_tui.core.errors import InterchangeError, MindstoneError, UsageError
 from mindstone_tui.core.interchange import attach as attachment
+from mindstone_tui.core.interchange.attach_targets import (
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
+    is_here,
+    target_of,
+)
 from mindstone_tui.core.interchange.discover import find_programs
-from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.interchange.launcher import (
+    check_content,
+    check_place,
+    launcher_in,
+    write_launcher,
+)
 from mindstone_tui.core.library import watch as folders
 from mindstone_tui.core.library.profile import SessionFilter, list_described
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
@@ -29,11 +41,29 @@ from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
 
 
+class _Plan(NamedTuple):
+    """What is to change for one program."""
+
+    target: AttachTarget
+    project: Path | None
+    changes: list[attachment.SettingsChange]
+
+
 def attach(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(attachment.TARGETS))],
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Every program that is found here, with one question.")
+    ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,
     project: Annotated[
         bool, typer.Option("--project", help="Only for the folder you are in.")
+    ] = False,
+    without_comments: Annotated[
+        bool,
+        typer.Option(
+            "--without-comments",
+            help="Take comments out of settings that the program does not read with them.",
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
     json: JsonOption = False,
@@ -43,73 +73,131 @@ def attach(
     Writes hooks and a tool server into the program's own settings, after showing what changes.
     Nothing else in them is touched, and --undo gives back what was there.
     """
-    target = attachment.target_of(program)
-    home = places()
-    folder = Path.cwd() if project else None
+    if bool(program) == every:
+        raise UsageError("Name one program, or --all.", "For example: mindstone attach claude-code")
+    home, folder = places(), Path.cwd() if project else None
     command = _command(home)
     if command.launcher and not undo:
         check_place(Path(command.launcher))
         check_content(Path(command.launcher))
+    chosen = _found(home, folder, undo=undo) if every else [(target_of(program), folder)]
+    plans, problems = _planned(
+        home, chosen, None if undo else command, without_comments=without_comments
+    )
+    if problems and not every:
+        raise problems[0]
+    written = any(each.changes for each in plans) and _may_write(
+        plans, undo=undo, yes=yes, json=json
+    )
+    for plan in plans:
+        if undo:
+            _take_out(home, plan, written=written)
+        elif written or not plan.changes:
+            _put_in(home, plan, command)
+    _tell(plans, every=every, undo=undo, written=written, json=json)
+    for problem in problems:
+        complain(problem.what, problem.remedy)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _found(
+    home: Places, folder: Path | None, *, undo: bool
+) -> list[tuple[AttachTarget, Path | None]]:
+    """The programs that `--all` means: those that are here, or whatever may have been attached."""
     if undo:
-        changes = attachment.plan_detach(home, target, os.environ, folder)
-    else:
-        changes = attachment.plan_attach(target, command, os.environ, folder)
-    wanted = [each for each in changes if each.changes]
-    written = bool(wanted) and _may_write(target, wanted, undo=undo, yes=yes, json=json)
-    if not undo and (written or not wanted):
-        _write_launcher(command)
-    if written and not undo:
-        attachment.remember(home, target, wanted, folder)
+        return attachment.everything_attached(home)
+    here = [
+        each
+        for each in TARGETS.values()
+        if is_here(each, os.environ) and (folder is None or each.project)
+    ]
+    if not here:
+        names = ", ".join(TARGETS)
+        raise UsageError("No program was found that could be attached.", f"These could: {names}.")
+    return [(each, folder) for each in here]
+
+
+def _planned(
+    home: Places,
+    chosen: Sequence[tuple[AttachTarget, Path | None]],
+    command: AttachCommand | None,
+    *,
+    without_comments: bool,
+) -> tuple[list[_Plan], list[MindstoneError]]:
+    """What would change for each, without a command to undo it; and what cannot be changed."""
+    plans: list[_Plan] = []
+    problems: list[MindstoneError] = []
+    for target, where in chosen:
+        try:
+            if command is None:
+                changes = attachment.plan_detach(home, target, os.environ, where)
+            else:
+                changes = attachment.plan_attach(
+                    target, command, os.environ, where, without_comments=without_comments
+                )
+            plans.append(_Plan(target, where, [each for each in changes if each.changes]))
+        except InterchangeError as error:
+            problems.append(error)
+    return plans, problems
+
+
+def _put_in(home: Places, plan: _Plan, command: AttachCommand) -> None:
+    if command.launcher:
+        package = Path(mindstone_tui.__file__).absolute().parents[1]
+        write_launcher(Path(command.launcher), command.words, sys.executable, package)
+    if plan.changes:
+        attachment.remember(home, plan.target, plan.changes, plan.project)
         folders.begin(home, os.environ)
+        attachment.apply(plan.changes)
+
+
+def _take_out(home: Places, plan: _Plan, *, written: bool) -> None:
     if written:
-        attachment.apply(wanted)
-    if undo and (written or not wanted):
-        attachment.forget(home, target, folder)
-        if not attachment.is_attached(home):
-            folders.end_watching(home)
+        attachment.apply(plan.changes)
+    if written or not plan.changes:
+        attachment.forget(home, plan.target, plan.project)
+    if not attachment.is_attached(home):
+        folders.end_watching(home)
+
+
+def _tell(plans: Sequence[_Plan], *, every: bool, undo: bool, written: bool, json: bool) -> None:
     if json:
-        say_json(_told(target, wanted, undo=undo, written=written))
-    elif not wanted:
-        say(_nothing_to_do(target, undo=undo))
-    elif written:
-        _say_written(target, wanted, undo=undo, project=project)
-        if not undo:
-            offer_history(target.name, target.title)
+        told = [_told(plan, undo=undo, written=written and bool(plan.changes)) for plan in plans]
+        say_json(told if every else told[0])
+        return
+    for plan in plans:
+        target = plan.target
+        if plan.changes and written:
+            _say_written(plan, undo=undo)
+            if not undo:
+                offer_history(target.name, target.title)
+        elif not plan.changes and not (every and undo):
+            say(f"{target.title} is {'not attached' if undo else 'attached already'}.")
+    if every and undo and not any(plan.changes for plan in plans):
+        say("No program is attached.")
 
 
-def _command(home: Places) -> attachment.AttachCommand:
+def _command(home: Places) -> AttachCommand:
     """How this installation is called from elsewhere, whatever folder that is."""
     script = Path(sys.executable).with_name("mindstone")
     # -P: no module that lies in the folder of a project is ever taken for one of ours.
     words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
     named = os.environ.get("MINDSTONE_HOME", "")
-    launcher = attachment.launcher_in(home, sys.executable)
-    return attachment.AttachCommand(
+    launcher = launcher_in(home)
+    return AttachCommand(
         words,
         str(from_home(named).absolute()) if named else "",
         str(launcher) if launcher is not None else "",
     )
 
 
-def _write_launcher(command: attachment.AttachCommand) -> None:
-    if command.launcher:
-        package = Path(mindstone_tui.__file__).absolute().parents[1]
-        attachment.write_launcher(Path(command.launcher), command, sys.executable, package)
-
-
-def _may_write(
-    target: attachment.AttachTarget,
-    wanted: Sequence[attachment.SettingsChange],
-    *,
-    undo: bool,
-    yes: bool,
-    json: bool,
-) -> bool:
+def _may_write(plans: Sequence[_Plan], *, undo: bool, yes: bool, json: bool) -> bool:
     """Show what would change, and ask; without a terminal only --yes is a yes."""
+    wanted = [plan for plan in plans if plan.changes]
     if not json:
-        clean = Redactor(secrets_of(os.environ)).redact
-        for each in wanted:
-            for line in each.diff(lambda text: clean(text).text):
+        for each in (change for plan in wanted for change in plan.changes):
+            for line in each.diff(_clean()):
                 style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
                 say(line, style)
     if yes:
@@ -120,56 +208,42 @@ def _may_write(
         raise UsageError(
             "Nothing was written: there is no terminal to ask on.", "Add --yes to write it."
         )
-    prompt(f"{'Remove these lines from' if undo else 'Write this to'} {target.title}? [y/N] ")
+    titles = ", ".join(dict.fromkeys(plan.target.title for plan in wanted))
+    prompt(f"{'Remove these lines from' if undo else 'Write this to'} {titles}? [y/N] ")
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
     say("Nothing was written.")
     return False
 
 
-def _say_written(
-    target: attachment.AttachTarget,
-    wanted: Sequence[attachment.SettingsChange],
-    *,
-    undo: bool,
-    project: bool,
-) -> None:
-    names = ", ".join(str(each.path) for each in wanted)
+def _say_written(plan: _Plan, *, undo: bool) -> None:
+    target = plan.target
+    names = ", ".join(str(each.path) for each in plan.changes)
+    say(f"{target.title} is {'detached' if undo else 'attached'}: {names}.")
     if undo:
-        say(f"{target.title} is detached: {names}.")
         return
-    say(f"{target.title} is attached: {names}.")
     if shutil.which(target.binary) is None:
         hint(f"`{target.binary}` is not on the PATH; its settings are ready for when it is.")
     if target.note:
         hint(target.note)
-    here = " --project" if project else ""
+    here = " --project" if plan.project is not None else ""
     hint(f"`mindstone attach {target.name}{here} --undo` takes it back.")
 
 
-def _nothing_to_do(target: attachment.AttachTarget, *, undo: bool) -> str:
-    return f"{target.title} is not attached." if undo else f"{target.title} is attached already."
-
-
-def _told(
-    target: attachment.AttachTarget,
-    wanted: Sequence[attachment.SettingsChange],
-    *,
-    undo: bool,
-    written: bool,
-) -> dict[str, object]:
-    clean = Redactor(secrets_of(os.environ)).redact
+def _told(plan: _Plan, *, undo: bool, written: bool) -> dict[str, object]:
     return {
-        "program": target.name,
+        "program": plan.target.name,
         "undo": undo,
         "written": written,
-        "on_path": shutil.which(target.binary) is not None,
-        "files": [
-            {"path": str(each.path), "diff": each.diff(lambda text: clean(text).text)}
-            for each in wanted
-        ],
-        "note": target.note,
+        "on_path": shutil.which(plan.target.binary) is not None,
+        "files": [{"path": str(each.path), "diff": each.diff(_clean())} for each in plan.changes],
+        "note": plan.target.note,
     }
+
+
+def _clean() -> Callable[[str], str]:
+    redactor = Redactor(secrets_of(os.environ))
+    return lambda text: redactor.redact(text).text
 
 
 _TICK: Final = 0.25

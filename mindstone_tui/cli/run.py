@@ -152,7 +152,8 @@ async def _take(
 def _show_trouble(event: events.AnyEvent) -> None:
     """Report on stderr what went wrong after the turn was over, whatever else is printed."""
     line = aside(event)
-    if line is not None and line.tone == "error":
+    noticed = isinstance(event, events.Noticed)
+    if line is not None and (line.tone == "error" or (noticed and line.tone == "warning")):
         complain(line.text, line.detail)
 
 
@@ -298,6 +299,8 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
             case _:
                 pass
     await conversation.close()
+    async for event in conversation.events():
+        _show_trouble(event)
     return ending
 
 

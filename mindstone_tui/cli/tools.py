@@ -17,6 +17,7 @@ from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.tool_servers import (
     add_servers,
+    log_in,
     remove_server,
     server_named,
     servers_in,
@@ -110,7 +111,8 @@ def try_out(name: NameArgument, json: JsonOption = False) -> None:
     """Start a tool server, list its tools, and say what they cost in every prompt."""
     found = server_named(tool_servers(places()), name)
     model = config.load(places(), os.environ).settings.models.default
-    tried = asyncio.run(try_server(name, found, os.environ, Path.cwd(), model))
+    tokens = places().tool_tokens
+    tried = asyncio.run(try_server(name, found, os.environ, Path.cwd(), model, tokens))
     if json:
         say_json({**msgspec.structs.asdict(tried), "tokens": tried.tokens})
         return
@@ -119,6 +121,19 @@ def try_out(name: NameArgument, json: JsonOption = False) -> None:
     for why in tried.ignored:
         hint(f"not usable: {why}")
     say(f"{len(tried.tools)} tools, about {tried.tokens:,} tokens in every prompt.")
+
+
+@tools_app.command("login")
+def login(name: NameArgument) -> None:
+    """Sign in to a remote tool server, in a browser. What it gives is kept in your state folder."""
+
+    def show(address: str) -> None:
+        hint(f"Open this address in a browser on this machine, and let MindStone use {name}:")
+        say(address)
+
+    signed_in = asyncio.run(log_in(places(), name, show))
+    asked = f"{name} asked for no sign-in; it is used as it is."
+    hint(f"Signed in to {name}." if signed_in else asked)
 
 
 def _about(name: str, each: McpServerSettings) -> dict[str, object]:

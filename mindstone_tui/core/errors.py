@@ -46,6 +46,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Final
+
+CLIENT_GONE: Final = "The client went away."
+"""Why a turn of the gateway stops whose client may ask for it again."""
 
 
 class ExitCode(enum.IntEnum):

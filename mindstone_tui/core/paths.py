@@ -382,6 +382,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "mindstone.log"
 
     @property
+    def rescued(self) -> Path:
+        """Where lines lie that no transcript could take."""
+        return self.state / "rescued"
+
+    @property
     def models(self) -> Path:
         """Weights that were fetched on request."""
         return self.data / "models"
@@ -400,6 +405,11 @@ class Places(msgspec.Struct, frozen=True):
     def tool_pins(self) -> Path:
         """What the tools of servers were declared as when they were first seen."""
         return self.state / "tool-pins.json"
+
+    @property
+    def tool_tokens(self) -> Path:
+        """What remote tool servers gave whoever signed in, a file for each."""
+        return self.state / "tool-tokens"
 
     @property
     def library(self) -> Path:

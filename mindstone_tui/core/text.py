@@ -11,6 +11,7 @@ Colour codes vanish; every other control becomes a sign a person can see.
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import unicodedata
@@ -233,6 +234,15 @@ _ADDED = pattern_of(
 def without_reminders(said: str) -> str:
     """A message without what programs add to a person's words for the model."""
     return _ADDED.sub("\n", said).strip("\n") if "</" in said else said
+
+
+def own_parts(said: str) -> list[str]:
+    """A person's words as they stand between what programs added; all of it if there are none."""
+    if "</" not in said:
+        return [said]
+    spans = [(0, 0), *(found.span() for found in _ADDED.finditer(said)), (len(said), len(said))]
+    parts = [said[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    return [part for part in parts if part.strip()] or [said]
 
 
 def added_around(said: str) -> tuple[str, str, str]:

@@ -24,9 +24,8 @@ from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.interchange.attach import LAUNCHER
 from mindstone_tui.core.interchange.import_session import key_of
-from mindstone_tui.core.interchange.launcher import check_content
+from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.library.take_over import Cleaner
 from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch

@@ -45,6 +45,17 @@ _FOLDER: Final = pattern_of(
     r"|(?:working directory|working in the directory|current directory)[ \t]*:[ \t]*`?([^\n`]+)",
     re.IGNORECASE,
 )
+_AIDER: Final = pattern_of(
+    r"Act as an expert (?:software developer|code analyst|architect engineer)\b"
+    r".*(?:supplied code|SEARCH/REPLACE|editor engineer)",
+    re.DOTALL,
+)
+"""How aider begins its instructions; the library that it sends them with names itself only."""
+_AIDERS_OWN: Final = (
+    *("I switched to a new code base.", "Here are summaries of some files", "I have *added these"),
+    *("These files have been *added", "Here are some READ ONLY files", "I am not sharing any"),
+)
+"""How messages begin that aider writes in the person's name; the first ends its examples."""
 _LOOKED_AT: Final = 200_000
 """Characters in which a program's folder is looked for."""
 
@@ -74,6 +85,8 @@ def client_of(headers: Mapping[str, str], asked: ClientRequest, folder: str = ""
     """Who sent a request; the `folder` that a header names wins over what is found in it."""
     agent = headers.get("user-agent", "").lower()
     program = next((name for begin, name in _PROGRAMS.items() if agent.startswith(begin)), "")
+    if not program and _AIDER.match(asked.instructions):
+        return Client(program="aider", conversation=_begun_in(asked), folder=folder)
     named = (headers.get(header, "") for header in _CONVERSATION)
     conversation = next((value for value in named if value), "") or _in_user(asked.conversation)
     if not program and not conversation:
@@ -81,6 +94,14 @@ def client_of(headers: Mapping[str, str], asked: ClientRequest, folder: str = ""
     return Client(
         program=program, conversation=conversation[:200], folder=folder or _folder_in(asked)
     )
+
+
+def _begun_in(asked: ClientRequest) -> str:
+    """The first words of a person in a conversation of aider's, which has no other name."""
+    said = [message.text for message in asked.messages if message.role == "user"]
+    examples = [at for at, text in enumerate(said) if text.startswith(_AIDERS_OWN[0])]
+    own = said[examples[-1] + 1 :] if examples else said
+    return next((text for text in own if not text.startswith(_AIDERS_OWN)), "")
 
 
 def _in_user(user: str) -> str:

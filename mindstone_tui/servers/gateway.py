@@ -23,7 +23,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
-from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
+from mindstone_tui.core.errors import CLIENT_GONE, MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
@@ -143,7 +143,7 @@ class Room:
                 run.events.put_nowait(event)
                 if isinstance(event, ev.TurnEnded):
                     run.over = True
-                    self.failed = event.ending == "failed"
+                    self.failed = event.ending == "failed" or event.why == CLIENT_GONE
                     run.go_on()
                     self.run = None
                     self.guest.forget()

@@ -264,7 +264,7 @@ class Endpoints:
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                run.stop("The client went away.")
+                run.stop(errors.CLIENT_GONE)
             return await waiting
         finally:
             leaving.cancel()
@@ -298,7 +298,7 @@ class Endpoints:
                 yield data
         finally:
             if not whole:
-                run.stop("The client went away.")
+                run.stop(errors.CLIENT_GONE)
 
     def failed(self, request: Request, error: errors.MindstoneError) -> Response:
         """What a client is told when its request came to nothing."""

@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -157,8 +157,11 @@ async def ask(found: Listening, method: str, params: dict[str, Any], seconds: fl
 class Resident:
     """Everything that runs while the resident does."""
 
-    def __init__(self, home: api.Home) -> None:
+    def __init__(
+        self, home: api.Home, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         self._home = home
+        self._pause = pause
         self._own = ResidentPlaces(home.places.state)
         self._lookup = Lookup(home)
         self._gateway = Gateway(home)
@@ -167,6 +170,8 @@ class Resident:
         self._started = time.time()
         self._stop = asyncio.Event()
         self._told: Listening | None = None
+        self._lock = 0
+        """Which file the lock is."""
 
     async def run(
         self, *, port: int, http: bool, ready: Callable[[Listening], None], linger: float = 0.0
@@ -244,6 +249,7 @@ class Resident:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise already() from None
+            self._lock = os.fstat(fd).st_ino
             yield
         finally:
             os.close(fd)
@@ -320,14 +326,16 @@ class Resident:
 
     async def _end_when_left_behind(self) -> None:
         """End it once its home or the program itself was removed: nobody can reach it any more."""
-        while True:
-            await asyncio.sleep(_TICK)
-            if self._is_left_behind():
-                self.stop()
-                return
+        while not self._is_left_behind():
+            await self._pause(_TICK)
+        self.stop()
 
     def _is_left_behind(self) -> bool:
-        return not (self._own.lock.exists() and Path(__file__).exists())
+        """Whether our lock is another's, or gone; a home made anew belongs to whoever made it."""
+        try:
+            return self._own.lock.stat().st_ino != self._lock or not Path(__file__).exists()
+        except OSError:
+            return True
 
     def _server(self, port: int, token: str) -> Any:
         import uvicorn

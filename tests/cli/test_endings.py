@@ -70,6 +70,33 @@ def test_a_turn_that_is_ended_from_outside_keeps_what_was_streamed(
         assert PLAIN_SCREEN in terminal.seen[before:]
 
 
+@pytest.mark.parametrize("surface", ["app", "run", "lines"])
+def test_a_hook_that_fails_at_the_end_of_a_session_is_told_wherever_one_is(
+    home: Path, tmp_path: Path, surface: str
+) -> None:
+    home.mkdir()
+    call = {"hooks": [{"type": "command", "command": "exit 9"}]}
+    (home / "hooks.json").write_text(json.dumps({"hooks": {"SessionEnd": [call]}}))
+    replies = tmp_path / "script.jsonl"
+    replies.write_text('{"text": "Gladly answered."}\n')
+    verb = {"app": ("chat",), "run": ("run", "go on"), "lines": ("chat", "--plain")}[surface]
+    terminal = OnTerminal(tmp_path, *verb, "--model", f"scripted/{replies}")
+    try:
+        if surface != "run":
+            terminal.until(b"script.jsonl" if surface == "app" else b"> ")
+            terminal.type(b"go on\r")
+        terminal.until(b"Gladly")
+        if surface != "run":
+            terminal.type(b"\x11" if surface == "app" else b"\x04")
+        terminal.finish()
+    finally:
+        terminal.process.kill()
+        terminal.close()
+    told = terminal.seen.rpartition(PLAIN_SCREEN)[2]
+    assert b"Hook SessionEnd" in told
+    assert b"exit code 9" in told
+
+
 def closed(*numbers: int) -> Callable[[], None]:
     def close() -> None:
         for number in numbers:

@@ -89,12 +89,14 @@ def test_what_other_programs_name_is_taken_over_whole_or_not_at_all(
     servers = {
         "git": {"type": "stdio", "command": "uvx", "args": ["mcp-server-git"], "disabled": False},
         "web": {"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer b"}},
+        "off": {"command": "x", "disabled": True},
     }
-    file.write_text(json.dumps({"mcpServers": servers}))
+    file.write_text(f"// as some editors write it\n{json.dumps({'mcpServers': servers})}")
     assert mindstone_here("tools", "import", str(file)).returncode == 0
     found = load(Places.resolve({"MINDSTONE_HOME": str(home)}), {}).settings.tools.mcp
     assert found["git"].command == ("uvx", "mcp-server-git")
     assert found["web"].headers == {"Authorization": "Bearer b"}
+    assert [each.enabled for each in found.values()] == [True, True, False]
     before = (home / "config.toml").read_text()
     file.write_text(json.dumps({"servers": {"new": {"command": "x"}, "bad": {"command": 1}}}))
     wrong = mindstone_here("tools", "import", str(file))

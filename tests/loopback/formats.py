@@ -213,6 +213,7 @@ def _message_ended(finish: str) -> list[Event]:
     names = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
     reason = {"stop_reason": names.get(finish, "refusal"), "stop_sequence": None}
     return [
+        {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": reason, "usage": {"output_tokens": 5}},
         {"type": "message_stop"},
     ]

@@ -1,4 +1,4 @@
-"""The real Claude Code and Codex, attached, against a model server on loopback.
+"""The real Claude Code, Codex and others, attached, against a model server on loopback.
 
 `make agents` fetches the programs; where they are not, these tests are skipped.
 """
@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +24,12 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.interchange.attach import LAUNCHER
+from mindstone_tui.core.interchange.launcher import LAUNCHER
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from mindstone_tui.servers.resident import ask, listening
 from tests.cli.program import ROOT
-from tests.loopback.formats import MESSAGES
+from tests.loopback.formats import CHAT, MESSAGES
 from tests.loopback.server import Act, Call, Loopback, Write, serving_apart
 
 FETCHED = ROOT / ".counterparts" / "node_modules"
@@ -133,7 +137,7 @@ def claude_says(file: Path) -> list[tuple[str, str]]:
             continue
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks:
-            if block["type"] == "text":
+            if block["type"] == "text" and block["text"]:
                 found.append((record["type"], block["text"]))
             elif block["type"] == "tool_result":
                 given = block["content"]
@@ -261,52 +265,201 @@ def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str
     assert not (home / "hooks.json").exists()
 
 
-def _remove_environment(desk: Desk) -> None:
-    """As if the environment that `attach` was called from were deleted."""
-    launcher = desk.places.state / LAUNCHER
-    text = launcher.read_text()
-    for gone in (sys.executable, str(Path(sys.executable).parent), str(ROOT)):
-        text = text.replace(gone, "/gone")
-    launcher.write_text(text)
+def test_qwen_code_is_recorded_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("qwen-code")
+    qwen = ("node", program("@qwen-code/qwen-code/cli.js"), "--auth-type", "openai", "-p")
+    desk.server.play(CHAT.says("Done as you said."))
+    settings = desk.folder / ".qwen/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"general": {}}')
+    desk.mindstone("attach", "qwen-code", "--yes")
+    told = {"OPENAI_BASE_URL": desk.server.base_url, "OPENAI_API_KEY": "x", "OPENAI_MODEL": "stub"}
+    for prompt in (FACT, QUESTION):
+        desk.run(*qwen, prompt, **told)
+        desk.barrier(in_order(desk.folder / ".qwen")[-1])
+    assert [said_by(own)[0] for own in desk.sessions()] == [("user", FACT), ("user", QUESTION)]
+    given = re.search(r"mindstone recall.{0,800}", desk.requests(), re.DOTALL)
+    assert given is not None
+    assert "5433" in given[0]
+    desk.mindstone("attach", "qwen-code", "--undo", "--yes")
+    assert "mindstone" not in settings.read_text()
 
 
-def _remove_home(desk: Desk) -> None:
-    desk.places.data.rename(desk.folder / "elsewhere")
+def test_opencode_is_given_our_tools(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("opencode")
+    opencode = program(f"opencode-linux-{_machine()}/bin/opencode")
+    desk.server.play(CHAT.says("Done as you said."))
+    options = {"baseURL": desk.server.base_url, "apiKey": "x"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "stub", "options": options}
+    models = {"stub": {"name": "stub"}}
+    settings = desk.folder / ".config/opencode/opencode.json"
+    settings.parent.mkdir(parents=True)
+    told: dict[str, Any] = {"$schema": "https://opencode.ai/config.json", "model": "a/b"}
+    told |= {"model": "stub/stub", "provider": {"stub": {**provider, "models": models}}}
+    settings.write_text(json.dumps(told))
+    desk.mindstone("attach", "opencode", "--yes")
+    desk.run(opencode, "run", "hello")
+    assert '"mindstone_recall"' in desk.requests()
+    desk.mindstone("attach", "opencode", "--undo", "--yes")
+    assert settings.read_text() == json.dumps(told)
 
 
-GONE = {"the environment": _remove_environment, "the home": _remove_home}
+def test_pi_is_told_how_to_ask(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("pi")
+    pi = program("@mariozechner/pi-coding-agent/dist/cli.js")
+    desk.server.play(CHAT.says("Done as you said."))
+    model = {"id": "stub", "input": ["text"], "contextWindow": 32_000, "maxTokens": 1_000}
+    model |= {"cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)}
+    stub = {"baseUrl": desk.server.base_url, "apiKey": "x", "api": "openai-completions"}
+    settings = desk.folder / ".pi/agent/models.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"providers": {"stub": {**stub, "models": [model]}}}))
+    desk.mindstone("attach", "pi", "--yes")
+    desk.run("node", pi, "-p", "hello", "--provider", "stub", "--model", "stub")
+    assert "recall --scope all QUESTION" in desk.requests()
+    desk.mindstone("attach", "pi", "--undo", "--yes")
+    assert not (settings.parent / "AGENTS.md").exists()
+
+
+def test_copilot_cli_knows_our_tool_server(desk_for: Callable[[str], Desk]) -> None:
+    desk = desk_for("copilot-cli")
+    copilot = ("node", program("@github/copilot/npm-loader.js"))
+    desk.mindstone("attach", "copilot-cli", "--yes")
+    assert "mindstone" in desk.run(*copilot, "mcp", "list")
+    desk.mindstone("attach", "copilot-cli", "--undo", "--yes")
+    assert "mindstone" not in desk.run(*copilot, "mcp", "list")
+
+
+class Installation(Desk):
+    """The same with MindStone in an environment of its own, of which parts can be taken away."""
+
+    def __init__(self, tmp_path: Path, server: Loopback, name: str) -> None:
+        super().__init__(tmp_path, server, name)
+        self.environment = tmp_path / "environment"
+        venv.create(self.environment, symlinks=True)
+        self.packages = next(self.environment.glob("lib/python3*/site-packages"))
+        (self.packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+        package, models = ROOT / "mindstone_tui", shutil.ignore_patterns("__pycache__", "minilm")
+        shutil.copytree(package, self.packages / "mindstone_tui", ignore=models)
+        self.script = self.environment / "bin" / "mindstone"
+        start = "import sys\nfrom mindstone_tui.__main__ import main\nsys.exit(main())\n"
+        self.script.write_text(f"#!{self.environment}/bin/python\n{start}")
+        self.script.chmod(0o755)
+        del self.environ["PYTHONPATH"]
+
+    def mindstone(self, *words: str) -> str:
+        return self.run(self.script, *words)
+
+    def breaking(self, act: Act, fault: Callable[[Installation], None]) -> Act:
+        """An answer in the middle of which something is taken away, once."""
+        left = [fault]
+
+        async def broken(call: Call, write: Write) -> None:
+            begins = b"Show me the folder" in call.raw and b'"tools":[{' in call.raw
+
+            async def in_pieces(data: bytes) -> None:
+                if left and begins:
+                    half = len(data) // 2
+                    await write(data[:half])
+                    await asyncio.to_thread(left.pop(), self)
+                    data = data[half:]
+                await write(data)
+
+            await act(call, in_pieces)
+
+        return broken
+
+
+def _uninstall(desk: Installation) -> None:
+    shutil.rmtree(desk.packages / "mindstone_tui")
+    desk.script.unlink()
+
+
+def _fill_the_disk(desk: Installation) -> None:
+    with contextlib.suppress(OSError), (desk.places.data / "fill").open("wb", 0) as out:
+        while True:
+            out.write(bytes(1 << 16))
+
+
+def _kill_the_resident(desk: Installation) -> None:
+    told = listening(desk.places)
+    assert told is not None
+    os.kill(told.pid, signal.SIGKILL)
+
+
+GONE: dict[str, Callable[[Installation], None]] = {
+    "uninstalled": _uninstall,
+    "without its environment": lambda desk: shutil.rmtree(desk.environment),
+    "without its home": lambda desk: shutil.rmtree(desk.places.data, ignore_errors=True),
+    "on a full disk": _fill_the_disk,
+    "with its resident killed": _kill_the_resident,
+}
+SAID = [("user", FACT), ("tool", "found-it"), ("assistant", "Done as you said.")]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Callable[[str], Installation]]:
+    """Makes an installation on a small disk of its own, if there can be one."""
+    disk = tmp_path / "ours"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    with serving_apart() as server:
+        made: list[Installation] = []
+
+        def make(name: str) -> Installation:
+            made.append(Installation(tmp_path, server, name))
+            made[-1].mindstone("serve", "--background", "--socket-only")
+            made[-1].mindstone("attach", name, "--yes")
+            return made[-1]
+
+        yield make
+        for each in made:
+            if (told := listening(each.places)) is not None:
+                os.kill(told.pid, signal.SIGKILL)
+    if mounted:
+        subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
 @pytest.mark.parametrize("gone", GONE)
-def test_claude_code_does_not_notice_that_we_are_gone(
-    desk_for: Callable[[str], Desk], gone: str
+def test_claude_code_does_not_notice_that_we_are_gone_in_mid_answer(
+    installed: Callable[[str], Installation], gone: str
 ) -> None:
     claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
-    desk = desk_for("claude-code")
-    desk.server.play(as_claude_wants)
-    desk.mindstone("attach", "claude-code", "--yes")
-    GONE[gone](desk)
+    desk = installed("claude-code")
+    _needs_its_disk(desk, gone)
+    desk.server.play(desk.breaking(as_claude_wants, GONE[gone]))
     debug = desk.folder / "debug"
     tools = ("--allowedTools", "Bash", "--debug-file", debug)
-    desk.run(claude, "-p", FACT, *tools, **_for_claude(desk))
+    printed = desk.run(claude, "-p", FACT, *tools, **_for_claude(desk))
+    assert printed.strip() in ("", "Done as you said.")
     told = debug.read_text()
     assert told.count(LAUNCHER) >= 4, "it called no hook, so nothing is proven"
     assert not re.findall(r"\[ERROR\].*[Hh]ook.*", told)
-    assert FACT in desk.requests()
+    assert claude_says(in_order(desk.folder / ".claude/projects")[-1]) == SAID
 
 
 @pytest.mark.parametrize("gone", GONE)
-def test_codex_does_not_notice_that_we_are_gone(desk_for: Callable[[str], Desk], gone: str) -> None:
+def test_codex_does_not_notice_that_we_are_gone_in_mid_answer(
+    installed: Callable[[str], Installation], gone: str
+) -> None:
     codex = _codex()
-    desk = desk_for("codex")
-    desk.server.play(as_codex_wants)
+    desk = installed("codex")
+    _needs_its_disk(desk, gone)
     _set_up_codex(desk)
     desk.mindstone("attach", "codex", "--yes")
-    GONE[gone](desk)
+    desk.server.play(desk.breaking(as_codex_wants, GONE[gone]))
     told = desk.run(*codex, FACT, STUB_KEY="fake")
     assert "hook: UserPromptSubmit" in told, "it called no hook, so nothing is proven"
-    assert "hook: UserPromptSubmit Failed" not in told
-    assert FACT in desk.requests()
+    assert not re.findall(r"hook: \w+ Failed|mindstone|hook timeout", told)
+    said = codex_says(in_order(desk.folder / ".codex/sessions")[-1])
+    assert [who for who, _ in said] == [who for who, _ in SAID]
+    assert all(text in found for (_, text), (_, found) in zip(SAID, said, strict=True))
+
+
+def _needs_its_disk(desk: Installation, gone: str) -> None:
+    if gone == "on a full disk" and not desk.places.data.is_mount():
+        pytest.skip("nothing can be mounted here")
 
 
 def _for_claude(desk: Desk) -> dict[str, str]:
@@ -334,7 +487,7 @@ def _set_up_codex(desk: Desk) -> str:
         f'base_url = "{desk.server.base_url}"\nwire_api = "responses"\nenv_key = "STUB_KEY"\n'
         "request_max_retries = 0\n[analytics]\nenabled = false\n"
     )
-    (desk.folder / ".codex").mkdir()
+    (desk.folder / ".codex").mkdir(exist_ok=True)
     (desk.folder / ".codex" / "config.toml").write_text(config)
     return config
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from hypothesis import strategies as st
 import mindstone_tui
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.text import added_around, without_reminders
+from tests.cli.program import ROOT
 from tests.core.session.stage import check_history
 from tests.loopback.server import Loopback, error, fails, says, serving
 from tests.servers.residence import Residence, residing
@@ -210,3 +215,89 @@ async def test_the_real_programs_say_what_failed_and_their_words_stand_once(
         assert len({name.rpartition("-")[0] for name in said}) == 1
         for each in served.home.places.sessions():
             check_history(each)
+
+
+AIDER = "Act as an expert software developer.\nTake requests for changes to the supplied code.\n"
+EXAMPLES = [
+    ("user", "Refactor hello() into its own file."),
+    ("assistant", "To make this change we need to modify `main.py`."),
+    ("user", "I switched to a new code base. Please don't consider the above files."),
+    ("assistant", "Ok."),
+]
+
+
+async def test_each_conversation_of_aider_is_known_by_its_first_words(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    """It names itself nowhere, and puts its examples and a map of the project before them."""
+    model.play(says("Aye."))
+    map_ = [("user", "Here are summaries of some files present in my git repository.\nshop.py")]
+    async with (
+        residing(home, tmp_path, settings=at(model)) as served,
+        served.client(headers={"user-agent": "OpenAI/Python 2.54.0"}) as client,
+    ):
+
+        async def ask(*said: tuple[str, str]) -> str:
+            messages = [("system", AIDER), *EXAMPLES, *said]
+            told = [{"role": role, "content": text} for role, text in messages]
+            body = {"model": "openai/mine", "messages": told}
+            answer = await client.post("/v1/chat/completions", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.headers["x-mindstone-session"]
+
+        ok = ("assistant", "Ok.")
+        first = await ask(*map_, ok, ("user", "Rename the shop."))
+        again = await ask(
+            ("user", "Rename the shop."),
+            ("assistant", "Aye."),
+            *map_,
+            ok,
+            ("user", "And the bank."),
+        )
+        other = await ask(*map_, ok, ("user", "Delete the cellar."))
+    assert first == again
+    assert first.startswith("agent:default:aider-")
+    assert other not in (first, "agent:default:main")
+
+
+async def test_what_a_program_puts_among_a_persons_words_is_not_recalled_as_theirs(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    model.play(says("Aye."))
+    words = f"The harbour port is 8443.\n\n{REMINDER}\nAnd the lighthouse is red."
+    async with (
+        residing(home, tmp_path, settings=at(model)) as served,
+        served.client() as client,
+    ):
+        body = {"model": "openai/mine", "messages": [{"role": "user", "content": words}]}
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+        assert words in model.calls[-1].body["messages"][-1]["content"]
+        found = mindstone_tui.recall("zebra rule on Fridays", 9, session="main", home=served.home)
+        assert not any("zebra" in hit.text for hit in found.hits)
+        for asked in ("harbour port", "lighthouse"):
+            found = mindstone_tui.recall(asked, 9, session="main", home=served.home)
+            assert any(asked in hit.text for hit in found.hits)
+
+
+async def test_an_agent_of_ones_own_needs_five_lines_of_python_or_typescript(
+    home: Path, tmp_path: Path
+) -> None:
+    _, _, page = (ROOT / "docs/embedding.md").read_text("utf-8").partition("## From any language")
+    in_python, in_typescript = re.findall(r"```(?:python|typescript)\n(.*?)```", page, re.DOTALL)
+    lines_of = [len(list(filter(None, text.split("\n")))) for text in (in_python, in_typescript)]
+    assert lines_of == [5, 5]
+    (tmp_path / "agent.mjs").write_text(in_typescript)
+    node = shutil.which("node")
+    agents = [[sys.executable, "-c", in_python], [node, str(tmp_path / "agent.mjs")]]
+    async with residing(home, tmp_path) as ours:
+        environ = {**os.environ, "MINDSTONE_URL": ours.url, "MINDSTONE_TOKEN": ours.token}
+        for command in agents if node else agents[:1]:
+            run = partial(subprocess.run, command, env=environ, capture_output=True, text=True)
+            done = await anyio.to_thread.run_sync(run)
+            assert (done.returncode, done.stdout) == (0, "Port 8443.\n"), done.stderr
+        lines = mindstone_tui.log(session="my-agent", kinds=["user_message"], home=ours.home)
+        said = [getattr(line.entry, "text", "") for line in lines if isinstance(line, Line)]
+    asked = ["Which port is staging on?", "And before that?"]
+    assert said == (asked if node else asked[:1])
+    if node is None:
+        pytest.skip("node is not installed; the lines in Python ran")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -106,9 +107,9 @@ FAULTS = {
 SPOKE = head() + event(chunk({"role": "assistant", "content": "The port is"}))
 
 
-def at(address: str) -> str:
+def at(address: str, timeout: float = 1.0) -> str:
     return (
-        f'base_url = "{address}"\nretries = 0\ntimeout = 1.0\n[models.windows]\n'
+        f'base_url = "{address}"\nretries = 0\ntimeout = {timeout}\n[models.windows]\n'
         '"openai/mine" = 32000\n[recall]\nauto = false\n'
     )
 
@@ -254,6 +255,38 @@ async def test_an_answer_that_breaks_off_is_kept_told_and_asked_for_anew(
         assert len(entries(served, "user_message")) == 1
         assert len(entries(served, "assistant_partial")) == 3
         check_history(served.places())
+
+
+@pytest.mark.parametrize("then", ["asks again", "says something else", "stays away"])
+async def test_a_client_that_hangs_up_and_asks_again_is_in_history_once(
+    home: Path, tmp_path: Path, model: Loopback, then: str
+) -> None:
+    model.play(hangs(SPOKE), says("The port is 8443."))
+    asked = {"model": "openai/mine", "messages": [said("user", "Which port?")]}
+    path, whole = "/v1/chat/completions", {**asked, "stream": True}
+    async with (
+        residing(home, tmp_path, settings=at(model.base_url, 60.0)) as served,
+        served.client() as client,
+    ):
+        async with client.stream("POST", path, json=whole) as reply:
+            await anext(line async for line in reply.aiter_lines() if "port" in line)
+        if then == "asks again":
+            answer = (await client.post(path, json=asked)).json()
+            assert answer["choices"][0]["message"]["content"] == "The port is 8443."
+        elif then == "says something else":
+            other = {**asked, "messages": [said("user", "Which host?")]}
+            assert (await client.post(path, json=other)).status_code == 200
+        while not entries(served, "assistant_partial"):  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0)
+    partial, ended = entries(served, "assistant_partial"), entries(served, "turn_ended")
+    assert [entry.text for entry in partial] == ["The port is"]
+    asked_for = [entry.text for entry in entries(served, "user_message")]
+    assert asked_for == ["Which port?", "Which host?"][: 2 if then == "says something else" else 1]
+    endings = [(entry.ending, entry.why) for entry in ended]
+    gone = ("interrupted", "The client went away.")
+    kinds = {"asks again": [("done", "")], "stays away": [gone]}
+    assert endings == kinds.get(then, [gone, ("done", "")])
+    check_history(served.places())
 
 
 async def test_a_failure_after_a_tool_of_the_client_is_tried_again_with_its_result(

@@ -275,6 +275,25 @@ def test_whose_home_or_program_is_gone_ends_by_itself(tmp_path: Path, gone: str)
         resident.communicate()
 
 
+@pytest.mark.parametrize("then", ["gone", "made anew by another"])
+async def test_whose_home_is_gone_ends_within_a_minute_of_its_clock(home: Path, then: str) -> None:
+    passed = 0.0
+
+    async def pause(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+        if passed == 600:  # it stays as long as its home does
+            shutil.rmtree(home)
+            if then != "gone":
+                (home / "state").mkdir(parents=True)
+                (home / "state" / "serve.lock").touch()
+        await asyncio.sleep(0)
+
+    resident = Resident(api.Home(home), pause)
+    await resident.run(port=0, http=False, ready=lambda told: None)
+    assert 600 <= passed < 660
+
+
 def test_asking_for_two_things_at_once_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mindstone_tui", "serve", "--status", "--stop"],

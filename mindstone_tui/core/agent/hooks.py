@@ -44,18 +44,22 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def notices(self) -> list[events.Noticed]:
         """What a person should read."""
-        found = []
-        for line in self.lines:
-            entry = line.entry
-            if not isinstance(entry, HookRun):
-                continue
-            named = f"Hook {entry.event} ({one_line(entry.command, 60)})"
-            if entry.status in ("failed", "timeout"):
-                text = f"{named} failed and changed nothing: {one_line(entry.why, 300)}"
-                found.append(events.Noticed(message=text, level="warning"))
-            if entry.said:
-                found.append(events.Noticed(message=f"{named}: {one_line(entry.said, 300)}"))
-        return found
+        return notices_of(self.lines)
+
+
+def notices_of(lines: Sequence[Line]) -> list[events.Noticed]:
+    """What a person should read of the hooks among some lines."""
+    found = []
+    for entry in (line.entry for line in lines):
+        if not isinstance(entry, HookRun):
+            continue
+        named = f"Hook {entry.event} ({one_line(entry.command, 60)})"
+        if entry.status in ("failed", "timeout"):
+            text = f"{named} failed and changed nothing: {one_line(entry.why, 300)}"
+            found.append(events.Noticed(message=text, level="warning"))
+        if entry.said:
+            found.append(events.Noticed(message=f"{named}: {one_line(entry.said, 300)}"))
+    return found
 
 
 class Hooks:
@@ -134,10 +138,11 @@ class Hooks:
         told = {"trigger": trigger, "custom_instructions": ""}
         return await self.fire("PreCompact", told, turn=turn)
 
-    async def end(self, seconds: float) -> None:
+    async def end(self, seconds: float) -> Fired:
         """The session is about to be closed."""
-        if self._began:
-            await self.fire("SessionEnd", {"reason": "close"}, seconds=seconds)
+        if not self._began:
+            return Fired()
+        return await self.fire("SessionEnd", {"reason": "close"}, seconds=seconds)
 
     def _of_tool(self, name: str, arguments: str, call: str) -> dict[str, object]:
         given = dict(read_arguments(arguments) or {})

@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.answer import ModelCall
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.hooks import Fired
+from mindstone_tui.core.agent.hooks import Fired, notices_of
 from mindstone_tui.core.agent.oversize import ask_how, find_oversized
 from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
@@ -41,6 +41,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import PromptPlanned, WindowRepaired
 from mindstone_tui.core.errors import (
+    CLIENT_GONE,
     Bug,
     ContextTooLong,
     DoesNotFit,
@@ -51,6 +52,7 @@ from mindstone_tui.core.errors import (
     ProviderError,
 )
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
+from mindstone_tui.core.text import without_reminders
 
 
 def check_budget(spent: Usage, limits: ModelSettings) -> None:
@@ -116,6 +118,10 @@ async def _to_its_end(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
+        if context.leaves_failures and why == CLIENT_GONE and not turn.open_calls:
+            for event in turn.leave(ending, why):
+                yield event
+            return
     except HandedOn as left:
         yield turn.ended("interrupted", left.what, left.remedy)
         return
@@ -127,7 +133,7 @@ async def _to_its_end(
     except MindstoneError as error:
         turn.error, why, remedy = error, error.what, error.remedy
         if context.leaves_failures and isinstance(error, ProviderError):
-            for event in turn.leave(why, remedy):
+            for event in turn.leave("failed", why, remedy):
                 yield event
             return
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
@@ -180,6 +186,7 @@ class _Turn:
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
+        text = without_reminders(text) or text
         for notice in await context.services.make_ready():
             yield notice
         async for event in self._submit(text):
@@ -192,7 +199,7 @@ class _Turn:
         if found is not None and context.permissions.asks:
             async for event in ask_how(context, turn, found, self._target):
                 yield event
-        for event in announcements(*await context.make_room(self._target)):
+        for event in _told(await context.make_room(self._target)):
             yield event
         async for event in self._recall(text):
             yield event
@@ -301,7 +308,7 @@ class _Turn:
         for event in self._steer():
             yield event
 
-    def leave(self, why: str, remedy: str) -> Iterator[events.AnyEvent]:
+    def leave(self, ending: TurnEnding, why: str, remedy: str = "") -> Iterator[events.AnyEvent]:
         """Keep what arrived, and the turn open: its program is going to ask for it again."""
         context = self._context
         context.questions.abandon()
@@ -309,7 +316,13 @@ class _Turn:
         partial = self._asking.partial(why) if self._asking is not None else []
         for line in context.window.record_all(partial, self._turn) if partial else ():
             yield self._closed(line)
-        yield self.ended("failed", why, remedy)
+        yield self.ended(ending, why, remedy)
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """What the model asked for and has no result of."""
+        answered = self._answered()
+        return [call for call in self._asked if call.id not in answered]
 
     async def finish(
         self, ending: TurnEnding, why: str, remedy: str
@@ -320,8 +333,6 @@ class _Turn:
         if ending != "done":
             context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
-        answered = self._answered()
-        open_calls = [call for call in self._asked if call.id not in answered]
         ended = TurnEnded(
             ending=ending,
             why=why,
@@ -330,7 +341,7 @@ class _Turn:
             tools=self._tools,
             usage=self._spent,
         )
-        results = [interrupted(call, why or "The turn ended.") for call in open_calls]
+        results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
             lines = context.window.record_all([*partial, *results, ended], turn)
             for line in lines[:-1]:
@@ -338,9 +349,10 @@ class _Turn:
             if context.reports:
                 yield events.ContextReported(report=context.report())
         except EntryNotSaved as error:
-            ending, why, remedy = "failed", error.what, error.remedy
-            unsaved = len(context.transcript.unsaved)
-            yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
+            told, ending, why, remedy = why, "failed", error.what, error.remedy
+            if why != told:
+                unsaved = len(context.transcript.unsaved)
+                yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
         yield self.ended(ending, why, remedy)
 
     def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
@@ -448,7 +460,7 @@ class _Turn:
             context.window, self._target, call=self._calls, tail=tail, sampling=sampling
         )
         self._prepared = prepared
-        for event in announcements(*prepared.lines):
+        for event in _told(prepared.lines):
             yield event
         if context.reports:
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
@@ -518,6 +530,11 @@ class _Turn:
                 queued=waiting.queued,
                 text=_text_of(self._context.whole(line)),
             )
+
+
+def _told(lines: Sequence[Line]) -> list[events.AnyEvent]:
+    """Decisions about the window, and what became of hooks that heard of them first."""
+    return [*notices_of(lines), *announcements(*lines)]
 
 
 def _of_recall(entry: RecallInjected) -> dict[str, object]:

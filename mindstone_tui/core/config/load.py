@@ -465,6 +465,8 @@ def server_of(name: str, told: object, where: str = "") -> McpServerSettings:
     if not isinstance(told, dict):
         raise ConfigError(f"{at}{SERVERS}.{name} is no table.", _EXAMPLE.format(name))
     fields = {field: each for field, each in told.items() if field not in _OTHERS_FIELDS}
+    if told.get("disabled") is True:
+        fields["enabled"] = False
     command, args = fields.get("command", ()), fields.pop("args", ())
     fields["command"] = [command] if isinstance(command, str) else command
     if args and isinstance(fields["command"], list):

@@ -32,8 +32,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.metrics import table
 from mindstone_tui.core.health.monitor import Monitor
-from mindstone_tui.core.interchange.attach import LAUNCHER
-from mindstone_tui.core.interchange.launcher import check_content, check_place
+from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, check_place
 from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address
@@ -42,6 +41,7 @@ from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.transcript import History, list_sessions
+from mindstone_tui.core.transcript.rescue import waiting
 
 _SPACE_TO_WORK: Final = 100 << 20
 _SPACE_TO_FEEL_WELL: Final = 1 << 30
@@ -212,13 +212,17 @@ def _sessions(around: CheckEnvironment) -> Check:
 
 def _rescued(around: CheckEnvironment) -> Iterator[Check]:
     """What a session could not write into its transcript, and nobody took away since."""
-    kept = sorted((around.places.state / "rescued").glob("*.jsonl"))
+    kept = sorted(around.places.rescued.glob("*.jsonl"))
     if kept:
         names = ", ".join(map(str, kept[:_MOST_NAMED]))
+        waits = waiting(around.places.rescued).most_common(_MOST_NAMED)
+        told = "".join(
+            f" {plural(count, 'line')} of {name or 'no session'}." for name, count in waits
+        )
         yield warned(
             "rescued",
-            f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.",
-            "Opening their session takes them in; `mindstone import FILE` makes one of them.",
+            f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.{told}",
+            "Opening their session writes them first; `mindstone import FILE` makes one of them.",
         )
 
 

@@ -11,8 +11,6 @@ import difflib
 import hashlib
 import os
 import re
-import secrets
-import shlex
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -21,154 +19,22 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular, replace_file
-from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file
+from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit
-from mindstone_tui.core.interchange.launcher import forget_hash, keep_hash
+from mindstone_tui.core.interchange.attach_targets import (
+    SERVER,
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
+    settings_files,
+)
+from mindstone_tui.core.interchange.launcher import remove_launcher
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 
-SERVER: Final = "mindstone"
-"""What the tool server is called in the other program."""
-LAUNCHER: Final = "mindstone-hook"
 _LARGEST: Final = 64 << 20
-_LONGEST_INTERPRETER: Final = 120
-"""What every system takes on the first line of a program."""
-_LAUNCHER: Final = """\
-#!/bin/sh
-# Written by `mindstone attach`, and again by every further one.
-# Another program waits for this: whatever is gone, it says nothing and ends well.
-python={python}
-package={package}
-if [ -x "$python" ] && [ -f "$package/mindstone_tui/hook.py" ]; then
-    "$python" -IS -c {hook} "$package" "$@" --state "${{0%/*}}" 2>/dev/null
-elif [ -x {first} ]; then
-    {words} "$@" 2>/dev/null
-fi
-exit 0
-"""
-_HOOK: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from mindstone_tui.hook import main; "
-    "main(sys.argv[2:])"
-)
-_GUARD: Final = '[ -x "$0" ] && "$0" "$@" 2>/dev/null; exit 0'
-"""Stands around a hook in the other program's settings, and is true there when all of ours is gone.
-
-Whatever shell the program calls its hooks with, these words mean the same in it.
-"""
-
-
-_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PreCompact", "Stop")
-
-
-class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that can be attached."""
-
-    name: str
-    title: str
-    binary: str
-    events: tuple[str, ...]
-    timeout: int
-    """What a hook may take before the program gives up on it, in the program's own unit."""
-    note: str = ""
-    """What the person still has to do."""
-
-
-TARGETS: Final[Mapping[str, AttachTarget]] = {
-    each.name: each
-    for each in (
-        AttachTarget(
-            name="claude-code",
-            title="Claude Code",
-            binary="claude",
-            events=(*_EVENTS, "SubagentStop", "SessionEnd"),
-            timeout=5,
-        ),
-        AttachTarget(
-            name="codex",
-            title="Codex",
-            binary="codex",
-            events=(*_EVENTS, "SessionEnd"),
-            timeout=5,
-            note="Codex asks once whether it may run these hooks: say yes when it next starts.",
-        ),
-        AttachTarget(
-            name="gemini-cli",
-            title="Gemini CLI",
-            binary="gemini",
-            events=(
-                "SessionStart",
-                "BeforeAgent",
-                "AfterTool",
-                "PreCompress",
-                "AfterAgent",
-                "SessionEnd",
-            ),
-            timeout=5_000,
-            note="A Gemini CLI that is too old for hooks uses the tool server, and is watched.",
-        ),
-    )
-}
-
-
-def target_of(name: str) -> AttachTarget:
-    """The program of that name."""
-    if name in TARGETS:
-        return TARGETS[name]
-    raise UnknownName(f"{name} cannot be attached.", f"These can: {', '.join(TARGETS)}.")
-
-
-class AttachCommand(msgspec.Struct, frozen=True):
-    """How the other program calls us."""
-
-    words: tuple[str, ...]
-    """What starts `mindstone`."""
-    home: str = ""
-    """MINDSTONE_HOME, if it was set."""
-    launcher: str = ""
-    """The program of ours that is nothing but a hook, if there is one."""
-
-    def hook(self, program: str) -> str:
-        """The line for a shell."""
-        words = (self.launcher,) if self.launcher else (*self.words, "hook")
-        home = ("--home", self.home) if self.home else ()
-        return shlex.join(("/bin/sh", "-c", _GUARD, *words, program, *home))
-
-    def server(self) -> dict[str, Any]:
-        """The tool server as JSON settings name it."""
-        found: dict[str, Any] = {"command": self.words[0], "args": [*self.words[1:], "mcp"]}
-        return {**found, "env": {"MINDSTONE_HOME": self.home}} if self.home else found
-
-
-def launcher_in(places: Places, python: str) -> Path | None:
-    """Where the program lies that is nothing but our hook; None where it would not run."""
-    if re.search(r"\s", python) or len(python) > _LONGEST_INTERPRETER:
-        return None
-    folder = next(each for each in (places.state, *places.state.parents) if each.exists())
-    runs = not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
-    return places.state / LAUNCHER if runs else None
-
-
-def write_launcher(path: Path, command: AttachCommand, python: str, package: Path) -> None:
-    """Write the hook's own program where another program can run it."""
-    replace_file(path, launcher_text(command, python, package).encode())
-    path.chmod(0o700)
-    keep_hash(path)
-
-
-def launcher_text(command: AttachCommand, python: str, package: Path) -> str:
-    """The hook's own program, which starts twice as quickly as `mindstone hook`.
-
-    It skips Python's search for packages and knows where ours is; where that has moved, it starts
-    `mindstone` after all; where nothing is left of us, it does nothing.
-    """
-    return _LAUNCHER.format(
-        python=shlex.quote(python),
-        package=shlex.quote(str(package)),
-        hook=shlex.quote(_HOOK),
-        first=shlex.quote(command.words[0]),
-        words=shlex.join((*command.words, "hook")),
-    )
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,36 +76,18 @@ class _Attachments(msgspec.Struct):
     files: dict[str, list[_WrittenFile]] = {}
 
 
-def settings_files(
-    program: AttachTarget, environ: Mapping[str, str], project: Path | None
-) -> dict[str, Path]:
-    """The files that hold a program's hooks and its tool servers; one file may be both."""
-    home = Path(environ.get("HOME") or Path.home())
-    match program.name:
-        case "claude-code" if project is not None:
-            hooks = project / ".claude" / "settings.local.json"
-            return {"hooks": hooks, "servers": project / ".mcp.json"}
-        case "claude-code":
-            named = environ.get("CLAUDE_CONFIG_DIR")
-            folder = Path(named) if named else home / ".claude"
-            servers = (folder if named else home) / ".claude.json"
-            return {"hooks": folder / "settings.json", "servers": servers}
-        case "codex":
-            folder = Path(environ.get("CODEX_HOME") or home / ".codex")
-            folder = project / ".codex" if project is not None else folder
-            return {"hooks": folder / "hooks.json", "servers": folder / "config.toml"}
-        case _:
-            file = (project or home) / ".gemini" / "settings.json"
-            return {"hooks": file, "servers": file}
-
-
 def plan_attach(
     program: AttachTarget,
     command: AttachCommand,
     environ: Mapping[str, str],
     project: Path | None = None,
+    *,
+    without_comments: bool = False,
 ) -> list[SettingsChange]:
-    """What would be written; everything else in the files stays as it is, byte for byte."""
+    """What would be written; everything else in the files stays as it is, byte for byte.
+
+    Comments, too, unless the program reads no file that has any; then they go if that is wanted.
+    """
     files = settings_files(program, environ, project)
     changes: dict[Path, SettingsChange] = {}
     for part, path in files.items():
@@ -248,14 +96,32 @@ def plan_attach(
         before = known.before if known else _read(real)
         text = _text(real, known.after if known else before)
         with _naming(real):
+            if program.strict and real.suffix == ".json":
+                text = _readable(text, program, without_comments=without_comments)
             if part == "hooks":
                 text = _with_hooks(text, program, command)
             elif real.suffix == ".toml":
-                text = _with_toml_server(text, command)
+                text = _with_toml_server(text, program, command)
+            elif real.suffix in _LINES:
+                text = _with_lines(real, text, program, command)
             else:
-                text = _with_server(text, command)
+                text = _with_server(text, program, command)
         changes[real] = SettingsChange(path=real, before=before, after=text.encode())
     return list(changes.values())
+
+
+def _readable(text: str, program: AttachTarget, *, without_comments: bool) -> str:
+    """The text, if the program reads it, or as it would read it."""
+    if without_comments:
+        return json_edit.without_extras(text)
+    if line := json_edit.line_with_extras(text):
+        raise InterchangeError(
+            f"line {line} has a comment or a trailing comma, and {program.title} reads no settings "
+            "with those: nothing in that file holds, and our lines would not either",
+            f"`mindstone attach {program.name} --without-comments` takes them out as well; "
+            "--undo gives them back.",
+        )
+    return text
 
 
 def plan_detach(
@@ -268,7 +134,8 @@ def plan_detach(
     remembered = {
         each.path: each for each in _stored(places).files.get(_name(program, project), [])
     }
-    files = dict.fromkeys(map(_real, settings_files(program, environ, project).values()))
+    named = settings_files(program, environ, project).values()
+    files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
     for path in files:
         now = _read(path)
@@ -296,12 +163,13 @@ def apply(changes: Iterable[SettingsChange]) -> None:
         for each in wanted:
             _put(each.path, each.after)
             done.append(each)
-    except OSError as error:
+    except (OSError, MindstoneError) as error:
         for written in reversed(done):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, MindstoneError):
                 _put(written.path, written.before)
+        why = getattr(error.__cause__ or error, "strerror", None) or error
         raise InterchangeError(
-            f"{each.path} cannot be written: {error.strerror}. Nothing was changed.",
+            f"{each.path} cannot be written: {why}. Nothing was changed.",
             "Check the permissions of the file and its folder.",
         ) from error
 
@@ -339,8 +207,14 @@ def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
         replace_file(_kept_file(places), msgspec.json.encode(kept))
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
-        (places.state / LAUNCHER).unlink(missing_ok=True)
-        forget_hash(places.state / LAUNCHER)
+        remove_launcher(places)
+
+
+def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]]:
+    """Each program with its project, as remembered; and each for the person, if it is forgotten."""
+    names = [each.partition(" ") for each in _stored(places).files]
+    known = [(TARGETS[name], Path(folder)) for name, _, folder in names if folder]
+    return [*((each, None) for each in TARGETS.values()), *known]
 
 
 def is_attached(places: Places) -> bool:
@@ -370,14 +244,14 @@ def _with_hooks(text: str, program: AttachTarget, command: AttachCommand) -> str
     return text
 
 
-def _with_server(text: str, command: AttachCommand) -> str:
-    known = json_edit.parse(text).get("mcpServers")
+def _with_server(text: str, program: AttachTarget, command: AttachCommand) -> str:
+    known, server = json_edit.parse(text).get(program.key), command.server(program)
     ours = known.get(SERVER) if known is not None else None
     if ours is not None:
-        if json_edit.plain(ours) == command.server():
+        if json_edit.plain(ours) == server:
             return text
-        text = json_edit.without(text, ("mcpServers", SERVER))
-    return json_edit.with_member(text, ("mcpServers",), SERVER, command.server())
+        text = json_edit.without(text, (program.key, SERVER))
+    return json_edit.with_member(text, (program.key,), SERVER, server)
 
 
 def _hooks_in(text: str, program: AttachTarget) -> dict[str, list[str]]:
@@ -438,14 +312,43 @@ def _theirs(change: SettingsChange, program: AttachTarget, *, made_by_us: bool) 
 def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
     if path.suffix == ".toml":
         return _without_toml_server(text)
+    if path.suffix in _LINES:
+        return _LINES[path.suffix].sub("", text)
     text = _without_hooks(text, program)
-    servers = json_edit.parse(text).get("mcpServers")
+    servers = json_edit.parse(text).get(program.key)
     if servers is not None and servers.get(SERVER) is not None:
-        text = json_edit.without(text, ("mcpServers", SERVER))
-        left = json_edit.parse(text).get("mcpServers")
+        text = json_edit.without(text, (program.key, SERVER))
+        left = json_edit.parse(text).get(program.key)
         if left is not None and left.members == []:
-            text = json_edit.without(text, ("mcpServers",))
+            text = json_edit.without(text, (program.key,))
     return text
+
+
+_LINES: Final = {
+    ".yaml": pattern_of(rf"^([ ]+){SERVER}:.*\n(?:\1[ ]+.*\n)*", re.MULTILINE),
+    ".md": pattern_of(rf"\n?<!-- {SERVER} -->\n.*?<!-- /{SERVER} -->\n", re.DOTALL),
+}
+"""Our lines in files that are neither JSON nor TOML."""
+_EXTENSIONS: Final = pattern_of(
+    r"^extensions:[ \t]*\n(?=(?:[ \t]*(?:#.*)?\n)*(?:([ ]+)[^\s-]|\S|\Z))", re.MULTILINE
+)
+
+
+def _with_lines(path: Path, text: str, program: AttachTarget, command: AttachCommand) -> str:
+    """One line of YAML, which holds JSON, in the table of extensions; or a paragraph of words."""
+    left = _LINES[path.suffix].sub("", text)
+    whole = left if not left or left.endswith("\n") else f"{left}\n"
+    if path.suffix == ".md":
+        gap = "\n" if whole else ""
+        return f"{whole}{gap}<!-- {SERVER} -->\n{command.guidance()}<!-- /{SERVER} -->\n"
+    found = _EXTENSIONS.search(whole)
+    if found is None and re.search(r"^extensions:", whole, re.MULTILINE):
+        raise InterchangeError("its `extensions` leave no place for another", "Correct it first.")
+    before, after = (whole[: found.end()], whole[found.end() :]) if found else (whole, "")
+    head = "" if found else "extensions:\n"
+    indent = (found[1] if found else None) or "  "
+    line = msgspec.json.encode(command.server(program)).decode()
+    return f"{before}{head}{indent}{SERVER}: {line}\n{after}"
 
 
 _TOML_TABLE: Final = pattern_of(
@@ -453,13 +356,13 @@ _TOML_TABLE: Final = pattern_of(
 )
 
 
-def _with_toml_server(text: str, command: AttachCommand) -> str:
+def _with_toml_server(text: str, program: AttachTarget, command: AttachCommand) -> str:
     known = _toml(text).get("mcp_servers", {}).get(SERVER)
-    server = command.server()
+    server = command.server(program)
     if known == server:
         return text
     text = _without_toml_server(text) if known is not None else text
-    lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {_toml_value(server[key])}" for key in server)]
+    lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {toml_value(server[key])}" for key in server)]
     gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
     written = f"{text}{gap}" + "\n".join(lines) + "\n"
     if _toml(written).get("mcp_servers", {}).get(SERVER) != server:
@@ -480,14 +383,6 @@ def _toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InterchangeError(f"it is no TOML: {error}", "Correct it first.") from error
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 # The files
@@ -534,7 +429,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _text(path: Path, raw: bytes | None) -> str:
-    empty = "" if path.suffix == ".toml" else "{}\n"
+    empty = "{}\n" if path.suffix == ".json" else ""
     try:
         text = (raw or b"").decode()
     except UnicodeDecodeError as error:
@@ -555,7 +450,7 @@ def _naming(path: Path) -> Any:
 
 
 def _says_anything(text: str) -> bool:
-    return text.strip() not in ("", "{}")
+    return text.strip() not in ("", "{}", "extensions:")
 
 
 def _check_unchanged(change: SettingsChange) -> None:
@@ -571,17 +466,6 @@ def _put(path: Path, data: bytes | None) -> None:
     if data is None:
         path.unlink()
         return
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    path.parent.mkdir(0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.chmod(mode)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else FILE_MODE
+    replace_file(path, data)
+    path.chmod(mode)

@@ -18,6 +18,12 @@ from mindstone_tui.core.patterns import pattern_of
 _SPACE: Final = pattern_of(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _TEXT: Final = pattern_of(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD: Final = pattern_of(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_BLOCK: Final = r"/\*(?:[^*]|\*(?!/))*\*/"
+_EXTRA: Final = pattern_of(
+    rf'"(?:[^"\\\x00-\x1f]|\\.)*"|(?P<extra>^[ \t]*//[^\n]*\n|[ \t]*//[^\r\n]*|[ \t]*{_BLOCK}'
+    rf"|,(?=(?:[ \t\r\n]|//[^\n]*\n|{_BLOCK})*[}}\]]))",
+    re.MULTILINE,
+)
 _DEEPEST: Final = 100
 _WIDEST: Final = 240
 """Characters of a value that is put on one line."""
@@ -65,6 +71,17 @@ def plain(node: JsonNode) -> Any:
     if node.items is not None:
         return [plain(each) for each in node.items]
     return node.value
+
+
+def line_with_extras(text: str) -> int:
+    """The first line with a comment or a trailing comma, which strict readers refuse; 0 if none."""
+    found = next((each for each in _EXTRA.finditer(text) if each["extra"]), None)
+    return 1 + text.count("\n", 0, found.start()) if found is not None else 0
+
+
+def without_extras(text: str) -> str:
+    """The text as a strict reader takes it: the same, without comments and trailing commas."""
+    return _EXTRA.sub(lambda found: "" if found["extra"] else found[0], text)
 
 
 def with_member(text: str, way: tuple[str, ...], key: str, value: object) -> str:

@@ -1,20 +1,61 @@
-"""Whether the hook's own program is ours: it runs as you, whenever an attached program calls it.
+"""The hook's own program: a file that other programs call, and that nobody else may change.
 
-It lies where nobody else can put another in its place, and it is what `attach` wrote, by its hash.
+It runs as you, whenever an attached program calls it. It lies where nobody else can put another in
+its place, and it is what `attach` wrote, by its hash. It works when everything else is gone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core.disk import open_to_changes, read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.paths import Places
 
+LAUNCHER: Final = "mindstone-hook"
 _LARGEST: Final = 1 << 20
+_HOOK: Final = (
+    "import sys; sys.path.append(sys.argv[1]); from mindstone_tui.hook import main; "
+    "sys.exit(main(sys.argv[2:]))"
+)
+
+
+def launcher_in(places: Places) -> Path | None:
+    """Where the program lies that is nothing but our hook; None where it would not run."""
+    folder = next(each for each in (places.state, *places.state.parents) if each.exists())
+    runs = not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
+    return places.state / LAUNCHER if runs else None
+
+
+def write_launcher(path: Path, words: Sequence[str], python: str, package: Path) -> None:
+    """Write the hook's own program where another program can run it.
+
+    It skips Python's search for packages and knows where ours is; where that has moved, it starts
+    `mindstone`, by the words given, after all.
+    """
+    values = {
+        "python": shlex.quote(python),
+        "package": shlex.quote(str(package)),
+        "program": shlex.quote(words[0]),
+        "words": shlex.join(words),
+        "hook": shlex.quote(_HOOK),
+    }
+    text = Path(__file__).with_name("hook.sh").read_text()
+    replace_file(path, re.sub(r"@(\w+)@", lambda found: values[found[1]], text).encode())
+    path.chmod(0o700)
+    replace_file(_hash_file(path), f"{_hash_of(path)}\n".encode())
+
+
+def remove_launcher(places: Places) -> None:
+    """No program is attached any more."""
+    for path in (places.state / LAUNCHER, _hash_file(places.state / LAUNCHER)):
+        path.unlink(missing_ok=True)
 
 
 def check_place(launcher: Path) -> None:
@@ -40,16 +81,6 @@ def check_content(launcher: Path) -> None:
             f"{launcher} is not what `mindstone attach` wrote: somebody changed it.",
             f"Look at it, then remove it (rm {shlex.quote(str(launcher))}) and attach again.",
         )
-
-
-def keep_hash(launcher: Path) -> None:
-    """Remember what was just written there."""
-    replace_file(_hash_file(launcher), f"{_hash_of(launcher)}\n".encode())
-
-
-def forget_hash(launcher: Path) -> None:
-    """The launcher is gone."""
-    _hash_file(launcher).unlink(missing_ok=True)
 
 
 def _hash_of(launcher: Path) -> str:

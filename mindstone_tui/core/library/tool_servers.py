@@ -6,7 +6,7 @@ what it sees, and a person allows what runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,10 +16,19 @@ from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import SERVERS, server_of, store
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.disk import place_error, read_regular
-from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
+from mindstone_tui.core.errors import (
+    InterchangeError,
+    MindstoneError,
+    ToolError,
+    UnknownName,
+    UsageError,
+)
+from mindstone_tui.core.interchange.json_edit import without_extras
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.tools.mcp import NAME, McpServer
+from mindstone_tui.core.tools.sign_in import sign_in
 from mindstone_tui.core.values import Value
 
 
@@ -70,6 +79,7 @@ def remove_server(places: Places, name: str) -> Path:
     """Forget a server; the file that was changed is returned."""
     known = tool_servers(places)
     server_named(known, name)
+    (places.tool_tokens / f"{name}.json").unlink(missing_ok=True)
     return _keep(places, {own: each for own, each in known.items() if own != name})
 
 
@@ -84,10 +94,10 @@ def server_named(known: Mapping[str, McpServerSettings], name: str) -> McpServer
 def servers_in(file: Path) -> dict[str, object]:
     """The servers that a file of another program names, as it names them."""
     try:
-        told = msgspec.json.decode(read_regular(file))
+        told = msgspec.json.decode(without_extras(read_regular(file).decode()))
     except OSError as error:
         raise place_error(file, error) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise InterchangeError(f"{file} is not JSON: {error}.", "Name an mcp.json.") from None
     for key in ("mcpServers", "servers", "mcp"):
         if isinstance(told, dict) and isinstance(found := told.get(key), dict) and found:
@@ -95,11 +105,30 @@ def servers_in(file: Path) -> dict[str, object]:
     raise InterchangeError(f"{file} names no tool servers.", "It wants a table `mcpServers`.")
 
 
+async def log_in(places: Places, name: str, show: Callable[[str], None]) -> bool:
+    """Have a person sign in to a remote server; `show` is given the address for a browser."""
+    found = server_named(tool_servers(places), name)
+    if not found.url:
+        raise UsageError(f"{name} is a command: nobody signs in to it.", "Only a --url can ask.")
+    try:
+        return await sign_in(found.url, places.tool_tokens / f"{name}.json", show)
+    except MindstoneError:
+        raise
+    except Exception as error:  # a foreign library over a foreign server: any error may come
+        why = one_line(str(error) or type(error).__name__, 300)
+        raise ToolError(f"Signing in to {name} failed: {why}.", "Try again.") from error
+
+
 async def try_server(
-    name: str, settings: McpServerSettings, environ: Mapping[str, str], cwd: Path, model: str
+    name: str,
+    settings: McpServerSettings,
+    environ: Mapping[str, str],
+    cwd: Path,
+    model: str,
+    tokens: Path,
 ) -> TriedServer:
     """Start a server, ask what it offers, and end it; raises `ToolError` if it does not answer."""
-    server = McpServer(name, settings, environ=environ, cwd=cwd)
+    server = McpServer(name, settings, environ=environ, cwd=cwd, tokens=tokens)
     try:
         offer = await server.offer({})
     finally:

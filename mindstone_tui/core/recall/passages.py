@@ -38,11 +38,12 @@ from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.language.words import indexed, without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
+from mindstone_tui.core.text import own_parts
 from mindstone_tui.core.text_cache import Known
 
 Form = Literal["prose", "code"]
 
-CHUNKING: Final = "4"
+CHUNKING: Final = "5"
 """Counts up when passages are cut or worded differently: what is stored of a session then starts
 anew."""
 LONGEST_PIECE: Final = 500
@@ -244,7 +245,8 @@ class Chunker:
         """The passages of one line; none when there is nothing to find."""
         match line.entry:
             case UserMessage() as said:
-                return _cut(line, said.text, said.name or "user", source_id=said.source_id)
+                own = [piece for part in own_parts(said.text) for piece in pieces_of(part)]
+                return _make(line, own, said.name or "user", said.source_id, "")
             case AssistantMessage() as said:
                 for call in said.calls:
                     self._calls[call.id] = f"{call.name} {call.arguments}"

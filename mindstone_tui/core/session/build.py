@@ -29,6 +29,7 @@ from mindstone_tui.core.session.fork import (
     leaves_a_copy,
     offline_name,
     push_fork,
+    push_forks,
     while_away,
 )
 from mindstone_tui.core.session.models import Models, SessionModels
@@ -39,12 +40,14 @@ from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
 from mindstone_tui.core.signals import return_freed_memory
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.rescue import waiting
 
 
 async def open_session(opening: Opening) -> Session:
@@ -53,9 +56,10 @@ async def open_session(opening: Opening) -> Session:
     try:
         services = await asyncio.to_thread(assemble_or_fork, opening)
     except HistoryAway as error:
-        raise EntryNotSaved(
-            f"NOT SAVED: {error.what}", while_away(opening.places.session(opening.key))
-        ) from error
+        own = opening.places.session(opening.key)
+        waits = waiting(opening.places.rescued)[str(own.key)]
+        told = f"{plural(waits, 'line')} from earlier will be written first. " if waits else ""
+        raise EntryNotSaved(f"NOT SAVED: {error.what}", while_away(own, told)) from error
     context = services.context
     try:
         await context.permissions.make_ready()
@@ -90,7 +94,10 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
     try:
         if here_alone and is_offline_fork(own):
             push_fork(own, opening.places, history)
-        return assemble(opening)
+        services = assemble(opening)
+        if forks := push_forks(opening.places, history):
+            services.greeting = f"What went on here meanwhile is on the server: {', '.join(forks)}."
+        return services
     except HistoryAway as error:
         if not leaves_a_copy(own) or history.offline != "fork":
             raise
@@ -101,8 +108,8 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
             key = _fork_here(alone, own)
             services = assemble(msgspec.structs.replace(alone, key=key))
         services.greeting = (
-            f"{error.what} Going on in a fork on this machine: {services.key}. Once the server "
-            "answers, opening the fork puts it there, and so does `mindstone history push --all`."
+            f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
+            "server by the first session that is opened once that answers."
         )
         return services
 

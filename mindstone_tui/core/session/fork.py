@@ -30,7 +30,7 @@ from mindstone_tui.core.entries.conversation import (
     without_usage,
 )
 from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
-from mindstone_tui.core.errors import NoSuchEntry
+from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
@@ -147,12 +147,12 @@ def leaves_a_copy(own: SessionPlaces) -> bool:
     return False
 
 
-def while_away(own: SessionPlaces) -> str:
+def while_away(own: SessionPlaces, waits: str = "") -> str:
     """What can be done about a session that could not be opened without its server."""
     if own.transcript.exists():
         return (
-            "Nothing was begun. `mindstone log`, `recall` and `replay` read the copy here; with "
-            'history.offline = "fork" work goes on in a fork.'
+            f"Nothing was begun. {waits}`mindstone log`, `recall` and `replay` read the copy here; "
+            'with history.offline = "fork" work goes on in a fork.'
         )
     return (
         "Nothing was begun, and this machine has no copy of the session. Open one that `mindstone "
@@ -161,14 +161,28 @@ def while_away(own: SessionPlaces) -> str:
     )
 
 
-def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> None:
-    """Put a fork on the server that it could not be put on when it began."""
+def push_forks(home: Places, history: HistorySettings) -> list[str]:
+    """Put the forks on their server that went on while it was away; which these are."""
+    done: list[str] = []
+    for own in home.sessions():
+        if _AT in own.key.main and not own.server.exists() and history.address_for(own.key):
+            with contextlib.suppress(MindstoneError, OSError):  # the next opening tries again
+                if is_offline_fork(own) and push_fork(own, home, history):
+                    done.append(str(own.key))
+    return done
+
+
+def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> bool:
+    """Put a fork on the server that it could not be put on when it began; False if it is there."""
     from mindstone_tui.core.shared.copies import open_store, push  # psycopg: 0.15 s
 
     store = open_store(history, places.key)
-    if store is not None:
-        with contextlib.closing(store):
-            push(home, store, places.key, lambda done, total: None)
+    if store is None:
+        return False
+    with contextlib.closing(store):
+        known = store.find(places.key)
+        head = push(home, store, places.key, lambda done, total: None)
+    return known is None or known.head != head
 
 
 def _same_model(context: TurnContext, channel: str) -> Draft:

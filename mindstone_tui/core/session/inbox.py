@@ -164,6 +164,8 @@ class Outbox:
     def emit(self, event: events.AnyEvent) -> None:
         """Announce something."""
         self._stream.put_nowait(event)
+        if isinstance(event, events.NotSaved):
+            self._complained.add(event.what)
         self._alert_hooks.hear(event)
 
     def report(self) -> None:

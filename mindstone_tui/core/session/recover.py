@@ -89,8 +89,9 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
         else:
             results.append(interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN))
     heard = [line.entry for line in lines if isinstance(line.entry, AssistantMessage | ModelFailed)]
-    if heard and isinstance(heard[-1], ModelFailed) and heard[-1].error != STOPPED:
-        ended = TurnEnded(ending="failed", why=heard[-1].why)  # and nobody asked again
+    if heard and isinstance(heard[-1], ModelFailed):  # and nobody asked again
+        stopped = heard[-1].error == STOPPED
+        ended = TurnEnded(ending="interrupted" if stopped else "failed", why=heard[-1].why)
     else:
         ended = TurnEnded(ending="interrupted", why=why)
     return context.window.record_all([*results, *_arrived(lines, draft, why), ended], turn)

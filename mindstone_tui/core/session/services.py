@@ -208,7 +208,7 @@ class SessionServices:
         if self.context.transcript.unsaved:
             return []
         rescued: list[Line] = []
-        if count := take_in_rescued(self.context, self.history, self.rescued):
+        if count := take_in_rescued(self.context, self.history, self.home.rescued):
             rescued = self.catch_up()
             lines = plural(count, "line")
             told = f"{lines} that could not be saved earlier are in history now."
@@ -216,11 +216,6 @@ class SessionServices:
         found_changed = self.context.files.recover()
         closed = close_open_turn(self.context, self.history, self.places.draft)
         return [*rescued, *found_changed, *closed]
-
-    @property
-    def rescued(self) -> Path:
-        """Where programs leave what they could not save."""
-        return self.home.state / "rescued"
 
     def never_sent(self) -> dict[str, str]:
         """Messages that were queued lately and neither sent nor taken back, by their ids."""
@@ -353,7 +348,7 @@ class SessionServices:
         if self._rescue_folder is not None:
             return transcript.rescue(self._rescue_folder, returned)
         try:
-            return transcript.rescue(self.rescued, returned)
+            return transcript.rescue(self.home.rescued, returned)
         except (MindstoneError, OSError):
             # The disk under our own home refuses; the system's place for passing files may not.
             self._rescue_folder = Path(tempfile.mkdtemp(prefix="mindstone-rescued-"))

@@ -72,7 +72,6 @@ class Session:
         self._inbox = Inbox()
         self._work: asyncio.Task[bool] | None = None
         """The turn or the command that can be interrupted."""
-        self._in_turn = False
         self._turn = 0
         """Its number, once it has begun."""
         self._turns = 0
@@ -82,11 +81,10 @@ class Session:
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._feed: Feed | None = None
-        self._closing = False
         self._questions = SharedQuestions(services.context, self._emit)
         services.context.questions.on_ask = partial(self._questions.have_patience, self.answer)
         services.answer = partial(self._questions.answer_all, lease, self.answer)
-        self._unattended = False
+        self._closing = self._unattended = self._in_turn = False
         self._returned: list[SentMessage] = []
         """No turn took these in, and nobody sent them again."""
         self.on_away: Callable[[SentMessage | None], None] | None = None
@@ -310,7 +308,9 @@ class Session:
             self._lease.give_back()
         with contextlib.suppress(MindstoneError):
             await self._out.close()
-            await self._context.hooks.end(self._context.settings.hooks.end_seconds)
+            ended = await self._context.hooks.end(self._context.settings.hooks.end_seconds)
+            for notice in ended.notices:
+                self._emit(notice)
         ours = (self._owner, self._follower, self._onlooker, self._resuming)
         for task in (*ours, *self._read_only_tasks):
             if task is not None:

@@ -40,7 +40,7 @@ class Servers:
     ) -> None:
         self._pins_file = pins
         self._servers = [
-            McpServer(name, each, environ=environ, cwd=cwd)
+            McpServer(name, each, environ=environ, cwd=cwd, tokens=pins.with_name("tool-tokens"))
             for name, each in settings.mcp.items()
             if each.enabled
         ]

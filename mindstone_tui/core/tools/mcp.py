@@ -30,6 +30,7 @@ from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
 from mindstone_tui.core.tools.sandbox import unconfined
 from mindstone_tui.core.tools.shell import clean_environment, supervised
+from mindstone_tui.core.tools.sign_in import signed, wants_sign_in
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -242,7 +243,13 @@ class McpServer:
     """One connection, started on demand and again after a crash."""
 
     def __init__(
-        self, name: str, settings: McpServerSettings, *, environ: Mapping[str, str], cwd: Path
+        self,
+        name: str,
+        settings: McpServerSettings,
+        *,
+        environ: Mapping[str, str],
+        cwd: Path,
+        tokens: Path | None = None,
     ) -> None:
         if not NAME.match(name) or "__" in name:
             raise ConfigError(f"{name!r} cannot be a server's name.", "Use letters, digits and _.")
@@ -255,6 +262,10 @@ class McpServer:
         self._settings = settings
         self._environ = {**clean_environment(environ), **settings.env}
         self._cwd = cwd
+        self._tokens = tokens
+        """The folder with what signs requests to servers that want that."""
+        self._status = 0
+        """What an address answered last; the protocol's library does not pass it on."""
         self._owner: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._closing = asyncio.Event()
@@ -317,6 +328,8 @@ class McpServer:
         error = None if self._owner.cancelled() else self._owner.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        if self._status == 401:
+            return wants_sign_in(self.name)
         return one_line(f"{error or 'it ended'} {self.murmur.text}".strip(), 300)
 
     async def _own(self, ready: asyncio.Future[Client]) -> None:
@@ -340,12 +353,20 @@ class McpServer:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        kept = self._tokens / f"{self.name}.json" if self._tokens is not None else None
         caller = await stack.enter_async_context(
             httpx2.AsyncClient(
-                headers=self._settings.headers, timeout=self._settings.timeout, trust_env=False
+                headers=self._settings.headers,
+                timeout=self._settings.timeout,
+                trust_env=False,
+                auth=signed(self.name, self._settings.url, kept) if kept is not None else None,
+                event_hooks={"response": [self._answered_with]},
             )
         )
         return streamable_http_client(self._settings.url, http_client=caller)
+
+    async def _answered_with(self, reply: Any) -> None:
+        self._status = reply.status_code
 
     async def _declarations(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Every usable tool's declaration as one canonical text, and why others are not usable."""

@@ -6,7 +6,9 @@ and the fields of its entry; long texts stand in files beside it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,7 @@ import msgspec
 
 from mindstone_tui.core.disk import read_blob, read_regular
 from mindstone_tui.core.entries import KINDS, Blob, Draft
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript.encode import restore
 
@@ -29,6 +32,15 @@ def left_behind(folder: Path) -> Iterator[Path]:
         found = _NAME.fullmatch(path.name)
         if found and not _runs(int(found[1])):
             yield path
+
+
+def waiting(folder: Path) -> Counter[str]:
+    """How many lines of each session could not be saved by programs that are gone."""
+    found: Counter[str] = Counter()
+    for path in left_behind(folder):
+        with contextlib.suppress(MindstoneError, OSError):
+            found.update(session for session, _ in read_rescued(path))
+    return found
 
 
 def _runs(pid: int) -> bool:

@@ -130,24 +130,22 @@ class ChatScreen(TalkScreen):
         """What the screen shows the beginning of."""
         self.running = 0
         """The turn that runs, or 0."""
-        self._since = self._waits = 0.0
-        self._escaped = self._broke = 0.0
-        """When Esc, and Ctrl+C, last had nothing else to do."""
+        self._since = self._waits = self._escaped = self._broke = 0.0
+        """When something began; and when Esc, and Ctrl+C, last had nothing else to do."""
         self.unsent = ""
         """What was written and cleared, and never sent since."""
-        self._doing = ""
+        self.parting: list[str] | None = None  # what is noticed while the session closes
         self._ticking: Timer | None = None
         self._stopping: Timer | None = None  # unless Ctrl+C is pressed again
         self._asked: list[ev.ToolAsked] = []
         self.proposals: list[ev.MemoryProposed] = []
         """Proposed memories waiting for a decision."""
-        self._at_work: set[str] = set()
-        """The calls that run."""
+        self._at_work: set[str] = set()  # the calls that run
         self._early: dict[str, Prompt.Submitted] = {}
         """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
         self._first = ("sessions", host.offers) if host.offers else ("transcript", host.at)
-        self._then = self._keep_model = ""
+        self._then = self._keep_model = self._doing = ""
 
     def _classes_here(self) -> str:
         """The classes that this terminal's size asks for: known now, nothing is styled twice."""
@@ -228,6 +226,8 @@ class ChatScreen(TalkScreen):
             case ev.MessageReturned(text=text):
                 typed = self.input_area.prompt.text
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text, literal=True)
+            case ev.Noticed(message=message) if self.parting is not None:
+                self.parting.append(message)
             case ev.MemoryProposed():
                 self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
@@ -580,7 +580,10 @@ class ChatScreen(TalkScreen):
     async def close(self) -> None:
         """Finish the session."""
         if self.talk is not None:
+            self.parting = []
             await self.talk.close()
+            if self._following is not None:
+                await self._following.wait()
 
     async def switch(self, key: str, *, then: str = "", model: str = "", look_at: str = "") -> None:
         """Leave this session and open another on a fresh screen; a command may follow.
@@ -589,9 +592,7 @@ class ChatScreen(TalkScreen):
         look at, the transcript is opened there.
         """
         await self.close()
-        if self._following is not None:
-            await self._following.wait()
-        self.talk = None
+        self.talk = self.parting = None
         self.host = msgspec.structs.replace(self.host, session=key)
         self._then, self._keep_model, self._first = then, model, ("transcript", look_at)
         self._asked.clear()

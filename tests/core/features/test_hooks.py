@@ -183,6 +183,21 @@ async def test_a_person_is_told_what_became_of_hooks_at_the_end_of_a_turn_and_be
     assert any("PreCompact" in each and "exit code 8" in each for each in told)
 
 
+async def test_hooks_that_fail_when_room_is_made_by_itself_or_the_session_ends_are_told(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    hooks(home, PreCompact="exit 8", SessionEnd="exit 9")
+    says = script(tmp_path, {"text": "word " * 400}, loop=True)
+    async with on_stage(home, cwd=work, model=says, context_window=6_000) as stage:
+        while not stage.entries(HookRun):
+            await stage.say("tell me " * 40)
+        told = [each.message for each in stage.all(events.Noticed)]
+        assert sum("PreCompact" in each and "exit code 8" in each for each in told) == 1
+    told = [each.message for each in stage.all(events.Noticed)]
+    assert any("SessionEnd" in each and "exit code 9" in each for each in told)
+
+
 PROGRAMS = {
     "python3": "import json, sys; told = json.load(sys.stdin); "
     "print(json.dumps({'decision': 'block', 'reason': told['tool_name']}))",

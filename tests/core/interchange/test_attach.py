@@ -14,23 +14,25 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui import hook
-from mindstone_tui.core.errors import InterchangeError, UnknownName
+from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
 from mindstone_tui.core.interchange.attach import (
-    TARGETS,
-    AttachCommand,
-    AttachTarget,
     SettingsChange,
     apply,
+    everything_attached,
     forget,
     is_attached,
-    launcher_in,
     plan_attach,
     plan_detach,
     remember,
+)
+from mindstone_tui.core.interchange.attach_targets import (
+    TARGETS,
+    AttachCommand,
+    AttachTarget,
     settings_files,
     target_of,
-    write_launcher,
 )
+from mindstone_tui.core.interchange.launcher import launcher_in, write_launcher
 from mindstone_tui.core.paths import Places
 
 ROOT = Path(__file__).parents[3]
@@ -48,6 +50,16 @@ THEIRS = {
         ".codex/config.toml": 'model = "gpt"\n\n[mcp_servers.other]\ncommand = "x"\n',
     },
     "gemini-cli": {".gemini/settings.json": '{\n\t// mine\n\t"theme": "dark",\n}\n'},
+    "qwen-code": {".qwen/settings.json": '{"mcpServers": {"other": {"command": "x"}}}'},
+    "opencode": {".config/opencode/opencode.json": '{\n  // mine\n  "model": "a/b",\n}\n'},
+    "goose": {
+        ".config/goose/config.yaml": "GOOSE_MODEL: x\nextensions:\n    developer:\n        "
+        "enabled: true\n        type: builtin\n"
+    },
+    "cursor": {".cursor/mcp.json": '{"mcpServers":{"other":{"command":"x"}}}'},
+    "copilot-cli": {".copilot/mcp-config.json": '{"mcpServers": {"other": {"command": "x"}}}'},
+    "cline": {".cline/data/settings/cline_mcp_settings.json": '{"mcpServers": {"a": {}}}\n'},
+    "pi": {".pi/agent/AGENTS.md": "Be brief.\n"},
 }
 EVERY = pytest.mark.parametrize("program", list(TARGETS.values()), ids=list(TARGETS))
 
@@ -115,6 +127,8 @@ def test_after_a_change_by_somebody_else_only_our_lines_go(
         text = path.read_text()
         if path.suffix == ".toml":
             path.write_text(text.replace('"gpt"', '"gpt-6"') + "[tui]\nbell = true\n")
+        elif path.suffix in (".yaml", ".md"):
+            path.write_text(f"{text}NEW: 1\n")
         else:
             path.write_text(text.replace("{", '{"new": [1, 2],', 1))
     detach(tmp_path, program)
@@ -127,6 +141,8 @@ def test_after_a_change_by_somebody_else_only_our_lines_go(
                 "mcp_servers": {"other": {"command": "x"}},
                 "tui": {"bell": True},
             }
+        elif path.suffix in (".yaml", ".md"):
+            assert now == f"{was.decode()}NEW: 1\n"
         elif "//" not in now:
             assert json.loads(now) == {"new": [1, 2], **json.loads(was)} or json.loads(was) == {
                 "hooks": {}
@@ -341,7 +357,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
     assert ("\n\n[mcp_servers.mindstone]\n" in written) is bool(text)
     assert "\n\n\n" not in written
     server = tomllib.loads(written)["mcp_servers"]["mindstone"]
-    assert server == WORDY.server()
+    assert server == WORDY.server(program)
     assert server == {
         "command": "/usr/bin/python3",
         "args": ["-m", '"mindstone\x7f', "mcp"],
@@ -349,7 +365,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
     }
     assert not any(each.changes for each in plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
     apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
-    assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server()
+    assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server(program)
     apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}))
     assert path.read_text().rstrip("\n") == text.rstrip("\n")
     assert not path.read_text().endswith("\n\n") or text.endswith("\n\n")
@@ -365,15 +381,73 @@ def test_a_server_that_moved_takes_the_place_of_the_one_before(tmp_path: Path) -
 
 
 def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
-    for program in TARGETS.values():
+    for program in (each for each in TARGETS.values() if each.hooks):
         attach(tmp_path, program)
         path = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
         hooks = json.loads(path.read_text())["hooks"]
         assert set(hooks) == set(program.events)
         for (group,) in hooks.values():
             (call,) = group["hooks"]
-            assert call["timeout"] == (5_000 if program.name == "gemini-cli" else 5)
+            assert call["timeout"] == {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
             assert call["command"] == COMMAND.hook(program.name)
+
+
+def test_each_program_is_given_a_tool_server_in_its_own_words(tmp_path: Path) -> None:
+    command = AttachCommand(("/opt/mindstone",), "/srv/home")
+    env = {"MINDSTONE_HOME": "/srv/home"}
+    usual = {"command": "/opt/mindstone", "args": ["mcp"], "env": env}
+    goose = {"enabled": True, "type": "stdio", "name": "mindstone", "cmd": "/opt/mindstone"}
+    expected = {
+        "opencode": {
+            "type": "local",
+            "command": ["/opt/mindstone", "mcp"],
+            "enabled": True,
+            "environment": env,
+        },
+        "goose": {**goose, "args": ["mcp"], "envs": env, "timeout": 60},
+        "copilot-cli": {"type": "local", "tools": ["*"], **usual},
+    }
+    for program in TARGETS.values():
+        assert command.server(program) == expected.get(program.name, usual)
+    changes = plan_attach(target_of("goose"), command, {"HOME": str(tmp_path)})
+    head, line = (changes[0].after or b"").decode().splitlines()
+    assert head == "extensions:"
+    assert json.loads(line.removeprefix("  mindstone: ")) == expected["goose"]
+    guidance = plan_attach(target_of("pi"), command, {"HOME": str(tmp_path)})[0].after or b""
+    assert b"env MINDSTONE_HOME=/srv/home /opt/mindstone recall --scope all" in guidance
+
+
+def test_what_a_program_wrote_anew_in_its_own_way_is_taken_out_as_well(tmp_path: Path) -> None:
+    goose = "extensions:\n  a:\n    enabled: true\n"
+    file = tmp_path / ".config/goose/config.yaml"
+    settle(tmp_path, {".config/goose/config.yaml": goose})
+    attach(tmp_path, target_of("goose"))
+    block = "  mindstone:\n    enabled: true\n    args:\n      - mcp\n  b:\n    enabled: true\n"
+    file.write_text(f"{goose}{block}")
+    detach(tmp_path, target_of("goose"))
+    assert file.read_text() == f"{goose}  b:\n    enabled: true\n"
+
+
+def test_a_line_of_yaml_stands_where_the_others_do_or_nowhere(tmp_path: Path) -> None:
+    goose, file = target_of("goose"), tmp_path / ".config/goose/config.yaml"
+    for text in ("extensions:\n# mine\n\n    a:\n        b: 1\n", "extensions:\nx: 1\n", "x: 1"):
+        settle(tmp_path, {".config/goose/config.yaml": text})
+        attach(tmp_path, goose)
+        lines = file.read_text().splitlines()
+        (ours,) = [line for line in lines if "mindstone:" in line]
+        assert ours.startswith("    mindstone: {" if "    a:" in lines else "  mindstone: {")
+        assert lines[lines.index(ours) - 1] == "extensions:"
+        detach(tmp_path, goose)
+        assert file.read_text() == text
+    for text in ("extensions: {}\n", "extensions:\n  - type: builtin\n"):
+        settle(tmp_path, {".config/goose/config.yaml": text})
+        with pytest.raises(InterchangeError, match="leave no place"):
+            attach(tmp_path, goose)
+
+
+def test_where_a_program_has_no_settings_for_a_project_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no settings for a project"):
+        attach(tmp_path, target_of("goose"), tmp_path)
 
 
 def test_two_of_the_same_hook_become_one(tmp_path: Path) -> None:
@@ -421,7 +495,7 @@ def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Pat
     kept = json.loads((own.state / "attached.json").read_text())
     assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
     launcher = own.state / "mindstone-hook"
-    write_launcher(launcher, COMMAND, sys.executable, ROOT)
+    write_launcher(launcher, COMMAND.words, sys.executable, ROOT)
     assert launcher.stat().st_mode & 0o777 == 0o700
     detach(tmp_path, program, project)
     assert is_attached(own)
@@ -473,18 +547,18 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     tmp_path: Path,
 ) -> None:
     own = places(tmp_path)
-    launcher = launcher_in(own, sys.executable)
+    launcher = launcher_in(own)
     assert launcher is not None
     instead = tmp_path / "mindstone"
     instead.write_text('#!/bin/sh\necho instead "$@"\n')
     instead.chmod(0o755)
     command = AttachCommand((str(instead),), launcher=str(launcher))
-    write_launcher(launcher, command, sys.executable, ROOT)
+    write_launcher(launcher, command.words, sys.executable, ROOT)
     # No resident is started by a moment that another hook saw just now.
     (own.state / "hook-started").touch()
     assert run(launcher, "codex") == (0, "")
 
-    write_launcher(launcher, command, sys.executable, tmp_path / "gone")
+    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone")
     assert run(launcher, "codex") == (0, "instead hook codex\n")
 
     program = target_of("claude-code")
@@ -517,15 +591,15 @@ class Installed:
         self.script = self.python.with_name("mindstone")
         self.script.write_text(f"#!{self.python}\nimport mindstone_tui.core.paths\n")
         self.script.chmod(0o755)
-        path = launcher_in(self.home, str(self.python)) if launcher else None
+        path = launcher_in(self.home) if launcher else None
         self.command = AttachCommand((str(self.script),), launcher=str(path) if path else "")
         if path is not None:
-            write_launcher(path, self.command, str(self.python), self.package)
+            write_launcher(path, self.command.words, str(self.python), self.package)
 
-    def hook(self) -> tuple[int, bytes, bytes]:
+    def hook(self, program: str = "claude-code") -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
         done = subprocess.run(
-            ["sh", "-c", self.command.hook("claude-code")],
+            ["sh", "-c", self.command.hook(program)],
             input=b'{"hook_event_name": "UserPromptSubmit", "prompt": "hi", "session_id": "s"}',
             capture_output=True,
             env={"PATH": os.defpath, "HOME": str(self.environment)},
@@ -575,15 +649,105 @@ def test_whatever_is_gone_a_hook_says_nothing_and_ends_well(
     tmp_path: Path, gone: str, *, launcher: bool
 ) -> None:
     installed = Installed(tmp_path / "it's-here", launcher=launcher)
+    (installed.home.state / "hook-started").touch()  # no resident is to be started
     GONE[gone](installed)
+    for program in ("claude-code", "codex", "claude-code", "codex"):
+        assert installed.hook(program) == (0, b"", b"")
+    log = installed.home.log
+    if launcher and gone not in ("the home", "everything", "the right to run it"):
+        first, second = log.read_text().splitlines()
+        assert " hook claude-code: " in first
+        assert " hook codex: " in second
+        assert log.stat().st_mode & 0o777 == 0o600
+    assert installed.home.data.exists() == (gone not in ("the home", "everything"))
+
+
+def test_what_a_hook_cannot_write_is_a_line_in_the_log(
+    tmp_path: Path,
+) -> None:
+    installed = Installed(tmp_path, launcher=True)
+    stamp = installed.home.state / "hook-started"
+    stamp.mkdir()  # so that it cannot be written, whoever runs this
+    os.utime(stamp, (0, 0))
     assert installed.hook() == (0, b"", b"")
+    assert "hook claude-code: IsADirectoryError" in installed.home.log.read_text()
+
+
+@pytest.mark.parametrize("gone", ["the package", "the environment"])
+async def test_an_uninstalled_tool_server_is_one_without_tools(tmp_path: Path, gone: str) -> None:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    installed = Installed(tmp_path, launcher=True)
+    GONE[gone](installed)
+    server = installed.command.server(target_of("claude-code"))
+    asked = StdioServerParameters(command=server["command"], args=server["args"])
+    async with stdio_client(asked) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.send_ping()
+        assert (await session.list_tools()).tools == []
 
 
 def test_where_a_program_of_ours_would_not_run_the_hook_is_the_command_itself(
     tmp_path: Path,
 ) -> None:
-    assert launcher_in(places(tmp_path), "/opt/my tools/python") is None
-    assert launcher_in(places(tmp_path), f"/{'x' * 200}/python") is None
+    own = places(tmp_path)
+    own.state.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", str(own.state)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        assert launcher_in(own) is None
+    finally:
+        subprocess.run(["umount", "-l", str(own.state)], check=False)
+    assert launcher_in(own) is not None
+
+
+COMMENTED = (
+    '{\n  // mine\n  "model": "opus", // "//" and , ]\n  /* a\n  b */ "x": ["// no, }", 1,],\n}\n'
+)
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_settings_that_the_program_would_not_read_are_not_called_attached(
+    tmp_path: Path, name: str
+) -> None:
+    program = target_of(name)
+    file = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
+    settle(tmp_path, {str(file.relative_to(tmp_path)): COMMENTED})
+    with pytest.raises(InterchangeError, match=f"line 2 .*{program.title} reads no settings") as no:
+        attach(tmp_path, program)
+    assert f"attach {name} --without-comments" in no.value.remedy
+    assert file.read_text() == COMMENTED
+
+    changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)}, without_comments=True)
+    remember(places(tmp_path), program, changes, None)
+    apply(changes)
+    told = json.loads(file.read_text())
+    assert told["model"] == "opus"
+    assert told["x"] == ["// no, }", 1]
+    assert set(told["hooks"]) == set(program.events)
+    detach(tmp_path, program)
+    assert file.read_text() == COMMENTED
+
+
+def test_everything_is_undone_wherever_it_was_attached(tmp_path: Path) -> None:
+    """Also where the variable that named a folder is no longer set, and in every project."""
+    project, elsewhere, own = tmp_path / "app", tmp_path / "elsewhere", places(tmp_path)
+    project.mkdir()
+    claude, environ = target_of("claude-code"), {"HOME": str(tmp_path)}
+    before = settle(tmp_path, {**THEIRS["codex"], ".gemini/settings.json": "{}"})
+    attach(tmp_path, target_of("codex"))
+    attach(tmp_path, claude, project)
+    changes = plan_attach(claude, COMMAND, {**environ, "CLAUDE_CONFIG_DIR": str(elsewhere)})
+    remember(own, claude, changes, None)
+    apply(changes)
+    for program, where in everything_attached(own):
+        apply(plan_detach(own, program, environ, where))
+        forget(own, program, where)
+    assert {path: path.read_bytes() for path in before} == before
+    left = [each for each in tmp_path.rglob("*") if each.is_file() and each not in before]
+    assert left == []
 
 
 def test_a_project_gets_its_own_files(tmp_path: Path) -> None:
@@ -665,7 +829,8 @@ def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
         environ = {**os.environ, "MINDSTONE_HOME": ""}
         done = subprocess.run(command, input=said, env=environ, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        assert [each.name for each in place.iterdir()] == ["fill"]
+        assert {each.name for each in place.iterdir()} == {"fill", "mindstone.log"}
+        assert "hook codex: the disk is full" in (place / "mindstone.log").read_text()
         (place / "fill").unlink()
         assert not hook._is_full(str(place))
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui import api
 from mindstone_tui.core.disk import open_to_changes
-from mindstone_tui.core.interchange.attach import LAUNCHER
+from mindstone_tui.core.interchange.launcher import LAUNCHER
 from mindstone_tui.servers.attached import Attached
 from tests.cli.program import mindstone_here
 

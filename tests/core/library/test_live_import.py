@@ -16,13 +16,8 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import AttachSettings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import MindstoneError, NotASession
-from mindstone_tui.core.interchange.attach import (
-    AttachCommand,
-    forget,
-    plan_attach,
-    remember,
-    target_of,
-)
+from mindstone_tui.core.interchange.attach import forget, plan_attach, remember
+from mindstone_tui.core.interchange.attach_targets import AttachCommand, target_of
 from mindstone_tui.core.library.watch import (
     FolderWatch,
     GrowingFile,

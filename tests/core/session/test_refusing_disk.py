@@ -99,7 +99,7 @@ async def test_what_was_rescued_is_taken_in_by_the_next_start_once_and_by_an_imp
         disk.room = 0
         await stage.say("do not lose me")
         await stage.say("nor me")
-    folder = stage.session.services.rescued
+    folder = stage.session.services.home.rescued
     (kept,) = folder.glob("*.jsonl")
     gone = folder / "unsaved-20260101T000000-999999999.jsonl"
     left = kept.read_bytes()

@@ -137,6 +137,26 @@ async def test_a_fork_goes_on_here_and_is_put_on_the_server_later(url: str, tmp_
     assert transcript(here) == before
 
 
+async def test_a_fork_is_put_on_the_server_by_the_next_session_that_is_opened(
+    url: str, tmp_path: Path
+) -> None:
+    here, there = home_of(tmp_path / "a", url), home_of(tmp_path / "b", url)
+    await ask(here, "before")
+    offline = home_of(tmp_path / "a", AWAY, MINDSTONE_HISTORY__OFFLINE="fork")
+    await ask(offline, "while away")
+    head = api.verify(home=here).head
+    assert head is not None
+    fork = f"main@{head.hash[:12]}"
+    heard = await ask(here, "another", "elsewhere")
+    greeted = [each.message for each in heard if isinstance(each, Noticed)]
+    assert [fork in each for each in greeted] == [True]
+    there.fetch_news(there.key(fork))
+    await ask(there, "and there", fork)
+    assert b"while away" in transcript(there, fork)
+    heard = await ask(here, "again", "elsewhere")
+    assert not any(isinstance(each, Noticed) and fork in each.message for each in heard)
+
+
 async def test_an_open_session_goes_on_in_a_fork_when_its_server_goes_away(
     server: PostgresServer, url: str, tmp_path: Path
 ) -> None:

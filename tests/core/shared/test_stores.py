@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import shutil
@@ -416,9 +417,18 @@ def test_a_role_that_may_not_make_tables_is_told_the_command(url: str) -> None:
         role = f"small{next(_NUMBER)}"
         connection.execute(f"create role {role} login")
     store = PostgresStore(url.replace("postgres@", f"{role}@"), timeout=10)
-    with pytest.raises(PlaceError) as told:
+    with pytest.raises(PlaceError, match="has no tables") as told:
         store.sessions()
     assert "mindstone history schema" in told.value.remedy
+    with contextlib.closing(PostgresStore(url, timeout=10)) as of_owner:
+        assert of_owner.sessions() == []
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"grant usage on schema mindstone to {role}")
+        connection.execute(f"grant select on all tables in schema mindstone to {role}")
+        connection.execute("delete from mindstone.schema_step where step > 1")
+    with pytest.raises(PlaceError, match="older than this program"):
+        store.sessions()
+    store.close()
 
 
 def test_tables_of_a_newer_program_are_left_alone(store: PostgresStore, url: str) -> None:

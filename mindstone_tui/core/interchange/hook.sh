@@ -1,0 +1,58 @@
+#!/bin/sh
+# What the programs call that MindStone is attached to. `mindstone attach` writes this file.
+#
+# Another program waits for it: whatever is gone, it prints nothing, ends with 0 and leaves one line
+# in the log beside it.
+python=@python@
+package=@package@
+program=@program@
+here=${0%/*}
+umask 077
+
+# Checks before anything is loaded: the first that fails is why nothing else is done.
+check() {
+    if [ ! -x "$python" ]; then
+        why="$python is gone"
+    elif [ ! -f "$package/mindstone_tui/hook.py" ]; then
+        why="MindStone is gone from $package"
+    fi
+}
+
+# One line in our log, where none of the last says the same: nobody else may be left to shorten it.
+note() {
+    tail -n 20 "$here/mindstone.log" | grep -qF " $1" ||
+        printf '%s pid %s %s\n' "$(date -u +%FT%T+00:00)" $$ "$1" >>"$here/mindstone.log"
+} 2>/dev/null
+
+# A tool server without tools, in place of one that would fail in the other program.
+serve_nothing() {
+    while IFS= read -r line; do
+        id=$(printf '%s' "$line" | sed -n \
+            -e 's/.*"id" *: *\([0-9][0-9]*\).*/\1/p' -e 's/.*"id" *: *\("[^"]*"\).*/\1/p')
+        case $line in
+        *'"initialize"'*)
+            version=$(printf '%s' "$line" | sed -n 's/.*"protocolVersion" *: *"\([^"]*\)".*/\1/p')
+            result='{"protocolVersion":"'${version:-2025-06-18}'","capabilities":{"tools":{}},'
+            result=$result'"serverInfo":{"name":"mindstone","version":"0"}}'
+            ;;
+        *'"tools/list"'*) result='{"tools":[]}' ;;
+        *) result='{}' ;;
+        esac
+        [ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+    done
+}
+
+why=
+check
+if [ -n "$why" ] && [ -x "$program" ]; then # it has moved, and knows where to
+    [ "$1" != mcp ] || exec @words@ mcp
+    @words@ hook "$@" 2>/dev/null && exit 0
+    why="$program failed with exit code $?"
+elif [ -z "$why" ]; then
+    [ "$1" != mcp ] || exec "$python" -P -m mindstone_tui mcp
+    "$python" -IS -c @hook@ "$package" "$@" --state "$here" 2>/dev/null && exit 0
+    why="the hook failed with exit code $?"
+fi
+note "hook $1: $why"
+[ "$1" != mcp ] || serve_nothing
+exit 0

@@ -1,0 +1,173 @@
+"""Signing in to a remote tool server: once in a browser, then by what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from mindstone_tui.core.config.settings import McpServerSettings
+from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.tools.mcp import McpServer
+from mindstone_tui.core.tools.sign_in import TokenFile, sign_in
+from tests.cli.program import ROOT
+
+
+class GuardedServer:
+    """A tool server that answers nobody without a token, and gives one to whoever signs in."""
+
+    def __init__(self) -> None:
+        self.base = ""
+        self.token = "first"
+        self.allows = self.renews = True
+        tools = MCPServer("guarded")
+        tools.add_tool(lambda: "opened", name="open_door", description="Open the door.")
+        self.tools = tools.streamable_http_app(stateless_http=True, json_response=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.tools(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        if request.url.path == "/mcp" and request.headers.get("authorization") == self._bearer:
+            await self.tools(scope, receive, send)
+            return
+        await (await self._answer(request))(scope, receive, send)
+
+    @property
+    def _bearer(self) -> str:
+        return f"Bearer {self.token}"
+
+    async def _answer(self, request: Request) -> Response:
+        match request.url.path:
+            case "/mcp":
+                where = (
+                    f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource"'
+                )
+                return Response(status_code=401, headers={"www-authenticate": where})
+            case "/.well-known/oauth-protected-resource":
+                about = {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]}
+                return JSONResponse(about)
+            case "/.well-known/oauth-authorization-server":
+                names = ("authorization", "token", "registration")
+                ends = {f"{each}_endpoint": f"{self.base}/at/{each}" for each in names}
+                known = {"issuer": self.base, "response_types_supported": ["code"], **ends}
+                return JSONResponse({**known, "code_challenge_methods_supported": ["S256"]})
+            case "/at/registration":
+                return JSONResponse({**await request.json(), "client_id": "mindstone-1"}, 201)
+            case "/at/authorization":
+                asked = request.query_params
+                assert asked["code_challenge_method"] == "S256"
+                told = "code=c-1" if self.allows else "error=access_denied"
+                return RedirectResponse(f"{asked['redirect_uri']}?{told}&state={asked['state']}")
+            case "/at/token":
+                given = parse_qs((await request.body()).decode())
+                renews = given.get("refresh_token") == ["r-1"] and self.renews
+                if not renews and "code_verifier" not in given:
+                    return JSONResponse({"error": "invalid_grant"}, 400)
+                gives = {"access_token": self.token, "token_type": "Bearer", "expires_in": 3600}
+                return JSONResponse({**gives, "refresh_token": "r-1"})
+        return Response(status_code=404)
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[GuardedServer]:
+    app = GuardedServer()
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan="on")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 (it tells of it in no other way)
+        await asyncio.sleep(0)
+    app.base = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield app
+    server.should_exit = True
+    await serving
+
+
+def browser(address: str, opened: list[asyncio.Task[httpx.Response]]) -> None:
+    """Open an address, as a person would who says yes."""
+    assert urlsplit(address).path == "/at/authorization"
+
+    async def look() -> httpx.Response:
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            return await client.get(address)
+
+    opened.append(asyncio.ensure_future(look()))
+
+
+async def test_who_signed_in_once_is_let_in_until_the_server_forgets(
+    guarded: GuardedServer, tmp_path: Path
+) -> None:
+    url, kept = f"{guarded.base}/mcp", tmp_path / "tokens" / "door.json"
+    server = McpServer(
+        "door", McpServerSettings(url=url), environ={}, cwd=tmp_path, tokens=kept.parent
+    )
+    with pytest.raises(ToolError, match="mindstone tools login door"):
+        await server.offer({})
+    opened: list[asyncio.Task[httpx.Response]] = []
+    assert await sign_in(url, kept, lambda address: browser(address, opened))
+    assert "close this page" in (await opened[0]).text
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert [tool.name for tool in (await server.offer({})).tools] == ["door__open_door"]
+    await server.close()
+    elsewhere = McpServerSettings(url=f"{guarded.base}/./mcp")
+    other = McpServer("door", elsewhere, environ={}, cwd=tmp_path, tokens=kept.parent)
+    with pytest.raises(ToolError, match="mindstone tools login door"):
+        await other.offer({})  # what one address gave is shown to no other
+    await other.close()
+    guarded.token = "third"
+    TokenFile(kept).keep("until", 1.0)  # as if hours had passed
+    assert (await server.offer({})).tools, "it is renewed without a browser"
+    await server.close()
+    guarded.renews, guarded.token = False, "second"
+    with pytest.raises(ToolError, match="mindstone tools login door"):
+        await server.offer({})
+    await server.close()
+
+
+async def test_a_person_who_says_no_has_signed_in_nowhere(
+    guarded: GuardedServer, tmp_path: Path
+) -> None:
+    guarded.allows = False
+    kept, opened = tmp_path / "door.json", list[asyncio.Task[httpx.Response]]()
+    with pytest.raises(ToolError, match="access_denied"):
+        await sign_in(f"{guarded.base}/mcp", kept, lambda address: browser(address, opened))
+    await opened[0]
+    assert "access_token" not in (kept.read_text() if kept.exists() else "")
+
+
+async def test_the_command_shows_the_address_and_waits_for_the_answer(
+    guarded: GuardedServer, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-P", "-m", "mindstone_tui", "tools")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "MINDSTONE_HOME": str(tmp_path / "home")}
+
+    async def run(*words: str) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *command, *words, env=environ, cwd=tmp_path, stdout=pipe, stderr=pipe
+        )
+
+    assert await (await run("add", "door", "--url", f"{guarded.base}/mcp")).wait() == 0
+    login = await run("login", "door")
+    assert login.stdout is not None
+    opened: list[asyncio.Task[httpx.Response]] = []
+    browser((await login.stdout.readline()).decode().strip(), opened)
+    _, told = await login.communicate()
+    assert (login.returncode, b"Signed in to door." in told) == (0, True), told
+    assert (await opened[0]).status_code == 200
+    listed, _ = await (await run("test", "door", "--json")).communicate()
+    assert [tool["name"] for tool in json.loads(listed)["tools"]] == ["door__open_door"]
