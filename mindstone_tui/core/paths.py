@@ -397,11 +397,6 @@ class Places(msgspec.Struct, frozen=True):
         return self.state / "trust.json"
 
     @property
-    def rules(self) -> Path:
-        """The rules that a person set."""
-        return self.data / "rules.json"
-
-    @property
     def tool_pins(self) -> Path:
         """What the tools of servers were declared as when they were first seen."""
         return self.state / "tool-pins.json"

@@ -254,13 +254,14 @@ class Navigator:
         return self._app.host.setup
 
     async def _to_memory(self, argument: str) -> None:
-        """Go to what is asked already; else ask about the first proposed memory."""
+        """Go to what is asked already; else ask about a proposed memory, or keep an offer."""
         host, asked = self._app.host, self._chat.input_area.decision
         if asked is not None:
             asked.enter(time.monotonic())
             return
         if not self._chat.proposals:
-            raise UsageError("No memories are waiting for review.")
+            self._chat.command("/keep yes", how="f6")
+            return
         proposal = self._chat.proposals[0]
 
         def decided(choice: str) -> None:

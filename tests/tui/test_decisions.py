@@ -17,7 +17,7 @@ from textual.widgets import Button
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.widgets.approval import Gate
-from tests.tui.staged import around, asked, drawn, staged, until
+from tests.tui.staged import around, asked, drawn, ready, staged, until
 
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
@@ -368,3 +368,16 @@ async def test_a_question_behind_another_screen_is_announced_and_read_before_it_
         await until(pilot, lambda: app.screen is app.chat)
         await pilot.press("tab", "y")
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "y")
+
+
+async def test_one_key_keeps_what_sounded_like_a_rule_and_letters_do_not() -> None:
+    words = "Don't push to main, please."
+    app, talk = staged(
+        ready(), asked(1, words), ev.InstructionOffered(turn=1, entry="e", text=words)
+    )
+    async with app.run_test(size=(100, 40)) as pilot:
+        await until(pilot, lambda: "Sounds like a rule" in drawn(app))
+        await pilot.press("k", "y", "space")
+        assert not talk.did
+        await pilot.press("f6")
+        await until(pilot, lambda: talk.did == [("command", "/keep yes", "f6")])

@@ -31,6 +31,7 @@ class OfferMade(msgspec.Struct, frozen=True):
 
     entry: StandingInstructionOffered
     since: str
+    turn: int
     keep: bool | None = None
 
 
@@ -48,7 +49,7 @@ class Offers:
         for line in reversed(self._memories.past.lines):
             match line.entry:
                 case StandingInstructionOffered(form=form) as entry if form:
-                    found[line.seq] = OfferMade(entry, line.ts)
+                    found[line.seq] = OfferMade(entry, line.ts, line.turn)
                 case OfferAnswered(offer=seq, keep=keep) if seq in found:
                     found[seq] = msgspec.structs.replace(found[seq], keep=keep)
         return found
@@ -67,14 +68,15 @@ class Offers:
             text=found.text, source=asked.seq, of_kind=found.kind, form=found.form
         )
         line = self._context.window.record(entry, asked.turn)
-        self.made[line.seq] = OfferMade(entry, line.ts)
+        self.made[line.seq] = OfferMade(entry, line.ts, line.turn)
         return (line,)
 
     def answer(self, *, keep: bool) -> StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         seq = next((seq for seq, one in reversed(self.made.items()) if one.keep is None), None)
-        if seq is None:
-            raise ContinuityError("Nothing waits to be kept.", "/notes shows what was.")
+        # Whoever went on without a word about it has answered.
+        if seq is None or self.made[seq].turn < self._context.transcript.last_turn:
+            raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
         answered = OfferAnswered(offer=seq, keep=keep, **hand)

@@ -442,7 +442,7 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
             return EventLine(
                 sign="☆",
                 text=f"Sounds like a {kind}: {one_line(text, 160)}",
-                detail="/keep holds it in every prompt; /keep no: such are not offered again",
+                detail="/keep (F6 in the app) holds it in every prompt; going on lets it go",
             )
         case ev.MemoryProposed(path=path, why=why):
             caution = one_line(why.partition("CAUTION: ")[2], 120)

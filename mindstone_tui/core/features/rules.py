@@ -47,7 +47,7 @@ class RulesFeature(Feature):
 
     def __init__(self, session: SessionServices) -> None:
         super().__init__(session)
-        self.book = RuleBook(session.home.rules)
+        self.book = RuleBook(session.home)
         self.context.permissions.settled = self._decide
 
     @property
@@ -229,12 +229,12 @@ def why(rules: Sequence[StandingRule], number: int) -> CommandPrinted:
 
 def standing_in(home: Places, folder: Path, session: str) -> list[StandingRule]:
     """The rules that bind work in a folder and session."""
-    return RuleBook(home.rules).standing(str(folder), session)
+    return RuleBook(home).standing(str(folder), session)
 
 
 def rule_numbered(home: Places, number: int) -> CommandPrinted:
     """Where a rule of a home comes from."""
-    return why(RuleBook(home.rules).all(), number)
+    return why(RuleBook(home).all(), number)
 
 
 def tried(

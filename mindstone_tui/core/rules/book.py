@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core import disk
 from mindstone_tui.core.errors import PlaceError, UsageError
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
 from mindstone_tui.core.values import Value
 
@@ -73,8 +73,8 @@ class Ruling(msgspec.Struct, frozen=True):
 class RuleBook:
     """Which rules were set in a home."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, home: Places) -> None:
+        self._path = home.data / "rules.json"
 
     def all(self) -> list[StandingRule]:
         """Every rule, oldest first, retired ones with the rest."""

@@ -104,9 +104,7 @@ class ChatScreen(TalkScreen):
         Binding("f3,ctrl+r", "want('sessions')", "Sessions and search", id="chat.sessions"),
         Binding("f4", "want('transcript')", "Transcript", id="chat.transcript"),
         Binding("f5", "want('model')", "Model", id="chat.model"),
-        Binding(
-            "f6", "want('memory')", "Answer, or proposed memories", priority=True, id="chat.memory"
-        ),
+        Binding("f6", "want('memory')", "Answer, decide, or keep", priority=True, id="chat.memory"),
         Binding("f7", "want('sample')", "Sample session", priority=True, id="chat.sample"),
         Binding("f8", "want('theme')", "Theme", id="chat.theme"),
         Binding("f9", "want('key')", "Add an API key", id="chat.key"),
