@@ -401,7 +401,7 @@ def _print(found: compare.Comparison) -> None:
     table(heads, rows, right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
-    for name, words in compare.MEASURES:
+    for name, words in found.measured:
         if name != "false":
             for one in found.modes:
                 say(f"{words:22} {one.mode:15} {_bar(one, name)}")
@@ -409,6 +409,9 @@ def _print(found: compare.Comparison) -> None:
     say("How full, turn by turn", "bold")
     for one in found.modes:
         say(f"{one.mode:15} {line_chart([each.utilization for each in one.outcome.moments])}")
+    missing = [words for name, words in compare.MEASURES if (name, words) not in found.measured]
+    if missing:
+        hint(f"Not measured: {', '.join(missing)}; too little of that was said in this session.")
     for one in found.modes:
         if one.judged is not None and one.judged.score is None:
             hint(f"{one.mode}: not judged, {one.judged.why}")
@@ -418,7 +421,7 @@ def comparison_rows(found: compare.Comparison) -> list[list[str]]:
     """The table: a row a measure, a column a mode."""
     rows = [
         [words, *(_share(one.measures[name], name) for one in found.modes)]
-        for name, words in compare.MEASURES
+        for name, words in found.measured
     ]
     if any(one.judged for one in found.modes):
         rows.append(["judged by a model", *(_judged(one) for one in found.modes)])

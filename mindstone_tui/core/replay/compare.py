@@ -185,6 +185,12 @@ class Comparison(Part, omit_defaults=False):
     vectors: bool
     modes: tuple[Compared, ...]
 
+    @property
+    def measured(self) -> list[tuple[str, str]]:
+        """The measures for which the session has anything to ask about."""
+        asked = {name for one in self.modes for name, share in one.measures.items() if share.asked}
+        return [each for each in MEASURES if each[0] in asked]
+
 
 class Comparing(msgspec.Struct, frozen=True, kw_only=True):
     """How a comparison is held."""

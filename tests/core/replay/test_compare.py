@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui.cli.replay import comparison_rows, settings_for
@@ -25,6 +26,7 @@ from mindstone_tui.core.replay.compare import (
     Comparing,
     Comparison,
     ComparisonProbe,
+    Share,
     answer,
     compare,
     probes_of_sample,
@@ -101,6 +103,15 @@ def test_every_mode_is_asked_the_same_and_none_overflows(sample: Comparison) -> 
         assert one.outcome.peak <= 1.0
         assert one.outcome.refused == 0
         assert one.outcome.requests == 238
+
+
+def test_what_a_session_has_nothing_of_is_no_row(sample: Comparison) -> None:
+    assert [name for name, _ in sample.measured] == list(sample.modes[0].measures)
+    empty = {**sample.modes[0].measures, "why": Share(hits=0, asked=0)}
+    short = msgspec.structs.replace(sample.modes[0], measures=empty)
+    found = msgspec.structs.replace(sample, modes=(short,))
+    assert "can explain why" not in {row[0] for row in comparison_rows(found)}
+    assert "factual retention" in {row[0] for row in comparison_rows(found)}
 
 
 async def test_a_session_of_ones_own_is_asked_about_its_rules_and_decisions(home: Path) -> None:
