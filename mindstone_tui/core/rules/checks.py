@@ -19,16 +19,6 @@ from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
 Verdict = Literal["allow", "ask", "deny"]
-_AS_CODE: Final = {
-    "any": r"[:<|,(]\s*any\b(?! \w)|\bas any\b|\bany\[\]",
-    "var": r"(?m)^\s*(?:export )?var \w|\(var \w",
-    "eval": r"(?<![\w.])eval\s*\(",
-    "exec": r"(?<![\w.])exec\s*\(",
-    "print": r"(?<![\w.])print\s*\(",
-    "debugger": r"(?m)^\s*debugger\b;?\s*$",
-    "select *": r"(?i)\bselect\s+\*",
-}
-"""Words that are also English, or stand in names: as they stand in code."""
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 
@@ -69,6 +59,8 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     """Folders beyond which nothing may be changed."""
     adds: tuple[str, ...] = ()
     """Words that no change may add."""
+    looks: str = ""
+    """How they look in code, where that is known better than word by word."""
     tools: tuple[str, ...] = ()
     first: tuple[CommandForm, ...] = ()
     """It may be done once one of these ended well since the last change."""
@@ -145,7 +137,9 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     seen += [_lies_in(path, check.paths) for path in act.changes]
     if check.outside:
         seen += [not _lies_in(path, check.outside) for path in act.changes]
-    seen += [act.tool in check.tools, _adds(check.adds, act.added)]
+    added = pattern_of(check.looks).search(act.added) if check.looks else None
+    seen += [act.tool in check.tools, added is not None]
+    seen.append(not check.looks and _adds(check.adds, act.added))
     if not any(one is not False for one in seen):
         return "allow"
     if check.first and any(_fits(form, one, act) for form in check.first for one in act.done()):
@@ -230,7 +224,7 @@ def _lies_in(path: str, places: Iterable[str]) -> bool:
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:
-    spelt = (_AS_CODE.get(one) or rf"(?<![\w.]){_spelt(one)}(?!\w)" for one in wanted)
+    spelt = (rf"(?<![\w.]){_spelt(one)}(?!\w)" for one in wanted)
     return any(pattern_of(one).search(text) is not None for one in spelt)
 
 

@@ -24,14 +24,14 @@ from mindstone_tui.core.tools.programs import known_programs
 _FILE: Final = Path(__file__).with_name("acts.txt")
 _CODE: Final = pattern_of(r"[`\"“]([^`\"“”]{1,200})[`\"”]")
 _QUOTED: Final = pattern_of(r"(?<![\w`])'([^'`]{1,60})'(?![\w`])")
-_CLAUSES: Final = pattern_of(
-    r"[.;] +|, (?=(?:never|avoid|prefer|use|always|do not|don't) )", re.IGNORECASE
+_ORDERS: Final = (
+    r"(?:never|avoid|prefer|use|always|do not|don't|no|utilize|write|keep|follow|run|ask|place"
+    r"|select|enable|add|create|put|set|include|implement|leverage|favou?r|make|return|define|declare"
+    r"|store)"
 )
-_IS_AN_ORDER: Final = pattern_of(
-    r"(?:please |always )?(?:use|prefer|never|avoid|always|do not|don't|write|keep|follow|run"
-    r"|ask)\b",
-    re.IGNORECASE,
-)
+_CLAUSES: Final = pattern_of(rf"[.;] +|(?:,| [–—-]) (?={_ORDERS} )", re.IGNORECASE)
+_IS_AN_ORDER: Final = pattern_of(rf"(?:please |always )?{_ORDERS}\b", re.IGNORECASE)
+_FLAGS: Final = pattern_of(r"\A\(\?([im])\)(.*)")
 _LONGEST: Final = 400
 _OPENS: Final = pattern_of(
     r"(?:please|always|and|so|also|important:?|rules?:|note:|remember(?: to| that)?|from now on,?"
@@ -189,7 +189,7 @@ def _forbidden(text: str) -> RuleCheck | None:
         thing = found["thing"]
         return _act(thing) or _act(f"add {thing}") or _act(f"use {thing}")
     act = found["act"]
-    return _act(act) or (_act(f"add {act}") if act.startswith("`") else None)
+    return _act(act) or _act(f"add {act}")
 
 
 def _with(check: RuleCheck | None, **changes: object) -> RuleCheck | None:
@@ -211,11 +211,14 @@ def _act(text: str) -> RuleCheck | None:
     together = RuleCheck()
     for one in found:
         assert one is not None
+        if together.adds and one.adds and bool(together.looks) != bool(one.looks):
+            return None
         together = msgspec.structs.replace(
             together,
             commands=(*together.commands, *one.commands),
             paths=(*together.paths, *one.paths),
             adds=(*together.adds, *one.adds),
+            looks="|".join(filter(None, (together.looks, one.looks))),
         )
     return together
 
@@ -255,7 +258,11 @@ def _written(text: str) -> RuleCheck | None:
     found = _match(rf"{_ADDS} (?P<what>.+)", text)
     if found is None:
         return None
-    what = pattern_of(r"\bselect \*", re.IGNORECASE).sub("`select *`", found["what"])
+    what = found["what"]
+    plain = pattern_of(r"\A(?:any |the |new )+(?=\w{4,})", re.IGNORECASE).sub("", what)
+    for expression, looks in _in_code():
+        if expression.match(plain.replace("`", "")):
+            return RuleCheck(adds=(what.replace("`", ""),), looks=looks)
     quoted = [one[1] for one in _CODE.finditer(what)]
     rest = _CODE.sub("", what)
     named = [one for one in rest.split() if _is_text_of_code(one)]
@@ -343,6 +350,17 @@ def _families() -> tuple[tuple[str, ...], ...]:
 def _acts() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Every act that has a name of its own, with the commands it means."""
     return tuple(_read_acts())
+
+
+@cache
+def _in_code() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What has a name in code, with how it looks there."""
+    lines = (line.partition(" => ") for line in lists_in(_FILE)["code"])
+    return tuple(
+        # Flags for one alternative only, so that several can be joined.
+        (re.compile(rf"(?:{name})\Z", re.IGNORECASE), _FLAGS.sub(r"(?\1:\2)", looks))
+        for name, _, looks in lines
+    )
 
 
 def _read_acts() -> Iterator[tuple[re.Pattern[str], str]]:

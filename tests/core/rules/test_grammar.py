@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from mindstone_tui.core.rules.checks import Deed, Verdict, verdict_of
 from mindstone_tui.core.rules.deeds import of_command
 from mindstone_tui.core.rules.grammar import compile_rule
+from tests.corpora import lines
 
 
 def says(rule: str, tool: str, argument: str, folder: Path) -> Verdict:
@@ -105,6 +107,9 @@ def test_a_file_is_guarded_by_its_name_its_folder_or_its_stars(
         ("No TODO comments", "# TODO: later", "# mastodon"),
         ("Never use the @apply directive", "  @apply flex;", "apply(flex)"),
         ("Never use `eval`", "eval(x)", "evaluate(x)"),
+        ("Avoid enums; use maps instead", "export enum Tide {", "// an enumeration"),
+        ("Do not use inline styles or default exports", "export default x", "styled(x)"),
+        ("No emojis", "done 🎉", "done :)"),
     ],
 )
 def test_what_an_edit_may_not_add_is_found_as_code_and_not_as_english(
@@ -152,6 +157,14 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
 )
 def test_what_is_not_understood_whole_is_no_check(rule: str) -> None:
     assert compile_rule(rule) is None
+
+
+def test_of_rules_that_people_wrote_none_is_checked_that_a_reader_says_cannot_be() -> None:
+    said = [json.loads(line) for line in lines("rules.jsonl")]
+    checked = [one for one in said if compile_rule(one["words"]) is not None]
+    assert [one["words"] for one in checked if not one["mechanical"]] == []
+    known = [one for one in said if one["mechanical"] and one["half"] == "open"]
+    assert sum(one in checked for one in known) >= 0.6 * len(known)
 
 
 @given(st.text(max_size=300))
