@@ -61,6 +61,7 @@ _CONFIRMS: Final = pattern_of(
     r"\A\W*(?:ok(?:ay)?|yes|no|make it|so|then|agreed|deal|fine|now)\b.{0,40}\Z", re.IGNORECASE
 )
 _UNIT: Final = pattern_of(r"\d ?([a-z%]{1,8})\b", re.IGNORECASE)
+_VALUE: Final = pattern_of(r"\d[\d.,:]*\d|\d|#[0-9a-f]{3,8}\b|[A-Za-z]+day\b")
 _BETWEEN: Final = pattern_of(r"\b(\w+) or (\w+)\b")
 _PAST: Final = pattern_of(r"\bwhen (?:did|was|were|had|have)\b", re.IGNORECASE)
 _HEAD: Final = pattern_of(
@@ -83,6 +84,11 @@ def is_own(text: str) -> bool:
 def asks(text: str) -> bool:
     """Whether a text only asks, with a question mark or without."""
     return only_asks(text) or (len(text) < _LONGEST_QUESTION and _ASKING.match(text) is not None)
+
+
+def leans(text: str) -> bool:
+    """Whether a text speaks of something that it does not name."""
+    return re.search(r"\b(?:it|that|this|them|those)\b", text, re.IGNORECASE) is not None
 
 
 def spoken(text: str) -> list[str]:
@@ -227,11 +233,13 @@ class Wanted:
         return 5.5 if self._is_thing(word) else 1.0
 
     def _is_thing(self, word: str) -> bool:
-        """Whether the question uses it as a noun, as far as the word before it shows."""
+        """Whether the question uses it as a noun, as far as the words before it show."""
         words = spoken(self._question)
         at = words.index(word)
-        before = words[at - 1] if at else "the"
-        return before in _words("before nouns") or (before.endswith("s") and len(before) > 3)
+        if at == 0 or words[at - 1] in _words("before nouns"):
+            return True
+        verb = not _words("before verbs").isdisjoint(words[:at]) or word.endswith(("ing", "ed"))
+        return not verb
 
     def only_names(self, speakers: Collection[str]) -> bool:
         """Whether nothing is asked about but people who speak."""
@@ -298,12 +306,19 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
     if wanted.doubts(best):
         return ""
     lines = [phrase(best.said, best.text, dated=wanted.when)]
-    for one in ranked:
-        if one.seq != best.seq and not asks(one.text):
-            if one.worth >= 0.7 * best.worth and one.shaped == best.shaped:
-                lines.append(f"{_relation(wanted, best, one)}: {phrase(one.said, one.text)}")
-            break
+    if other := _rival(wanted, best, ranked):
+        lines.append(f"{_relation(wanted, best, other)}: {phrase(other.said, other.text)}")
     return "\n".join(lines)
+
+
+def _rival(
+    wanted: Wanted, best: SpokenSentence, ranked: Sequence[SpokenSentence]
+) -> SpokenSentence | None:
+    """The next best sentence of another message, if it says nearly as much."""
+    others = (one for one in ranked if one.seq != best.seq and not asks(one.text))
+    other = next(others, None)
+    close = other is not None and other.worth >= 0.7 * best.worth and other.shaped == best.shaped
+    return other if close else None
 
 
 def phrase(said: Remark, sentence: str, *, dated: bool = False) -> str:
@@ -330,22 +345,25 @@ def _with_neighbours(text: str, sentence: str) -> str:
 
 
 def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> str:
-    """What an older value was, unless that is what was asked for."""
+    """`Before` for an older value of the same kind, unless that is what was asked for."""
     same = wanted.shape in _VALUES or not _units(best.text).isdisjoint(_units(other.text))
-    return "Before" if other.seq < best.seq and same and not wanted.before else "Also"
+    values = set(_VALUE.findall(other.text))
+    differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
+    older = other.seq < best.seq and not wanted.before
+    return "Before" if older and same and differs else "Also"
 
 
 def _around(found: SearchResult, near: Near) -> list[Remark]:
     """The hits and the messages beside them, each once."""
     best: dict[str, Remark] = {}
     for hit in found.hits:
-        around = [one for one in near(hit.passage) if not is_own(one.text)]
+        around = near(hit.passage)
         at = next((at for at, one in enumerate(around) if one.id == hit.passage.id), -1)
-        if at < 0:
-            continue
+        if at < 0 or any(is_own(one.text) for one in around[at : at + 2]):
+            continue  # It was answered like this one: the same question, or its answer.
         eager = 1.0 if asks(hit.passage.text) else 0.75
         for here, share in enumerate(_STEPS, at - 1):
-            if 0 <= here < len(around):
+            if 0 <= here < len(around) and not is_own(around[here].text):
                 one = _in_place(around, here, hit.score * share * (eager if here > at else 1.0))
                 known = best.get(one.passage.id, one)
                 best[one.passage.id] = one if one.score >= known.score else known

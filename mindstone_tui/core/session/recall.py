@@ -38,7 +38,15 @@ from mindstone_tui.core.library.lineage import Ancestor, ancestors, ask_ancestor
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.library.vectors import pending_in
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.answer import answer, asks, is_own, means, telling, words_like
+from mindstone_tui.core.recall.answer import (
+    answer,
+    asks,
+    is_own,
+    leans,
+    means,
+    telling,
+    words_like,
+)
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.course import answer_of_course, is_of_course
@@ -51,6 +59,7 @@ from mindstone_tui.core.recall.inject import (
     choose,
     inject,
     queries,
+    questions_in,
     room_in,
 )
 from mindstone_tui.core.recall.passages import Passage, passages_of
@@ -257,7 +266,15 @@ class SessionRecall:
         return await asyncio.to_thread(self._answer, question, frozenset(exclude))
 
     def _answer(self, question: str, exclude: frozenset[int]) -> str:
+        """Each part of a question that asks two things; one that leans on the other needs none."""
         self._catch_up()
+        parts = questions_in(question) or (question,)
+        found = [
+            self._answer_one(part, exclude) for part in parts if part == parts[0] or not leans(part)
+        ]
+        return "\n".join(filter(None, found))
+
+    def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
         if is_of_course(question):
             first = max(self.index.mark.seq - _READ_FOR_COURSE, -1)
             told = [*self._after(-1, _OPENING), *self._after(first, _READ_FOR_COURSE)]

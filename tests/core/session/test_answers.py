@@ -77,6 +77,24 @@ async def test_an_answer_is_never_its_own_source(home: Path) -> None:
     assert answers(stage)[-1].startswith("Nothing was said about that.")
 
 
+async def test_the_questions_that_strangers_asked_first_are_answered_or_not_at_all(
+    home: Path,
+) -> None:
+    imported(home, sample_file())
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("which port did we settle on?")
+        await stage.say("What is the alarm threshold and who asked for it?")
+        await stage.say("what is Mara's phone number?")
+        await stage.say("which database password did we choose for Redis?")
+        await stage.say("what is still open?")
+        port, threshold, phone, password, left = answers(stage)[-5:]
+    assert "8790" in port.partition("\n")[0]
+    assert "420 mm" in threshold.partition("\n")[0]
+    assert phone.startswith("Nothing was said about that.")
+    assert password.startswith("Nothing was said about that.")
+    assert "K3 heater is still broken" in left
+
+
 async def test_how_a_session_began_is_told_however_long_it_is(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("Build me a birdhouse of larch.")
