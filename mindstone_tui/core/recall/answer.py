@@ -61,7 +61,10 @@ _CONFIRMS: Final = pattern_of(
     r"\A\W*(?:ok(?:ay)?|yes|no|make it|so|then|agreed|deal|fine|now)\b.{0,40}\Z", re.IGNORECASE
 )
 _UNIT: Final = pattern_of(r"\d ?([a-z%]{1,8})\b", re.IGNORECASE)
-_VALUE: Final = pattern_of(r"\d[\d.,:]*\d|\d|#[0-9a-f]{3,8}\b|[A-Za-z]+day\b")
+_VALUE: Final = pattern_of(
+    r"(?<![A-Za-uw-z\d])\d(?:[\d.,:]*\d)?|#[0-9a-f]{3,8}\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+    re.IGNORECASE,
+)
 _BETWEEN: Final = pattern_of(r"\b(\w+) or (\w+)\b")
 _PAST: Final = pattern_of(r"\bwhen (?:did|was|were|had|have)\b", re.IGNORECASE)
 _HEAD: Final = pattern_of(
@@ -314,8 +317,15 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
 def _rival(
     wanted: Wanted, best: SpokenSentence, ranked: Sequence[SpokenSentence]
 ) -> SpokenSentence | None:
-    """The next best sentence of another message, if it says nearly as much."""
-    others = (one for one in ranked if one.seq != best.seq and not asks(one.text))
+    """The next best sentence of another message, if it says nearly as much and not the same."""
+    value = _VALUE.findall(best.text)[:1] if wanted.shape in _VALUES else ()
+    others = (
+        one
+        for one in ranked
+        if one.seq != best.seq
+        and not asks(one.text)
+        and not any(each in one.text for each in value)
+    )
     other = next(others, None)
     close = other is not None and other.worth >= 0.7 * best.worth and other.shaped == best.shaped
     return other if close else None

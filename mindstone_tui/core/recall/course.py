@@ -40,7 +40,7 @@ _DATE: Final = pattern_of(
     re.IGNORECASE,
 )
 _WEEKDAYS: Final = ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")
-_LATELY: Final = 60
+_LATELY: Final = 40
 _QUOTED: Final = 6
 _BRIEF: Final = 50
 """Characters of one of several quotations."""
