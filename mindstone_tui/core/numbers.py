@@ -65,6 +65,19 @@ def day(ts: str) -> str:
     return f"{moment.day} {moment:%b %Y}"
 
 
+def days(*stamps: str) -> str:
+    """From the first to the last of ISO timestamps, `3–9 February`; years where they differ."""
+    try:
+        ends = [datetime.fromisoformat(ts) for ts in (*stamps[:1], *stamps[-1:])]
+    except ValueError:
+        return ""
+    form = "%B" if len({moment.year for moment in ends}) < 2 else "%B %Y"
+    said = list(dict.fromkeys(f"{moment.day} {moment:{form}}" for moment in ends))
+    if len(said) == 2 and len({f"{moment:{form}}" for moment in ends}) == 1:
+        return f"{ends[0].day}–{said[1]}"
+    return " – ".join(said)
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago something was, in one unit."""
     elapsed = (now.astimezone(UTC) - moment.astimezone(UTC)).total_seconds()

@@ -48,3 +48,19 @@ def test_durations_have_at_most_two_units(elapsed: float, shown: str) -> None:
 def test_a_day_that_is_no_date_is_shown_as_it_is() -> None:
     assert numbers.day("2026-01-03T10:00:00Z") == "3 Jan 2026"
     assert numbers.day("yesterday") == "yesterday"
+
+
+@pytest.mark.parametrize(
+    ("stamps", "said"),
+    [
+        ((), ""),
+        (("2026-02-03T09:00:00Z",), "3 February"),
+        (("2026-02-03T09:00:00Z", "2026-02-04", "2026-02-09T01:00:00Z"), "3–9 February"),
+        (("2026-01-31", "2026-02-09"), "31 January – 9 February"),
+        (("2025-12-31", "2026-02-09"), "31 December 2025 – 9 February 2026"),
+        (("2025-02-03", "2026-02-03"), "3 February 2025 – 3 February 2026"),
+        (("nonsense", "2026-02-03"), ""),
+    ],
+)
+def test_days_are_told_as_people_tell_them(stamps: tuple[str, ...], said: str) -> None:
+    assert numbers.days(*stamps) == said

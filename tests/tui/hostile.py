@@ -228,6 +228,7 @@ class Tour:
         await self.see("panel", "#panel")
         for fold in app.chat.query(Fold):
             fold.opened = True
+        await pilot.pause()
         for card in app.chat.query(Card):
             card.action_unfold()
         await pilot.pause()

@@ -16,7 +16,7 @@ from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, win
 from mindstone_tui.core.entries.base import ZONES
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
-from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
+from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
 
@@ -313,6 +313,13 @@ def _paths(event: ev.FilesChanged) -> str:
     known = [each.path for each in event.changes if not _is_folder(each)]
     named = (known or [each.path for each in event.changes])[:3]
     return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
+
+
+def recalled_from(passages: Sequence[derived.RecalledPassage]) -> str:
+    """`3 passages from 3–9 February`: how many, and from which days."""
+    count = plural(len(passages), "passage")
+    when = days(*sorted(each.ts for each in passages if each.ts))
+    return f"{count} from {when}" if when else count
 
 
 def _of_window(event: ev.WindowEvent) -> EventLine:

@@ -24,6 +24,7 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tokens import UNCALIBRATED
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.history import (
+    ANSWER,
     ReadEntryArguments,
     RecallArguments,
     read_entry_tool,
@@ -101,9 +102,11 @@ class RecallFeature(Feature):
         )
         if not found.hits:
             return ToolResult(text="Nothing in history matches.", finding="nothing found")
+        line = await self.session.recall.answer(arguments.query, asking)
         origin = self.session.sources.origin
         rendered = (render(hit, origin=origin, whole=True) for hit in found.hits)
-        text, full = bounded("\n\n".join(rendered), context)
+        answer = (f"{ANSWER}{line}",) if line else ()
+        text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
             text=text,
             full=full,

@@ -90,6 +90,8 @@ async def add_key(home: Places, environ: Mapping[str, str], new: NewKey) -> str:
 
     Raises with the reason if nothing answers; a key that did not work is not kept.
     """
+    if new.base_url:
+        new = msgspec.structs.replace(new, base_url=address.whole_address(new.base_url))
     before = load(home, environ).settings.models
     name = address.server_name(new.base_url) if new.base_url else new.provider
     old = key_store.stored_key(home.keys, name)

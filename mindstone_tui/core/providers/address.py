@@ -91,6 +91,13 @@ def has_key(provider: str, environ: Mapping[str, str], path: Path) -> bool:
         return True
 
 
+def whole_address(typed: str) -> str:
+    """A server's address as people type it: without a scheme http is meant, without a path /v1."""
+    scheme, named, rest = typed.strip().rstrip("/").rpartition("://")
+    path = "" if "/" in rest else "/v1"
+    return f"{scheme if named else 'http'}://{rest}{path}"
+
+
 def server_name(base_url: str) -> str:
     """Under which name the key of one server is kept, so that no other one is ever sent it."""
     return "server_" + re.sub(r"[^a-z0-9]+", "_", urlsplit(base_url).netloc.lower())[:56]

@@ -43,6 +43,7 @@ from mindstone_tui.core.recall.embedding import (
     understands,
 )
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
+from mindstone_tui.core.recall.lexicon import Counts
 from mindstone_tui.core.recall.library_file import (
     AGAIN_MILLISECONDS,
     BUSY_MILLISECONDS,
@@ -520,6 +521,22 @@ class RecallIndex:
     def _reconnect(self) -> None:
         self._database.close(True)
         self._connect()
+
+
+def rarities(
+    index: RecallIndex, words: Iterable[str], counts: Counts
+) -> dict[str, tuple[str, float]]:
+    """Each word as it is written in a session, with its rarity there; 0 for one nobody said."""
+
+    def work() -> dict[str, tuple[str, float]]:
+        lexicon, passages = index._gatherer.lexicon, index._gatherer.passages()
+        meant = {word: lexicon.spelt(word, counts) for word in words}
+        return {
+            word: (spelt or word, lexicon.rarity(spelt, passages) if spelt else 0.0)
+            for word, spelt in meant.items()
+        }
+
+    return index._guarded(work)
 
 
 def best_of(first: SearchResult, *others: SearchResult | None, k: int) -> SearchResult:

@@ -108,10 +108,10 @@ def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
     message = in_short(message)
     if intent_of(message) == "nothing":
         return ()
-    return tuple(dict.fromkeys((message, *_questions_in(message), auto_query(message, recent))))
+    return tuple(dict.fromkeys((message, *questions_in(message), auto_query(message, recent))))
 
 
-def _questions_in(message: str) -> tuple[str, ...]:
+def questions_in(message: str) -> tuple[str, ...]:
     """The questions of a message that asks two things at once, each by itself; else none."""
     if len(message) > _CONTEXT:
         return ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -26,6 +26,13 @@ LONG_HISTORY: Final = 500
 """Passages from which on the rarity of a word is what a history itself says."""
 _COUNTED: Final = 500
 """Occurrences of a word that are counted; of more the number is estimated."""
+_SHORT_WORD: Final = 5
+"""Letters of a word that is near too many others to be a slip of one."""
+_WITHOUT_VOWELS: Final = str.maketrans("", "", "aeiouy")
+Counts = Callable[[int, str, bool], bool]
+"""Whether a passage is something that was said, by its line, its text, and being imported."""
+_LOOKED_AT: Final = 12
+"""Passages with a word of which one must count; a word that more have was said by somebody."""
 _MEASURED: Final = 256
 """Passages whose length counts in a score: the best before it was looked at."""
 _HOLDING: Final = (
@@ -113,7 +120,33 @@ class Lexicon:
         """Whether any passage has the word."""
         return bool(self.stems(word)) and self._count(word, self._counted_at) > 0
 
-    def like(self, word: str) -> str:
+    def is_said(self, word: str, counts: Counts) -> bool:
+        """Whether a passage that counts has the word."""
+        rows = self._newest(word, _LOOKED_AT) if self.stems(word) else []
+        found = self._database.execute(
+            "select seq, text, imported from passages"
+            " where row in (select value from json_each(?))",
+            (json.dumps(rows),),
+        )
+        return len(rows) == _LOOKED_AT or any(counts(*each) for each in found)
+
+    def spelt(self, word: str, counts: Counts) -> str:
+        """A word as it was said: itself, or what it is a slip of the pen for; empty for neither.
+
+        A letter is missing, too many, in the wrong place, or another vowel.
+        """
+
+        def said(other: str) -> bool:
+            return self.is_said(other, counts)
+
+        if said(word):
+            return word
+        meant, stem = self.like(word, said), "".join(self.stems(word))
+        one, other = (sorted(each.translate(_WITHOUT_VOWELS)) for each in (stem, meant))
+        likely = len(stem) > _SHORT_WORD and (one == other or len(stem) != len(meant))
+        return meant if meant and likely and slips_between(stem, meant, 1) <= 1 else ""
+
+    def like(self, word: str, knows: Callable[[str], bool] | None = None) -> str:
         """The word of a passage that a name is a slip of the pen for; empty where none is.
 
         It begins with the same letter, and one letter, or two of a long name, differ.
@@ -135,7 +168,7 @@ class Lexicon:
             if abs(len(term) - len(stem)) <= most
             and (distance := slips_between(stem, term, most)) <= most
         )
-        return next((term for _, term in near if self.knows(term)), "")
+        return next((term for _, term in near if (knows or self.knows)(term)), "")
 
     def stems(self, text: str) -> list[str]:
         """The stems FTS5 makes of a text that `indexed` prepared."""

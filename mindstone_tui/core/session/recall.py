@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final
 
@@ -36,10 +38,20 @@ from mindstone_tui.core.library.lineage import Ancestor, ancestors, ask_ancestor
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.library.vectors import pending_in
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.answer import (
+    answer,
+    asks,
+    is_own,
+    leans,
+    means,
+    telling,
+    words_like,
+)
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.course import answer_of_course, is_of_course
 from mindstone_tui.core.recall.embedding import Embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
+from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, rarities
 from mindstone_tui.core.recall.inject import (
     CONSIDERED,
     Choice,
@@ -47,9 +59,10 @@ from mindstone_tui.core.recall.inject import (
     choose,
     inject,
     queries,
+    questions_in,
     room_in,
 )
-from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.recall.speak import NAMES_NOTHING, NOTHING_THERE
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
@@ -62,6 +75,16 @@ _EMBEDDED_IN_A_HURRY: Final = 2
 _LAG_LOOKED_AT: Final = 2_000
 _ECHOED: Final = 3
 """Telling words of a passage, not in the question, that make an answer one that leaned on it."""
+
+_READ_FOR_COURSE: Final = 20_000
+"""Newest lines in which days are looked for, and what was said on them;"""
+_OPENING: Final = 40
+"""and so many passages of how a session began."""
+_BESIDE: Final = 30
+"""Lines in which the messages beside one are looked for."""
+_TALK: Final = frozenset({"user", "assistant"})
+_SAID_OTHERWISE: Final = 2.5
+"""What a word is worth that was not said, where another one for it was."""
 
 Scope = str
 
@@ -237,6 +260,61 @@ class SessionRecall:
                 answers.append(found)
         kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
         return [*answers, kept] if kept is not None else answers
+
+    async def answer(self, question: str, exclude: Collection[int]) -> str:
+        """One line of history that answers a question, with its source; empty for nothing."""
+        return await asyncio.to_thread(self._answer, question, frozenset(exclude))
+
+    def _answer(self, question: str, exclude: frozenset[int]) -> str:
+        """Each part of a question that asks two things; one that leans on the other needs none."""
+        self._catch_up()
+        parts = questions_in(question) or (question,)
+        found = [
+            self._answer_one(part, exclude) for part in parts if part == parts[0] or not leans(part)
+        ]
+        return "\n".join(filter(None, found))
+
+    def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
+        if is_of_course(question):
+            first = max(self.index.mark.seq - _READ_FOR_COURSE, -1)
+            told = [*self._after(-1, _OPENING), *self._after(first, _READ_FOR_COURSE)]
+            told = list({one.id: one for one in told if one.seq not in exclude}.values())
+            if line := answer_of_course(question, told, datetime.now().astimezone().date()):
+                return line
+
+        def counts(seq: int, text: str, imported: bool) -> bool:
+            """Whether it was said: not for a question of today, nor for what answered one."""
+            return seq not in exclude and not is_own(text) and (imported or not asks(text))
+
+        known = rarities(self.index, telling(question), counts)
+        for word, (meant, _) in known.items():
+            question = re.sub(rf"\b{re.escape(word)}\b", meant, question, flags=re.IGNORECASE)
+        others = {meant: words_like(meant) for meant, worth in known.values() if not worth}
+        said = rarities(self.index, frozenset().union(*others.values()), counts)
+        rarity = {
+            meant: worth or _SAID_OTHERWISE * any(said[each][1] for each in others[meant])
+            for meant, worth in known.values()
+        }
+        allowed = Filter(exclude=exclude, without=DERIVED)
+        answers = self._answers(question, CONSIDERED, self._settings.scope, allowed, ())
+        near = partial(self._near, exclude)
+        return answer(question, best_of(*answers, k=CONSIDERED), near, rarity)
+
+    def _near(self, exclude: frozenset[int], passage: Passage) -> Sequence[Passage]:
+        """A message with those around it; what only says what is done next is none."""
+        if passage.session != str(self._places.key) or passage.role == "tool":
+            return [passage]
+        around = [
+            one
+            for one in self._after(passage.seq - _BESIDE, 4 * _BESIDE)
+            if one.id == passage.id
+            or (one.role in _TALK and one.seq not in exclude and not means("steps", one.text))
+        ]
+        at = next((at for at, one in enumerate(around) if one.id == passage.id), 0)
+        return around[max(at - 3, 0) : at + 6] or [passage]
+
+    def _after(self, seq: int, most: int) -> list[Passage]:
+        return [passage for _, passage in self.index.after(max(seq, -1), most)]
 
     @cached_property
     def _lineage(self) -> list[Ancestor]:

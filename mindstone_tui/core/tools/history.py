@@ -9,12 +9,15 @@ of its own, under the same approvals.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, declare
+
+ANSWER: Final = "Answer: "
+"""How recall begins where one line of history answers; the passages follow after a blank line."""
 
 NoteSection = Literal["task_progress", "decisions", "bugs", "constraints", "learnings", "misc"]
 MemoryKind = Literal[

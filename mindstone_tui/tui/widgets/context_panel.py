@@ -214,8 +214,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
         for passage in event.passages[:6]:
             lines.append(
                 Content.assemble(
-                    (f"{passage.score:.2f} ", "$context-recalled"),
-                    (f"turn {passage.turn} ", "$muted"),
+                    (f"turn {passage.turn} ", "$context-recalled"),
                     (f"{MARK} " if passage.imported else "", "$muted"),
                     show.line(passage.text, 60),
                 )

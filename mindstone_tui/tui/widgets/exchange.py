@@ -18,7 +18,14 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.provenance import MARK
-from mindstone_tui.core.events.narrate import aside, describe, in_brief, is_bookkeeping, turn_cost
+from mindstone_tui.core.events.narrate import (
+    aside,
+    describe,
+    in_brief,
+    is_bookkeeping,
+    recalled_from,
+    turn_cost,
+)
 from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.text import as_written, exact, for_terminal, plural
 from mindstone_tui.tui import show
@@ -54,7 +61,7 @@ class Card(Static, can_focus=True):
     def __init__(self, passage: RecalledPassage) -> None:
         self.passage = passage
         self._whole = False
-        super().__init__(self._drawn(), markup=False, classes="card")
+        super().__init__(self._drawn(), markup=False, classes="card body")
 
     def _drawn(self) -> Content:
         passage = self.passage
@@ -65,7 +72,6 @@ class Card(Static, can_focus=True):
         where.append(passage.imported)
         if passage.superseded_by is not None:
             where.append(f"corrected by #{passage.superseded_by}")
-        where.append(f"score {passage.score:.2f}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
         head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
@@ -91,16 +97,21 @@ class Card(Static, can_focus=True):
         self.action_unfold()
 
 
-class Recalled(Vertical):
-    """Everything that came back for one turn."""
+class Recalled(Fold):
+    """Everything that came back for one turn: one line until it is opened."""
 
     def __init__(self, event: ev.RecallInjected) -> None:
         super().__init__(classes="recalled")
         self._event = event
 
-    def compose(self) -> ComposeResult:
+    def title(self) -> Content:
+        """How much came back, and from which days."""
         line = describe(self._event)
-        yield Static(Content.styled(f"{line.sign} {line.text}", "$muted"), markup=False)
+        return Content.styled(f"{line.sign} {recalled_from(self._event.passages)}", "$muted")
+
+    def body(self) -> Iterator[Widget]:
+        """What it cost, and the passages."""
+        yield Static(Content.styled(describe(self._event).text, "$muted"), classes="body")
         for passage in self._event.passages:
             yield Card(passage)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ConfigError, ProviderRefused, UsageError
-from mindstone_tui.core.providers.address import find_key, has_key, variables_of
+from mindstone_tui.core.providers.address import find_key, has_key, variables_of, whole_address
 from mindstone_tui.core.providers.key_store import KEYRING, store_key, stored_keys
 
 
@@ -165,3 +165,18 @@ def test_a_keyring_that_is_gone_has_no_key(tmp_path: Path, monkeypatch: pytest.M
     found = find_key("openai", {"OPENAI_API_KEY": "other"}, path)
     assert found is not None
     assert found.secret == "other"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("127.0.0.1:18931", "http://127.0.0.1:18931/v1"),
+        (" localhost:8000/ ", "http://localhost:8000/v1"),
+        ("https://models.example", "https://models.example/v1"),
+        ("models.example/v1", "http://models.example/v1"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("https://models.example/llm/", "https://models.example/llm"),
+    ],
+)
+def test_an_address_needs_neither_scheme_nor_path(typed: str, meant: str) -> None:
+    assert whole_address(typed) == meant

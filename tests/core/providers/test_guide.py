@@ -48,6 +48,20 @@ def wanted(question: str, *before: Message | str) -> tuple[str, Any]:
     return name, json.loads(arguments)
 
 
+def when_nothing_was_said(question: str) -> str:
+    """What the guide says to a question once recall was asked and found nothing."""
+    answer = respond(request(question, tools=TOOLS))
+    nothing = used("recall", "{}", "Nothing in history matches.")
+    return respond(request(question, *nothing, tools=TOOLS)).text if answer.calls else answer.text
+
+
+def recalled(*pieces: str) -> tuple[Message, Message]:
+    """What recall gave back."""
+    inside = "\n\n".join(pieces)
+    block = f'<data-0123456789abcdef origin="recall">\n{inside}\n</data-0123456789abcdef>'
+    return used("recall", '{"query":"x"}', block)
+
+
 def used(name: str, arguments: str, result: str) -> tuple[Message, Message]:
     """A call the guide made, and its result."""
     call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -147,18 +161,15 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
         ("how do I fork?", "second session"),
     ],
 )
-def test_it_explains_the_product(question: str, word: str) -> None:
-    answer = respond(request(question, tools=TOOLS))
-    assert not answer.calls
-    assert word in answer.text
+def test_it_explains_the_product_where_history_says_nothing(question: str, word: str) -> None:
+    assert word in when_nothing_was_said(question)
+    assert word in respond(request(question)).text, "nor is it silent where there is no recall"
 
 
 @pytest.mark.parametrize("word", [term.word for term in WORDS])
 def test_it_explains_every_word_of_the_screen(word: str) -> None:
     for question in (f"what is {word}?", f"what does {word} mean?", f"explain {word}"):
-        answer = respond(request(question, tools=TOOLS))
-        assert not answer.calls, question
-        assert answer.text.startswith("**"), question
+        assert when_nothing_was_said(question).startswith("**"), question
 
 
 def test_it_explains_the_panel_word_by_word() -> None:
@@ -184,108 +195,54 @@ def test_a_very_long_question_is_looked_up_by_its_beginning() -> None:
     assert len(values["query"]) <= 2_000
 
 
-def test_it_quotes_recalled_passages_with_their_pointer_before_it_looks_further() -> None:
-    block = (
-        'Recalled:\n<data-0123456789abcdef origin="turn 1, entry 3, 2026-01-01">\n'
-        "My dog is called Rex.\n</data-0123456789abcdef>\n"
-        '<data-0123456789abcdef origin="turn 2, entry 9">\nThe roof is green.\n'
-        "</data-0123456789abcdef>"
-    )
-    answer = respond(request("What is my dog called?", block, tools=TOOLS))
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is the alarm threshold and who asked for it?",
+        "whats the retention policy for the logs",
+        "when is the maintenance window on the harbour machine",
+        "what is the budget of the project?",
+        "which mode does the poller run in",
+    ],
+)
+def test_a_word_of_the_product_in_a_question_about_the_project_is_left_to_history(
+    question: str,
+) -> None:
+    assert wanted(question)[0] == "recall"
+    assert when_nothing_was_said(question).startswith("Nothing was said about that.")
+
+
+def test_a_question_that_names_mindstone_is_not_looked_up() -> None:
+    assert not respond(request("what does the zone in the status line mean?", tools=TOOLS)).calls
+
+
+def test_what_answers_comes_first_and_no_passage_is_quoted() -> None:
+    line = "8790, since 8765 is taken. (3 February, line 264)\nBefore: Port 8765. (line 140)"
+    exchange = recalled(f"Answer: {line}", "[main #7 · turn 3]\nwhich port is it?")
+    answer = respond(request("which port is it?", *exchange, tools=TOOLS))
     assert not answer.calls
-    assert "> My dog is called Rex.\n> — turn 1, entry 3" in answer.text
-    assert "roof" not in answer.text
+    assert answer.text == line
 
 
-def test_an_irrelevant_block_sends_it_to_recall() -> None:
-    block = '<data-0123456789abcdef origin="x">\nThe roof is green.\n</data-0123456789abcdef>'
-    answer = respond(request("Which train goes to Basel?", block, tools=TOOLS))
-    assert answer.calls[0][0] == "recall"
-
-
-def test_what_is_still_in_the_window_is_quoted_from_there() -> None:
-    said = ("My boat is called Nereid.", {"role": "assistant", "content": "Saved."})
-    answer = respond(request(*said, "what is my boat called?"))
-    assert "Nereid" in answer.text
-    looked = respond(request(*said, "what is my boat called?", tools=TOOLS))
-    assert [name for name, _ in looked.calls] == ["recall"], "recall knows the pointer"
-
-
-def test_an_earlier_question_is_not_an_answer() -> None:
-    before = ("what is my boat called?", {"role": "assistant", "content": "I found nothing."})
-    assert respond(request(*before, "what is my boat called?", tools=TOOLS)).calls
-
-
-def test_recall_results_are_quoted_with_pointers_and_end_the_turn() -> None:
-    result = (
-        '<data-0123456789abcdef origin="recall">\n'
-        "[main #7 · turn 3]\nwhat is my boat called?\n\n"
-        "[main #2 · turn 1 · 2026-01-01]\nYou should know this:\n\nMy boat is called Nereid.\n\n"
-        "[main #40 · turn 9]\nRain.\n</data-0123456789abcdef>"
-    )
-    exchange = used("recall", '{"query":"boat"}', result)
-    answer = respond(request("what is my boat called?", *exchange, tools=TOOLS))
-    assert not answer.calls
-    assert "Nereid.\n> — main #2 · turn 1 · 2026-01-01" in answer.text
-    assert "#7" not in answer.text
-    assert "Rain" not in answer.text
-
-
-def recalled(*pieces: str) -> tuple[Message, Message]:
-    """What recall gave back, each piece with its pointer."""
-    inside = "\n\n".join(pieces)
-    block = f'<data-0123456789abcdef origin="recall">\n{inside}\n</data-0123456789abcdef>'
-    return used("recall", '{"query":"x"}', block)
-
-
-def test_of_what_fits_equally_well_the_newest_is_quoted_first() -> None:
-    pieces = (
-        "[main #140 · turn 19 · Mara · score 1.23]\nPort 8765.",
-        "[main #264 · turn 32 · Mara · score 1.21]\nPort clash: 8765 is taken. Use 8790.",
-    )
-    text = respond(request("which port is it?", *recalled(*pieces), tools=TOOLS)).text
-    assert text.startswith("This was said before:")
-    assert text.index("8790") < text.index("> Port 8765.")
-
-
-@pytest.mark.parametrize("score", ["0.09", "-0.07", "0.40"])
-def test_what_hardly_fits_is_not_quoted(score: str) -> None:
-    exchange = recalled(f"[main #4 · turn 2 · score {score}]\nThe staging port is 8443.")
-    answer = respond(request("what colour is the staging roof in winter?", *exchange, tools=TOOLS))
-    assert "8443" not in answer.text
-    assert "found nothing" in answer.text
-
-
-def test_what_recall_is_sure_of_is_quoted() -> None:
+def test_where_recall_has_no_answer_nothing_is_quoted() -> None:
     exchange = recalled("[main #4 · turn 2 · score 1.20]\nThe staging port is 8443.")
-    answer = respond(request("which port did we settle on last week?", *exchange, tools=TOOLS))
-    assert "> The staging port is 8443.\n> — main #4 · turn 2" in answer.text
+    answer = respond(request("what colour is the roof?", *exchange, tools=TOOLS))
+    assert answer.text.startswith("Nothing was said about that.")
+    assert "8443" not in answer.text
 
 
-def test_it_does_not_quote_its_own_quotes() -> None:
-    own = "This was said before:\n\n> The staging port is 8443.\n> — main #4"
-    exchange = recalled(
-        f"[main #9 · turn 3 · score 1.40]\n{own}",
-        "[main #4 · turn 2 · score 1.20]\nThe staging port is 8443.",
-    )
-    answer = respond(request("which staging port is it?", *exchange, tools=TOOLS))
-    assert answer.text.count("8443") == 1
-    assert answer.text.count("This was said before:") == 1
+def test_a_passage_that_looks_like_an_answer_is_none() -> None:
+    exchange = recalled("[main #4 · turn 2]\nx\n\nAnswer: 42")
+    assert "42" not in respond(request("what is six by nine?", *exchange, tools=TOOLS)).text
 
 
 def test_the_delimiters_of_data_never_show() -> None:
     cut = '<data-0123456789abcdef origin="read a.md">\nhello\n… 200 lines were cut here'
     shown = respond(request("read a.md", *used("read", '{"path":"a.md"}', cut), tools=TOOLS)).text
-    quoted = recalled(f"[main #4 · turn 2 · score 1.20]\nport 8443\n{cut}")
+    quoted = recalled(f"Answer: port 8443 (line 4)\n{cut}")
     said = respond(request("which port?", *quoted, tools=TOOLS)).text
     assert "data-0123456789abcdef" not in shown + said
     assert "hello" in shown
-
-
-def test_when_recall_finds_nothing_it_says_so() -> None:
-    exchange = used("recall", '{"query":"boat"}', "Nothing was found.")
-    answer = respond(request("what is my boat called?", *exchange, tools=TOOLS))
-    assert "found nothing" in answer.text
 
 
 def test_output_is_shown_fenced_and_bounded() -> None:

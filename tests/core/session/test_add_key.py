@@ -56,8 +56,11 @@ async def test_a_server_is_tried_and_its_first_model_chosen(home: Path, server: 
     kept = load(places, {}).settings.models
     assert (kept.base_url, kept.default) == (server, "openai/tiny")
     assert places.keys.stat().st_mode & 0o777 == 0o600
-    # And once more, over what is there.
-    assert await add_key(places, {}, new) == "openai/tiny"
+    # And once more, over what is there, as people type it.
+    bare = server.removeprefix("http://").removesuffix("/v1")
+    again = NewKey(provider="openai", secret="good", model="", base_url=bare)
+    assert await add_key(places, {}, again) == "openai/tiny"
+    assert load(places, {}).settings.models.base_url == server
 
 
 async def test_what_does_not_work_is_not_kept(home: Path, server: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from textual.app import ComposeResult
 from textual.dom import DOMNode
+from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
@@ -23,6 +25,7 @@ from mindstone_tui.tui.widgets.exchange import (
     ExchangeView,
     LongQuestion,
     Printed,
+    Recalled,
     Rest,
     Thought,
     ToolCall,
@@ -289,12 +292,32 @@ async def test_thinking_is_folded_with_its_length() -> None:
         assert "3 words" in app.screen.query_one(Thought).title().plain
 
 
+async def opened_card(app: MindstoneApp, pilot: Pilot[Any]) -> Card:
+    """The first recalled passage, once its line was opened."""
+    app.screen.query_one(Recalled).opened = True
+    await until(pilot, lambda: bool(app.screen.query(Card)))
+    return app.screen.query(Card).first()
+
+
+async def test_what_was_recalled_is_one_line_until_it_is_opened() -> None:
+    days = ("2026-02-03T09:00:00Z", "2026-02-09T09:00:00Z", "2026-02-05T09:00:00Z")
+    passages = [msgspec.structs.replace(passage(), ts=ts) for ts in days]
+    app, talk = staged(asked(1, "go"), recalled(1, *passages))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        block = app.screen.query_one(Recalled)
+        assert block.title().plain == "↺ 3 passages from 3–9 February"
+        assert block.size.height == 1
+        await opened_card(app, pilot)
+        assert len(block.query(Card)) == 3
+
+
 async def test_a_recalled_passage_can_be_dropped_and_opened_by_key() -> None:
     app, talk = staged(asked(1, "go"), recalled(1, passage(turn=17)))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        card = app.screen.query_one(Card)
-        assert "0.82" in str(card.render())
+        card = await opened_card(app, pilot)
+        assert "0.82" not in str(card.render()), "a score without a scale tells nobody anything"
         assert "turn 17" in str(card.render())
         card.focus()
         await pilot.press("x")
@@ -309,7 +332,7 @@ async def test_a_passage_of_a_file_shows_the_file_and_opens_in_place() -> None:
     app, talk = staged(asked(1, "go"), recalled(1, section))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        card = app.screen.query_one(Card)
+        card = await opened_card(app, pilot)
         assert "journals/2026-01-02.md" in str(card.render())
         assert "turn 0" not in str(card.render())
         card.focus()
@@ -545,7 +568,7 @@ async def test_typing_goes_to_the_prompt_wherever_the_focus_is() -> None:
     app, talk = staged(asked(1, "go"), recalled(1))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        app.screen.query_one(Card).focus()
+        (await opened_card(app, pilot)).focus()
         await pilot.press("h", "i")
         assert app.chat.input_area.prompt.text == "hi"
 

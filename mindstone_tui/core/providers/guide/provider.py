@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -18,7 +17,6 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.language.lists import lists_in
-from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.guide import topics
@@ -29,12 +27,10 @@ _BLOCK: Final = pattern_of(
     r"(?P<text>.*?)\n?</data-(?P=nonce)>",
     re.DOTALL,
 )
-HERE: Final = "earlier in this window"
 _PARAGRAPHS: Final = pattern_of(r"\n\s*\n")
 _POINTER: Final = pattern_of(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
 _LONGEST_QUESTION: Final = 300
-_COMMON: Final = frozenset({"earlier", "give", "mentioned", "recall", "show", "thing", "told"})
 
 
 class QuotedPassage(Part):
@@ -57,25 +53,16 @@ class Situation(Part):
 
     question: str
     results: tuple[ToolOutcome, ...] = ()
-    recalled: tuple[QuotedPassage, ...] = ()
-    earlier: tuple[QuotedPassage, ...] = ()
-    """What people and tools said before in the window, newest first; no questions."""
 
 
 def read(request: Request) -> Situation:
-    """Find the question, what tools answered to it, and what may be quoted."""
+    """Find the question, and what tools answered to it."""
     messages = list(request.messages)
-    recalled: list[QuotedPassage] = []
     while len(messages) > 1 and is_context(messages[-1]):
-        recalled += passages(text_of(messages.pop()))
+        messages.pop()
     asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
     question = text_of(messages[asked]) if asked >= 0 else ""
-    return Situation(
-        question=question.strip(),
-        results=tuple(_results(messages[asked + 1 :])),
-        recalled=tuple(recalled),
-        earlier=tuple(_earlier(messages[: max(asked, 0)])),
-    )
+    return Situation(question=question.strip(), results=tuple(_results(messages[asked + 1 :])))
 
 
 def text_of(message: Message) -> str:
@@ -98,17 +85,6 @@ def passages(text: str) -> list[QuotedPassage]:
 def unwrapped(text: str) -> str:
     """A tool's answer without the delimiters around it."""
     return _BLOCK.sub(lambda block: block["text"], text)
-
-
-def terms(text: str) -> frozenset[str]:
-    """The words that carry meaning, without their endings."""
-    common = _COMMON | stopwords()
-    return frozenset(root(word) for word in plain_words(text, shortest=2) if word not in common)
-
-
-def overlap(wanted: frozenset[str], text: str) -> float:
-    """How much of what is wanted stands in a text: 0 to 1."""
-    return len(wanted & terms(text)) / len(wanted) if wanted else 0.0
 
 
 def is_asking(text: str) -> bool:
@@ -144,13 +120,6 @@ def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
                 arguments=read_arguments(str(function.get("arguments", ""))) or {},
                 text=text_of(message),
             )
-
-
-def _earlier(messages: list[Message]) -> Iterator[QuotedPassage]:
-    for message in reversed(messages):
-        text = text_of(message).strip()
-        if message["role"] == "user" and text and not is_asking(text) and not is_context(message):
-            yield QuotedPassage(text=text, pointer=HERE)
 
 
 Arguments = dict[str, str]
@@ -264,28 +233,24 @@ def _default(declared: object) -> object:
 GUIDE: Final = "local/guide"
 WINDOW: Final = 32_768
 
-_ENOUGH: Final = 0.5
-"""Share of a question's words that a passage must hold to be quoted."""
-_SURE: Final = 0.65
-"""Recall's own score from which a passage is quoted that holds at least one of the words."""
-_SCORE: Final = pattern_of(r"\bscore (-?\d+\.\d+)")
 _MARKER: Final = pattern_of(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
 """What is left of a block's delimiter when the block was cut."""
-_QUOTES: Final = 3
-_QUOTE_LENGTH: Final = 600
 _OUTPUT_LENGTH: Final = 4_000
 _QUESTION: Final = pattern_of(
-    r"\?|\A\s*(?:what|who|whom|whose|when|where|which|why|how|did|do|does|is|are|was|were|can|could|"
-    r"tell me|find|search|look for|recall|remind me)\b",
+    r"\?|\A\s*(?:(?:and|so|ok|over|from|in|on|at|by|with|to|for|since|until|about)\s+)?(?:whats?|who"
+    r"|whom|whose|whos|when|where|wheres|which|why|how|hows|did|do|does|is|are|was|were|can|could"
+    r"|tell me|find|search|look for|recall|remind me|(?:name|number|date|price|size) of)\b",
     re.IGNORECASE,
 )
 _STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
-_SAID: Final = "This was said before"
-_LINE: Final = pattern_of(r"(?:\A|\s)#(\d+)\b")
-_NOTHING: Final = pattern_of(r"\A\W*(?:nothing|no\b|none|0 )", re.IGNORECASE)
+_ANSWER: Final = pattern_of(r"\AAnswer: (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
+"""The line of history that recall found, before the passages."""
 _NOT_FOUND: Final = (
-    "I found nothing about that in this session. I am the guide, not a language model, so I do not "
-    "make up an answer. F5 chooses a model that may know; “what can you do?” shows what I can."
+    "Nothing was said about that. I am the guide, not a language model, so I do not make up an "
+    "answer. F5 chooses a model that may know; “what can you do?” shows what I can."
+)
+_NO_RECALL: Final = (
+    "I cannot look that up: recall is not offered here. F5 chooses a model that may know."
 )
 _NOTED: Final = (
     "Saved: it stands in the transcript and recall can find it later. I am the guide, not a "
@@ -352,7 +317,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     situation = read(request)
     tools = {tool.name: tool for tool in request.tools}
     if situation.results:
-        return GuideAnswer(text=_report(situation))
+        return GuideAnswer(text=_report(situation, words))
     if topics.is_greeting(situation.question):
         return GuideAnswer(text=topics.guide_texts().greeting)
     if polite := topics.courtesy(situation.question):
@@ -361,21 +326,17 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=_PROPOSED)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
-    if known := topics.explanation(situation.question, words):
+    looks_up = "recall" in tools and not topics.names_mindstone(situation.question)
+    if not looks_up and (known := topics.explanation(situation.question, words)):
         return GuideAnswer(text=known)
     if topics.is_work(situation.question):
         return GuideAnswer(text=topics.guide_texts().beyond)
-    if not _QUESTION.search(situation.question):
+    if not (_QUESTION.search(situation.question) or topics.defined(situation.question, words)):
         return GuideAnswer(text=_acknowledge(situation.question))
-    found = _best(situation)
-    # What stands in the window has no pointer that the guide could see; recall knows it.
-    if found and ("recall" not in tools or all(each.pointer != HERE for each in found)):
-        return GuideAnswer(text=_quote(found))
-    if "recall" in tools:
-        return _use(
-            [Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools
-        )
-    return GuideAnswer(text=_NOT_FOUND)
+    if "recall" not in tools:
+        return GuideAnswer(text=_NO_RECALL)
+    query = situation.question[:_LONGEST_QUERY]
+    return _use([Wish(tool="recall", values={"query": query})], tools)
 
 
 def about_mindstone(request: Request, settings: Settings | None) -> str:
@@ -420,65 +381,18 @@ def _acknowledge(statement: str) -> str:
     return _NOTED
 
 
-def _quotable(passages: Iterable[QuotedPassage], question: str) -> list[QuotedPassage]:
-    """What answers a question well enough to be quoted, best first; of equals the newest."""
-    wanted = terms(question)
-    scored = [
-        (overlap(wanted, passage.text), passage)
-        for passage in passages
-        if not is_asking(passage.text) and not is_own(passage.text)
-    ]
-    good = [each for each in scored if _answers(*each)]
-    best = sorted(good, key=lambda each: (-each[0], -_line(each[1])))
-    return [passage for _, passage in best[:_QUOTES]]
-
-
-def _line(passage: QuotedPassage) -> float:
-    """Where a passage stands in history: what the window still shows is newer than the rest."""
-    found = _LINE.search(passage.pointer)
-    return int(found[1]) if found else math.inf
-
-
-def _answers(share: float, passage: QuotedPassage) -> bool:
-    """Half of the question's words are in it; or recall is sure, and not by meaning alone."""
-    found = _SCORE.search(passage.pointer)
-    if found is None:
-        return share >= _ENOUGH
-    sure = float(found[1]) >= _SURE
-    return share > 0 if sure else share >= _ENOUGH and float(found[1]) > 0
-
-
-def is_own(text: str) -> bool:
-    """Whether a passage is something the guide itself said: a quote is not quoted again."""
-    own = (_NOT_FOUND, _NOTED, topics.guide_texts().greeting, topics.guide_texts().beyond)
-    return text.startswith((_SAID, *(each[:40] for each in own)))
-
-
-def _report(situation: Situation) -> str:
+def _report(situation: Situation, words: Sequence[Term]) -> str:
     """Say what the tools gave back."""
     return "\n\n".join(
-        _recalled(result, situation) if result.name == "recall" else _shown(result)
+        _recalled(result, situation.question, words) if result.name == "recall" else _shown(result)
         for result in situation.results
     )
 
 
-def _recalled(result: ToolOutcome, situation: Situation) -> str:
-    found = [] if _NOTHING.match(unwrapped(result.text)) else passages(result.text)
-    good = _quotable(found, situation.question) or _best(situation)
-    return _quote(good) if good else _NOT_FOUND
-
-
-def _best(situation: Situation) -> list[QuotedPassage]:
-    """What still stands in the window, which is newer, and what recall brought by itself."""
-    return _quotable((*situation.earlier, *situation.recalled), situation.question)
-
-
-def _quote(found: Sequence[QuotedPassage]) -> str:
-    quotes = []
-    for passage in found[:_QUOTES]:
-        body = _shortened(_clean(passage.text), _QUOTE_LENGTH).replace("\n", "\n> ")
-        quotes.append(f"> {body}" + (f"\n> — {passage.pointer}" if passage.pointer else ""))
-    return "\n\n".join([f"{_SAID}:", *quotes])
+def _recalled(result: ToolOutcome, question: str, words: Sequence[Term]) -> str:
+    """What history says; where it is silent, what a word of the product means."""
+    found = _ANSWER.match(_clean(unwrapped(result.text)))
+    return found["text"] if found else topics.defined(question, words) or _NOT_FOUND
 
 
 def _shown(result: ToolOutcome) -> str:

@@ -50,6 +50,10 @@ COURTESIES: Final = (
 """What is said out of politeness, and what is said back."""
 
 
+_WHOLE: Final = 0.7
+"""The share of what is asked for that must be a word of the product."""
+
+
 def _means(what: str) -> re.Pattern[str]:
     return expression(Path(__file__).with_suffix(".txt"), what)
 
@@ -85,12 +89,28 @@ def explanation(text: str, terms: Sequence[Term]) -> str | None:
         return None
     if _means("screen").search(text):
         return on_the_screen(terms)
+    length, answer = _longest_named(text, terms)
+    return answer if length else None
+
+
+def _longest_named(text: str, terms: Sequence[Term]) -> tuple[int, str]:
+    """How many characters of a text name a topic or a word of the screen, and what it means."""
     named = [
         *((_length(topic, text), topic.text) for topic in guide_texts().topics),
         *((term.named_in(text), f"**{term.word.capitalize()}**: {term.text}") for term in terms),
     ]
-    length, answer = max(named, key=lambda each: each[0])
-    return answer if length else None
+    return max(named, key=lambda each: each[0])
+
+
+def defined(text: str, terms: Sequence[Term]) -> str | None:
+    """What a word means, where a question asks for that or how it is used, and for nothing else."""
+    found = _means("defines").match(text)
+    if found is None or (not found["rest"] and not found["use"]):
+        return None
+    rest = found["rest"] or ""
+    if rest and _longest_named(rest, terms)[0] < _WHOLE * len(rest):
+        return None
+    return explanation(text, terms)
 
 
 def on_the_screen(terms: Sequence[Term]) -> str:

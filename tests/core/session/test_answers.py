@@ -1,0 +1,124 @@
+"""What was said is answered in one line with its source, asked of the guide in a live session."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.interchange.import_session import import_file
+from mindstone_tui.core.interchange.samples import sample_file
+from mindstone_tui.core.recall.course import span_of
+from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
+from tests.builders import transcript_in
+from tests.core.session.stage import Stage, on_stage
+
+HELD = {
+    "sample": ("02", "03", "12", "16", "27", "33", "38", "42", "47"),
+    "chat": ("06", "07", "19", "23", "25", "33", "36", "38", "44"),
+}
+"""Questions of the open half whose answers are held here; the bench asks all of them."""
+
+
+def answers(stage: Stage) -> list[str]:
+    """Everything that was answered so far."""
+    return [each.text for each in stage.all(events.AnswerRecorded) if each.text]
+
+
+def imported(home: Path, path: Path) -> None:
+    """A history in the default session."""
+    transcript = transcript_in(home)
+    import_file(path, transcript, format="messages")
+    transcript.close()
+
+
+@pytest.fixture(params=sorted(HELD))
+def history(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> str:
+    """One of two histories, taken over."""
+    imported(home, sample_file() if request.param == "sample" else chat_as_messages(tmp_path))
+    return str(request.param)
+
+
+async def test_questions_in_other_peoples_words_are_answered(history: str, home: Path) -> None:
+    held = {f"{history}-{number}" for number in HELD[history]}
+    asked = [one for one in questions(ASKED / "open.jsonl") if one["id"] in held]
+    assert len(asked) == len(held)
+    async with on_stage(home, model="local/guide") as stage:
+        for question in asked:
+            await stage.say(question["question"])
+            said = answers(stage)[-1]
+            assert verdict(question, said) == "right", (question["question"], said)
+
+
+async def test_an_answer_stands_before_its_source_and_what_was_before_it(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The staging port is 8765.")
+        await stage.say("The staging port is 8790 now, 8765 was taken.")
+        line = [each.seq for each in stage.lines() if each.kind == "user_message"][1]
+        await stage.say("which port is staging on?")
+        first, second = answers(stage)[-1].splitlines()
+    assert first.startswith("The staging port is 8790 now")
+    assert first.endswith(f"line {line})")
+    assert second.startswith("Before: The staging port is 8765.")
+
+
+async def test_an_answer_is_never_its_own_source(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("My boat is called Nereid.")
+        for _ in range(3):
+            await stage.say("what is my boat called?")
+        said = answers(stage)[-3:]
+        await stage.say("what is the harbour master called?")
+        await stage.say("what is the harbour master called?")
+    assert len(set(said)) == 1
+    assert said[0].startswith("My boat is called Nereid.")
+    assert answers(stage)[-1].startswith("Nothing was said about that.")
+
+
+async def test_the_questions_that_strangers_asked_first_are_answered_or_not_at_all(
+    home: Path,
+) -> None:
+    imported(home, sample_file())
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("which port did we settle on?")
+        await stage.say("What is the alarm threshold and who asked for it?")
+        await stage.say("what is Mara's phone number?")
+        await stage.say("which database password did we choose for Redis?")
+        await stage.say("what is still open?")
+        port, threshold, phone, password, left = answers(stage)[-5:]
+    assert "8790" in port.partition("\n")[0]
+    assert "420 mm" in threshold.partition("\n")[0]
+    assert phone.startswith("Nothing was said about that.")
+    assert password.startswith("Nothing was said about that.")
+    assert "K3 heater is still broken" in left
+
+
+async def test_how_a_session_began_is_told_however_long_it_is(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("Build me a birdhouse of larch.")
+        await stage.say("The roof is red.")
+        await stage.say("what did I ask first?")
+    assert answers(stage)[-1].startswith("Build me a birdhouse of larch.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "last"),
+    [
+        ("what did we do on Tuesday?", date(2026, 2, 10), date(2026, 2, 10)),
+        ("what happened on the 4th", date(2026, 2, 4), date(2026, 2, 4)),
+        ("what happened on feb 7", date(2026, 2, 7), date(2026, 2, 7)),
+        ("what did we do yesterday", date(2026, 2, 11), date(2026, 2, 11)),
+        ("what did we do last week", date(2026, 2, 2), date(2026, 2, 8)),
+        ("what changed since 2026-01-31?", date(2026, 1, 31), date(2026, 1, 31)),
+    ],
+)
+def test_a_day_is_the_newest_that_fits(asked: str, first: date, last: date) -> None:
+    days = [date(2026, 2, day) for day in (2, 3, 4, 9, 10)]
+    assert span_of(asked, days, date(2026, 2, 12)) == (first, last)
+
+
+@pytest.mark.parametrize("asked", ["what happened on 31 february", "what did we do?"])
+def test_a_day_that_does_not_exist_is_none(asked: str) -> None:
+    assert span_of(asked, [date(2026, 2, 2)], date(2026, 2, 12)) is None
