@@ -71,9 +71,9 @@ class EventPrinter:
                 self._tell(describe(event))
             case ev.ScreenAsked() | ev.ToolStarted() | ev.ToolEnded() | ev.RecallInjected():
                 self._tell(describe(event))
-            case ev.MemoryProposed():
-                where = "`mindstone memory` lists it; nothing is stored until you approve it"
-                self._tell(msgspec.structs.replace(describe(event), detail=where))
+            case ev.MemoryProposed() | ev.InstructionOffered():
+                how = "/keep, or `mindstone run /keep`, keeps it; `mindstone waiting` lists it"
+                self._tell(msgspec.structs.replace(describe(event), detail=how))
             case ev.ModelCalled() if self._recorded:
                 self._tell(describe(event))
             case _:

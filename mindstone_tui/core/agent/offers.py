@@ -58,6 +58,13 @@ class Offers:
         """Another surface wrote: read them anew when they are needed."""
         self.__dict__.pop("made", None)
 
+    @property
+    def waiting(self) -> int | None:
+        """The offer that nobody has answered; whoever went on without a word about it has."""
+        turn = self._context.transcript.last_turn
+        here = [seq for seq, one in self.made.items() if one.keep is None and one.turn == turn]
+        return here[-1] if here else None
+
     def offer(self, asked: Line, text: str) -> Sequence[Line]:
         """Offer to keep a sentence of a message, if one sounds settled and may be asked about."""
         not_kept = {one.entry.form for one in self.made.values() if not one.keep}
@@ -73,9 +80,7 @@ class Offers:
 
     def answer(self, *, keep: bool) -> StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
-        seq = next((seq for seq, one in reversed(self.made.items()) if one.keep is None), None)
-        # Whoever went on without a word about it has answered.
-        if seq is None or self.made[seq].turn < self._context.transcript.last_turn:
+        if (seq := self.waiting) is None:
             raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)

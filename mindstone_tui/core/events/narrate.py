@@ -451,12 +451,13 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
                 text=f"Sounds like a {kind}: {one_line(text, 160)}",
                 detail="/keep (F6 in the app) holds it in every prompt; going on lets it go",
             )
-        case ev.MemoryProposed(path=path, why=why):
+        case ev.MemoryProposed(after=after, why=why):
             caution = one_line(why.partition("CAUTION: ")[2], 120)
+            words = one_line(after.rpartition("\n---\n")[2], 160)
             return EventLine(
                 sign="☆",
-                text=f"New memory proposed: {path}" + (f" ({caution})" if caution else ""),
-                detail="F6 or /memory to review; nothing is stored until you approve it",
+                text=f"Remember this? {words}" + (f" ({caution})" if caution else ""),
+                detail="/keep (F6 in the app) keeps it for every session, /keep no does not",
             )
         case ev.CheckpointSaved(version=version, path=path):
             return EventLine(sign="⚑", text=f"Checkpoint {version} saved", detail=path)

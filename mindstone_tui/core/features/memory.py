@@ -178,14 +178,20 @@ class MemoryFeature(Feature):
 
     @command("keep", usage="[yes | no]", words=("yes", "no"))
     async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
-        """Keep the sentence that sounded like a rule or decision, or let it go.
+        """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
-        What is kept stands in every prompt of this session, in your words. What is not kept is not
-        asked about again in the same form.
+        What is kept stands in every prompt of this session, in your words; a memory is kept for
+        all. What is not kept is not asked about again in the same form.
         """
         keep = argument in ("", "yes")
         if not keep and argument != "no":
             raise WrongUse(f"/keep does not know `{argument}`.")
+        if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
+            name, words = proposed.entry.proposal, body_of(proposed)
+            self.memories.decide(name, "approved" if keep else "refused", by="person")
+            said = "Remembered for every session" if keep else "Not remembered"
+            yield CommandPrinted(command="keep", text=f"{said}: {words}")
+            return
         offer = self.offers.answer(keep=keep)
         if keep and offer.of_kind == "rule":
             words = " ".join(offer.text.split())
@@ -194,6 +200,13 @@ class MemoryFeature(Feature):
             return
         said = "Kept, in every prompt of this session" if keep else "Not kept"
         yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
+
+    def _just_proposed(self) -> ProposalState | None:
+        """The memory that was proposed in the newest turn, if it waits."""
+        newest = self.memories.waiting[-1:]
+        with self.context.transcript.history() as history:
+            turns = [history.line(one.seq).turn for one in newest]
+        return newest[0] if turns == [self.context.transcript.last_turn] else None
 
     @command(
         "memory",

@@ -77,11 +77,11 @@ def test_a_sensitive_memory_says_so_where_it_is_proposed() -> None:
     )
     line = describe(plain)
     assert line is not None
-    assert line.text == "New memory proposed: memory/x.md"
+    assert line.text == "Remember this? x"
     health = msgspec.structs.replace(plain, why=f"{asked}; CAUTION: holds something about health")
     line = describe(health)
     assert line is not None
-    assert line.text == "New memory proposed: memory/x.md (holds something about health)"
+    assert line.text == "Remember this? x (holds something about health)"
 
 
 @pytest.mark.parametrize(

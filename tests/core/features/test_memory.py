@@ -428,7 +428,7 @@ async def test_proposals_of_every_session_are_listed_with_where_they_come_from(
         proposed = stage.entries(MemoryProposed)[0]
         EventPrinter().show(stage.all(events.MemoryProposed)[0])
         told = capfd.readouterr().err
-        assert "`mindstone memory`" in told
+        assert "`mindstone run /keep`" in told
         assert "F6" not in told
     async with on_stage(home, model=model) as stage:
         await stage.say("hello")
@@ -466,3 +466,21 @@ async def test_notes_are_loaded_only_as_far_as_the_window_has_room(
             shown[window] = context.count(noted.text)
             assert shown[window] <= context.share("system_prompt", context.target) + 80
     assert shown[8_000] < 500 < 1_500 < shown[128_000]
+
+
+async def test_a_wish_to_be_remembered_is_one_question_with_a_yes_and_a_no(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say("Remember that I prefer tabs.")
+        ended, said = await stage.run("/keep")
+        assert ended.ok
+        assert said == "Remembered for every session: Remember that I prefer tabs."
+        await stage.say("Remember that the demo is on Thursday.")
+        _, said = await stage.run("/keep no")
+        assert said == "Not remembered: Remember that the demo is on Thursday."
+        await stage.say("Remember that Lena does the billing.")
+        await stage.say("What is the tide?")
+        ended, said = await stage.run("/keep")
+        assert not ended.ok, "whoever went on has answered"
+    assert [one.decision for one in stage.entries(MemoryDecided)] == ["approved", "refused"]

@@ -125,8 +125,8 @@ def test_it_understands_plain_requests(question: str, name: str, arguments: obje
 def test_what_is_to_be_remembered_was_proposed_already(said: str) -> None:
     answer = respond(request(said, tools=TOOLS))
     assert not answer.calls
-    assert "proposed" in answer.text
-    assert "/memory" in answer.text
+    assert "Shall I remember that?" in answer.text
+    assert "/keep" in answer.text
 
 
 def test_several_files_are_several_calls() -> None:
@@ -278,7 +278,7 @@ def test_statements_are_acknowledged_without_a_call() -> None:
     answer = respond(request("My boat is called Nereid.", tools=TOOLS))
     assert not answer.calls
     assert "transcript" in answer.text
-    assert "/pin" in respond(request("From now on always use tabs.", tools=TOOLS)).text
+    assert "/keep" in respond(request("From now on always use tabs.", tools=TOOLS)).text
 
 
 async def test_it_streams_and_ends_once_and_says_the_same_every_time() -> None:

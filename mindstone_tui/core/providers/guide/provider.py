@@ -356,8 +356,8 @@ def _said(question: str) -> Utterance:
 
 
 _PROPOSED: Final = (
-    "I proposed that as a memory, with your message as its source. Nothing is kept until you "
-    "agree: `/memory` shows it, `/memory approve` keeps it."
+    "Shall I remember that? `/keep` (F6 in the app) keeps it for every session; "
+    "`/keep no` lets it go."
 )
 
 
@@ -377,7 +377,7 @@ def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
 
 def _acknowledge(statement: str) -> str:
     if _STANDING.search(statement):
-        return f"{_NOTED} It sounds like a standing rule: `/pin` keeps it in the window."
+        return f"{_NOTED} It sounds like a rule: `/keep` holds it in every prompt."
     return _NOTED
 
 
