@@ -45,7 +45,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "checkpoint": ("run:checkpoint", "Show, save or resume the task's checkpoint."),
     "handoff": ("run:handoff", "Show, write or load a handoff."),
     "memory": ("run:memory", "Show, propose, approve or undo memories."),
-    "rules": ("rules:rules", "Set rules that are checked before anything happens."),
+    "rules": ("rules:rules", "Show the rules you set, set one, or try one."),
     "health": ("run:health", "Show health metrics, alerts and the trend."),
     "replay": ("replay:replay", "Replay a session without calling a model or writing anything."),
     "compare": ("replay:compare_modes", "Compare what each context mode still remembers."),
