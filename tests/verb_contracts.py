@@ -94,7 +94,7 @@ replay --plain --speed 0 --json
 replay --what-if ceiling=80 --json
 replay --what-if celing=50 --json
 replay --prompt
-compare --sample --json
+compare --sample --json --modes cascade
 import --json {imports}/claude-code.jsonl
 import --json {imports}/claude-code.jsonl
 import --json {imports}/codex.jsonl

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.transcript import verify
 from tests.cli.program import ROOT
+from tests.faults import FULL
 from tests.postgres import PostgresServer, programs
 
 PATIENCE = 60.0
@@ -121,6 +122,7 @@ def test_an_answer_that_came_while_the_server_was_away_is_written_first_when_it_
     here.check()
 
 
+@pytest.mark.skipif(not FULL, reason="`make faults` lets another server take over")
 def test_when_another_server_takes_over_each_machine_is_told_where_it_stands(
     started: Callable[..., PostgresServer], tmp_path: Path
 ) -> None:
