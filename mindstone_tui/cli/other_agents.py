@@ -145,7 +145,7 @@ def _planned(
 def _put_in(home: Places, plan: _Plan, command: AttachCommand) -> None:
     if command.launcher:
         package = Path(mindstone_tui.__file__).absolute().parents[1]
-        write_launcher(Path(command.launcher), command.words, sys.executable, package)
+        write_launcher(Path(command.launcher), command.words, sys.executable, package, home.data)
     if plan.changes:
         attachment.remember(home, plan.target, plan.changes, plan.project)
         folders.begin(home, os.environ)

@@ -21,11 +21,13 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
+from mindstone_tui.core.library.attached_rules import record_firing, ruling_on
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.library.take_over import Cleaner
 from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch
@@ -39,13 +41,16 @@ _MANY_FILES: Final = 4_096
 _COMPACTED: Final = "pre_compact"
 _ENDED: Final = "session_end"
 _LOOKED_BACK: Final = 20_000
+_CAUGHT_UP: Final = 0.5
+"""Seconds in which a program's file is read on before a call that a rule ties to what was done."""
 _WORTH_A_HANDOFF: Final = 3
 """Turns of a session that ends for which a handoff is written."""
 
-Moment = Literal["start", "prompt", "tool", "compact", "stop", "end"]
+Moment = Literal["start", "prompt", "before", "tool", "compact", "stop", "end"]
 MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionStart": "start",
     **dict.fromkeys(("UserPromptSubmit", "BeforeAgent"), "prompt"),
+    **dict.fromkeys(BEFORE_A_TOOL, "before"),
     **dict.fromkeys(("PostToolUse", "AfterTool"), "tool"),
     **dict.fromkeys(("PreCompact", "PreCompress"), "compact"),
     **dict.fromkeys(("Stop", "SubagentStop", "AfterAgent"), "stop"),
@@ -64,6 +69,9 @@ class HookCall(msgspec.Struct, kw_only=True):
     cwd: str = ""
     prompt: str = ""
     source: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    tool_input: dict[str, Any] = {}
 
     @property
     def file(self) -> Path | None:
@@ -80,7 +88,10 @@ class HookCall(msgspec.Struct, kw_only=True):
 def call_of(params: dict[str, Any]) -> HookCall:
     """A moment as its hook passed it on, with what is no text left out."""
     said = params.get("said")
-    fields = {name: value for name, value in dict(said or {}).items() if isinstance(value, str)}
+    given = dict(said or {})
+    fields: dict[str, Any] = {name: text for name, text in given.items() if isinstance(text, str)}
+    arguments = given.get("tool_input")
+    fields["tool_input"] = arguments if isinstance(arguments, dict) else {"input": arguments}
     return msgspec.convert({**fields, "program": str(params.get("program", ""))}, HookCall)
 
 
@@ -90,6 +101,18 @@ def _given(call: HookCall, context: str) -> dict[str, Any]:
         return {}
     said = {"hookEventName": call.event, "additionalContext": context}
     return {"hookSpecificOutput": said}
+
+
+def _refusal(call: HookCall, verdict: str, why: str) -> dict[str, Any]:
+    """That a rule speaks against a call, in the form that the program obeys."""
+    known = TARGETS.get(call.program)
+    if verdict == "ask" and not (known and known.asks):
+        verdict = "deny"
+        why += " Nobody can be asked from here: stop, and let the person do it or lift the rule."
+    if call.event == "BeforeTool":
+        return {"decision": verdict, "reason": why}
+    said = {"hookEventName": call.event, "permissionDecision": verdict}
+    return {"hookSpecificOutput": {**said, "permissionDecisionReason": why}}
 
 
 class Attached:
@@ -176,6 +199,8 @@ class Attached:
                 offered = await self._in(self._asking, partial(self._offer, call))
                 self._go_on(self._in(self._asking, partial(self._recall.get_ready, Path(call.cwd))))
                 return _given(call, offered)
+            case "before":
+                return await self._before(call)
             case "tool" | "stop":
                 self._take(call, settled=True)
             case "compact":
@@ -186,6 +211,31 @@ class Attached:
             case _:
                 pass
         return {}
+
+    async def _before(self, call: HookCall) -> dict[str, Any]:
+        """A refusal where a rule speaks against a call; it is let through whatever fails here."""
+        arguments = msgspec.json.encode(call.tool_input).decode()
+        asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=arguments)
+        places, folder = self._home.places, Path(call.cwd)
+        try:
+            catch_up = partial(self._catch_up, call)
+            said = await asyncio.to_thread(ruling_on, places, asked, folder, call.key, catch_up)
+        except Exception as error:  # not checked is better than a program that cannot go on
+            record(error, places.log)
+            return {}
+        if said.rule is None:
+            return {}
+        self._take(call, settled=False)
+        fired = partial(record_firing, places, said, asked, call.key, self._clean)
+        self._go_on(self._in(self._taking, fired))
+        return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
+
+    def _catch_up(self, call: HookCall) -> None:
+        """Read a program's file on, where that is done in time."""
+        if call.file is not None:
+            work = partial(self._watch.take, call.file, settled=True, folder=call.cwd)
+            with contextlib.suppress(TimeoutError):
+                self._taking.submit(work).result(_CAUGHT_UP)
 
     def _for_prompt(self, call: HookCall) -> str:
         return self._recall.for_prompt(

@@ -20,7 +20,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
 from mindstone_tui.core.rules.checks import SeenCommand
-from mindstone_tui.core.rules.deeds import broken_in, done_in, of_call, of_command, of_preview
+from mindstone_tui.core.rules.deeds import broken_in, done_lately, of_call, of_command, of_preview
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -35,8 +35,6 @@ _SCOPES: Final[dict[str, Scope]] = {
     "--everywhere": "everywhere",
 }
 _IN_PANEL: Final = 4
-_LOOKED_BACK: Final = 400
-"""Lines in which what was done since the last change is looked for."""
 _UNCHECKED: Final = "is an instruction: nothing of it can be checked"
 
 
@@ -124,8 +122,7 @@ class RulesFeature(Feature):
     def _done(self) -> Sequence[SeenCommand]:
         """Commands that ended well since a file was changed."""
         with self.context.transcript.history() as history:
-            lines = list(history.newest(("assistant_message", "tool_returned"), _LOOKED_BACK))
-        return done_in(reversed(lines), self.session.cwd)
+            return done_lately(history, self.session.cwd)
 
     @command(
         "rules",

@@ -234,12 +234,12 @@ def _is_ours(command: object, program: AttachTarget) -> bool:
 
 
 def _with_hooks(text: str, program: AttachTarget, command: AttachCommand) -> str:
-    line = command.hook(program.name)
-    if _hooks_in(text, program) == {event: [line] for event in program.events}:
+    lines = {event: command.hook(program.name, event) for event in program.events}
+    if _hooks_in(text, program) == {event: [line] for event, line in lines.items()}:
         return text
     text = _without_hooks(text, program)
-    hook = {"type": "command", "command": line, "timeout": program.timeout}
-    for event in program.events:
+    for event, line in lines.items():
+        hook = {"type": "command", "command": line, "timeout": program.timeout}
         text = json_edit.with_item(text, ("hooks", event), {"hooks": [hook]})
     return text
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,42 +155,47 @@ def hand_over(
 
     Nothing of the project is run for it: neither git nor a service is asked.
     """
+    with appending(home, key, clean) as transcript, contextlib.suppress(ContinuityError):
+        if transcript is None:
+            return None
+        own = home.session(key)
+        with transcript.history() as history:
+            first = max(history.head.seq - _NEWEST_LINES, 0)
+            state = checkpoint_store.task_state(own, history, since=first)
+            read = history.read(first)
+            lines = [history.whole(line) for line in read if isinstance(line, Line)]
+        environment = observe(folder, [each.path for each in files_touched(lines)])
+        now = timestamp(datetime.now(UTC))
+        with contextlib.suppress(ContinuityError):
+            saved = checkpoint_store.save(
+                own,
+                state.checkpoint,
+                environment=environment,
+                saved_at=now,
+                trigger=trigger,
+                newest=state.newest,
+            )
+            transcript.append(saved.entry)
+        letter = handoff.compose(
+            state.checkpoint, lines, environment, written=now, trigger=trigger, count=rough_count
+        )
+        entry = handoff_store.write(own, letter)
+        transcript.append(entry)
+        return entry
+    return None
+
+
+@contextlib.contextmanager
+def appending(home: Places, key: SessionKey, clean: Clean) -> Iterator[Transcript | None]:
+    """A session to write to on behalf of a hook; None while somebody takes a turn there."""
     own = home.session(key)
     lease = Lease(own)
     if not lease.try_take():
-        return None
+        yield None
+        return
     try:
         with contextlib.closing(Transcript(own, clean=clean, channel="hook")) as transcript:
-            with transcript.history() as history:
-                first = max(history.head.seq - _NEWEST_LINES, 0)
-                state = checkpoint_store.task_state(own, history, since=first)
-                read = history.read(first)
-                lines = [history.whole(line) for line in read if isinstance(line, Line)]
-            environment = observe(folder, [each.path for each in files_touched(lines)])
-            now = timestamp(datetime.now(UTC))
-            with contextlib.suppress(ContinuityError):
-                saved = checkpoint_store.save(
-                    own,
-                    state.checkpoint,
-                    environment=environment,
-                    saved_at=now,
-                    trigger=trigger,
-                    newest=state.newest,
-                )
-                transcript.append(saved.entry)
-            letter = handoff.compose(
-                state.checkpoint,
-                lines,
-                environment,
-                written=now,
-                trigger=trigger,
-                count=rough_count,
-            )
-            entry = handoff_store.write(own, letter)
-            transcript.append(entry)
-            return entry
-    except ContinuityError:
-        return None
+            yield transcript
     finally:
         lease.give_back()
 

@@ -386,10 +386,10 @@ def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
         path = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
         hooks = json.loads(path.read_text())["hooks"]
         assert set(hooks) == set(program.events)
-        for (group,) in hooks.values():
+        for event, (group,) in hooks.items():
             (call,) = group["hooks"]
             assert call["timeout"] == {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
-            assert call["command"] == COMMAND.hook(program.name)
+            assert call["command"] == COMMAND.hook(program.name, event)
 
 
 def test_each_program_is_given_a_tool_server_in_its_own_words(tmp_path: Path) -> None:
@@ -495,7 +495,7 @@ def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Pat
     kept = json.loads((own.state / "attached.json").read_text())
     assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
     launcher = own.state / "mindstone-hook"
-    write_launcher(launcher, COMMAND.words, sys.executable, ROOT)
+    write_launcher(launcher, COMMAND.words, sys.executable, ROOT, tmp_path)
     assert launcher.stat().st_mode & 0o777 == 0o700
     detach(tmp_path, program, project)
     assert is_attached(own)
@@ -553,12 +553,12 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     instead.write_text('#!/bin/sh\necho instead "$@"\n')
     instead.chmod(0o755)
     command = AttachCommand((str(instead),), launcher=str(launcher))
-    write_launcher(launcher, command.words, sys.executable, ROOT)
+    write_launcher(launcher, command.words, sys.executable, ROOT, tmp_path)
     # No resident is started by a moment that another hook saw just now.
     (own.state / "hook-started").touch()
     assert run(launcher, "codex") == (0, "")
 
-    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone")
+    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone", own.data)
     assert run(launcher, "codex") == (0, "instead hook codex\n")
 
     program = target_of("claude-code")
@@ -566,7 +566,7 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     remember(own, program, changes, None)
     apply(changes)
     text = (tmp_path / ".claude/settings.json").read_text()
-    assert text.count(f"{launcher} claude-code") == 7
+    assert text.count(f"{launcher} claude-code") == 8
     assert plan_attach(program, COMMAND, {"HOME": str(tmp_path)})[0].changes
     apply(plan_detach(own, program, {"HOME": str(tmp_path)}))
     forget(own, program, None)
@@ -594,7 +594,7 @@ class Installed:
         path = launcher_in(self.home) if launcher else None
         self.command = AttachCommand((str(self.script),), launcher=str(path) if path else "")
         if path is not None:
-            write_launcher(path, self.command.words, str(self.python), self.package)
+            write_launcher(path, self.command.words, str(self.python), self.package, self.home.data)
 
     def hook(self, program: str = "claude-code") -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
