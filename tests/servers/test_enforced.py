@@ -21,6 +21,8 @@ __all__ = ["desk_for"]
 PUSH, VENDOR = "Never force push", "Never edit files under vendor/"
 SUMMARY = "They worked on the parser."
 """What is left after a compaction: not a word of any rule."""
+COMPACTS = ("CONTEXT CHECKPOINT", "detailed summary of the conversation")
+"""How the programs ask for it."""
 
 
 class Model:
@@ -36,10 +38,11 @@ class Model:
         self.left = list(self.calls)
 
     def __call__(self, call: Call, write: Write) -> Any:
-        raw = call.raw.decode("utf-8", "replace")
-        compacts = "CONTEXT CHECKPOINT" in raw[-8_000:] or "summary of the conversation" in raw
-        if compacts or '"tools":[{' not in raw or not self.left:
+        said = json.dumps(call.body.get("messages", call.body.get("input", []))[-2:])
+        if any(words in said for words in COMPACTS):
             return self.answer(SUMMARY, None)(call, write)
+        if '"tools":[{' not in call.raw.decode("utf-8", "replace") or not self.left:
+            return self.answer("Done.", None)(call, write)
         name, arguments = self.left.pop(0)
         self.asked += 1
         return self.answer("", (f"call_{self.asked}", name, arguments))(call, write)
@@ -81,12 +84,18 @@ def refusals(desk: Desk) -> list[str]:
 
 def fired(desk: Desk) -> list[tuple[int, str]]:
     """The rules that spoke, by the session that mirrors the program's."""
-    found = []
+    found: list[tuple[int, str]] = []
     for own in desk.sessions():
         with History(own) as history:
             entries = [line.entry for line in history.read() if isinstance(line, Line)]
         found += [(one.number, one.verdict) for one in entries if isinstance(one, RuleFired)]
     return found
+
+
+def check_that_it_compacted(desk: Desk) -> None:
+    last = desk.server.calls[-1].raw.decode("utf-8", "replace")
+    assert SUMMARY in last, "nothing was compacted, so nothing is proven"
+    assert '"call_1"' not in last
 
 
 def set_rules(desk: Desk) -> None:
@@ -122,7 +131,7 @@ def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
     assert refusals(desk)[:2] == refusals(desk)[2:]
     assert fired(desk) == [(1, "deny"), (2, "deny")] * 2
     assert not (desk.project / "vendor").exists()
-    assert SUMMARY in desk.requests(), "nothing was compacted, so nothing is proven"
+    check_that_it_compacted(desk)
 
 
 def test_codex_is_refused_what_the_rules_forbid_also_after_a_compaction(
@@ -130,7 +139,9 @@ def test_codex_is_refused_what_the_rules_forbid_also_after_a_compaction(
 ) -> None:
     codex = agents._codex()
     desk = desk_for("codex")
-    agents._set_up_codex(desk)
+    config = agents._set_up_codex(desk)
+    # The stub says that each answer makes 15 tokens: the second prompt finds the window full.
+    (desk.folder / ".codex/config.toml").write_text(f"model_auto_compact_token_limit = 50\n{config}")
     set_rules(desk)
     desk.mindstone("attach", "codex", "--yes")
     patch = "*** Begin Patch\n*** Add File: vendor/a.c\n+x\n*** End Patch"
@@ -153,3 +164,4 @@ def test_codex_is_refused_what_the_rules_forbid_also_after_a_compaction(
     assert refusals(desk)[:2] == refusals(desk)[2:]
     assert fired(desk) == [(1, "deny"), (2, "deny")] * 2
     assert not (desk.project / "vendor").exists()
+    check_that_it_compacted(desk)
