@@ -86,6 +86,8 @@ def attach(
     )
     if problems and not every:
         raise problems[0]
+    for name in attachment.without_rules(home) if not (undo or json) else ():
+        hint(f"{name} was attached before rules could hold there: attaching it again adds that.")
     written = any(each.changes for each in plans) and _may_write(
         plans, undo=undo, yes=yes, json=json
     )

@@ -141,7 +141,9 @@ def test_codex_is_refused_what_the_rules_forbid_also_after_a_compaction(
     desk = desk_for("codex")
     config = agents._set_up_codex(desk)
     # The stub says that each answer makes 15 tokens: the second prompt finds the window full.
-    (desk.folder / ".codex/config.toml").write_text(f"model_auto_compact_token_limit = 50\n{config}")
+    (desk.folder / ".codex/config.toml").write_text(
+        f"model_auto_compact_token_limit = 50\n{config}"
+    )
     set_rules(desk)
     desk.mindstone("attach", "codex", "--yes")
     patch = "*** Begin Patch\n*** Add File: vendor/a.c\n+x\n*** End Patch"

@@ -24,6 +24,7 @@ from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit
 from mindstone_tui.core.interchange.attach_targets import (
+    BEFORE_A_TOOL,
     SERVER,
     TARGETS,
     AttachCommand,
@@ -215,6 +216,21 @@ def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]
     names = [each.partition(" ") for each in _stored(places).files]
     known = [(TARGETS[name], Path(folder)) for name, _, folder in names if folder]
     return [*((each, None) for each in TARGETS.values()), *known]
+
+
+def without_rules(places: Places) -> list[str]:
+    """Programs, with their projects, whose hooks an older version wrote: no rule holds in them."""
+    found = []
+    for name, files in _stored(places).files.items():
+        program = TARGETS[name.partition(" ")[0]]
+        texts = [
+            _text(path, _read(path))
+            for each in files
+            if (path := Path(each.path)).suffix == ".json"
+        ]
+        events = {event for text in texts for event in _hooks_in(text, program)}
+        found += [name] if events and not events & BEFORE_A_TOOL else []
+    return found
 
 
 def is_attached(places: Places) -> bool:

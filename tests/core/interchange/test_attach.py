@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui import hook
@@ -34,6 +35,8 @@ from mindstone_tui.core.interchange.attach_targets import (
 )
 from mindstone_tui.core.interchange.launcher import launcher_in, write_launcher
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.rules.book import RuleBook, Scope, StandingRule
+from mindstone_tui.core.rules.grammar import compile_rule
 
 ROOT = Path(__file__).parents[3]
 COMMAND = AttachCommand(("/opt/mindstone tools/mindstone",))
@@ -596,10 +599,13 @@ class Installed:
         if path is not None:
             write_launcher(path, self.command.words, str(self.python), self.package, self.home.data)
 
-    def hook(self, program: str = "claude-code") -> tuple[int, bytes, bytes]:
+    def hook(
+        self, program: str = "claude-code", event: str = "", cwd: Path | None = None
+    ) -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
         done = subprocess.run(
-            ["sh", "-c", self.command.hook(program)],
+            ["sh", "-c", self.command.hook(program, event)],
+            cwd=cwd,
             input=b'{"hook_event_name": "UserPromptSubmit", "prompt": "hi", "session_id": "s"}',
             capture_output=True,
             env={"PATH": os.defpath, "HOME": str(self.environment)},
@@ -671,6 +677,43 @@ def test_what_a_hook_cannot_write_is_a_line_in_the_log(
     os.utime(stamp, (0, 0))
     assert installed.hook() == (0, b"", b"")
     assert "hook claude-code: IsADirectoryError" in installed.home.log.read_text()
+
+
+def test_before_a_tool_nothing_is_loaded_where_no_rule_could_speak(tmp_path: Path) -> None:
+    installed = Installed(tmp_path, launcher=True)
+    installed.python.unlink()  # so that whoever loads anything leaves a line in the log
+    installed.script.unlink()
+    here, inside = tmp_path / "it's here", tmp_path / "it's here" / "src"
+    inside.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(here)
+    book = RuleBook(installed.home)
+
+    def loads(cwd: Path) -> bool:
+        installed.home.log.unlink(missing_ok=True)
+        assert installed.hook(event="PreToolUse", cwd=cwd) == (0, b"", b"")
+        return installed.home.log.exists()
+
+    def rule(words: str, scope: Scope, folder: str = "") -> None:
+        told = {"number": 0, "session": "s", "line": 1, "since": ""}
+        check = compile_rule(words)
+        rule = {**told, "words": words, "scope": scope, "folder": folder}
+        book.add(msgspec.convert({**rule, "check": msgspec.to_builtins(check)}, StandingRule))
+
+    assert not loads(here), "there are no rules"
+    rule("Be concise", "everywhere")
+    rule("Never force push", "session")
+    rule("Never force push", "project", f"{here}")
+    assert [loads(each) for each in (here, inside, tmp_path / "link")] == [True] * 3
+    assert not loads(tmp_path)
+    assert not loads(installed.environment)
+    rules = installed.home.data / "rules.json"
+    os.utime(rules, (2**31, 2**31))
+    assert loads(tmp_path), "the list is older than the rules"
+    rule("Never rebase", "everywhere")
+    assert loads(tmp_path)
+    for number in (3, 4):
+        book.retire(number, "2026-11-18")
+    assert not loads(here)
 
 
 @pytest.mark.parametrize("gone", ["the package", "the environment"])
