@@ -24,10 +24,10 @@ from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
-from mindstone_tui.core.library.attached_rules import record_firing, ruling_on
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.library.take_over import Cleaner
 from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch
@@ -41,8 +41,6 @@ _MANY_FILES: Final = 4_096
 _COMPACTED: Final = "pre_compact"
 _ENDED: Final = "session_end"
 _LOOKED_BACK: Final = 20_000
-_CAUGHT_UP: Final = 0.5
-"""Seconds in which a program's file is read on before a call that a rule ties to what was done."""
 _WORTH_A_HANDOFF: Final = 3
 """Turns of a session that ends for which a handoff is written."""
 
@@ -71,7 +69,8 @@ class HookCall(msgspec.Struct, kw_only=True):
     source: str = ""
     tool_name: str = ""
     tool_use_id: str = ""
-    tool_input: dict[str, Any] = {}
+    tool_input: str = ""
+    """The arguments of a call, as JSON."""
 
     @property
     def file(self) -> Path | None:
@@ -89,9 +88,8 @@ def call_of(params: dict[str, Any]) -> HookCall:
     """A moment as its hook passed it on, with what is no text left out."""
     said = params.get("said")
     given = dict(said or {})
-    fields: dict[str, Any] = {name: text for name, text in given.items() if isinstance(text, str)}
-    arguments = given.get("tool_input")
-    fields["tool_input"] = arguments if isinstance(arguments, dict) else {"input": arguments}
+    fields = {name: value for name, value in given.items() if isinstance(value, str)}
+    fields["tool_input"] = msgspec.json.encode(given.get("tool_input")).decode()
     return msgspec.convert({**fields, "program": str(params.get("program", ""))}, HookCall)
 
 
@@ -214,12 +212,10 @@ class Attached:
 
     async def _before(self, call: HookCall) -> dict[str, Any]:
         """A refusal where a rule speaks against a call; it is let through whatever fails here."""
-        arguments = msgspec.json.encode(call.tool_input).decode()
-        asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=arguments)
-        places, folder = self._home.places, Path(call.cwd)
+        asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=call.tool_input)
+        places, mirror = self._home.places, partial(self._mirror, call)
         try:
-            catch_up = partial(self._catch_up, call)
-            said = await asyncio.to_thread(ruling_on, places, asked, folder, call.key, catch_up)
+            said = await asyncio.to_thread(ruling_on, places, asked, Path(call.cwd), mirror)
         except Exception as error:  # not checked is better than a program that cannot go on
             record(error, places.log)
             return {}
@@ -230,12 +226,12 @@ class Attached:
         self._go_on(self._in(self._taking, fired))
         return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
 
-    def _catch_up(self, call: HookCall) -> None:
-        """Read a program's file on, where that is done in time."""
+    def _mirror(self, call: HookCall) -> SessionPlaces | None:
+        """The session that mirrors the program's, with all that it did so far."""
         if call.file is not None:
-            work = partial(self._watch.take, call.file, settled=True, folder=call.cwd)
-            with contextlib.suppress(TimeoutError):
-                self._taking.submit(work).result(_CAUGHT_UP)
+            take = partial(self._watch.take, call.file, settled=True, folder=call.cwd)
+            self._taking.submit(take).result()
+        return self._places(call.key) if call.key is not None else None
 
     def _for_prompt(self, call: HookCall) -> str:
         return self._recall.for_prompt(

@@ -243,8 +243,8 @@ async def test_paths_are_those_of_the_project_wherever_in_it_the_program_is(
     stage.rule("Only touch files under src/")
 
     async def writes(path: str, cwd: Path) -> int:
-        given = {"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}
-        answer = await stage.answer("PreToolUse", cwd=str(cwd), **given)
+        given = {"file_path": path, "content": "x"}
+        answer = await stage.runs("", cwd=str(cwd), tool_name="Write", tool_input=given)
         said = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
         return 1 if "rule 1" in said else 2 if "rule 2" in said else 0
 
@@ -281,7 +281,8 @@ async def test_rules_that_cannot_be_read_stop_nobody_and_are_a_line_in_the_log(
     (stage.home.places.data / "rules.json").write_text("{")
     assert await stage.runs(FORCE) == {}
     assert "rules.json cannot be read" in stage.home.places.log.read_text()
-    for nonsense in (None, [], "text", 7, {"command": ["git", None]}):
+    things: tuple[Any, ...] = (None, [], "text", 7, {"command": ["git", None]})
+    for nonsense in things:
         assert await stage.answer("PreToolUse", tool_name="Bash", tool_input=nonsense) == {}
     await stage.attached.close()
 

@@ -146,12 +146,11 @@ def _launcher(around: CheckEnvironment) -> Iterator[Check]:
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
         yield passed("launcher", said)
-    with contextlib.suppress(MindstoneError):  # what is wrong with settings, `attach` says
-        for name in without_rules(around.places):
-            said = f"{name} was attached before rules could hold there, and none does."
-            program, _, folder = name.partition(" ")
-            again = f"mindstone attach {program}{' --project' if folder else ''}"
-            yield warned("attached.rules", said, f"{f'In {folder}: ' if folder else ''}{again}")
+    for name in without_rules(around.places):
+        said = f"{name} was attached before rules could hold there, and none does."
+        program, _, folder = name.partition(" ")
+        again = f"mindstone attach {program}"
+        yield warned("attached.rules", said, f"In {folder}: {again} --project" if folder else again)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:

@@ -58,10 +58,7 @@ _PATH_FIELDS: Final = [
     "notebook_path",
 ]  # fmt: skip
 _COMMAND_FIELDS: Final = ["command", "cmd", "script", "commands"]
-PATCHED: Final = pattern_of(
-    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,400})$", re.MULTILINE
-)
-"""The files that a patch names."""
+PATCHED: Final = pattern_of(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,400})$")
 _EXIT: Final = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)|return ?code|exit_code\"?)[ :=]+(-?\d{1,3})\b",
     re.IGNORECASE,

@@ -24,7 +24,6 @@ from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit
 from mindstone_tui.core.interchange.attach_targets import (
-    BEFORE_A_TOOL,
     SERVER,
     TARGETS,
     AttachCommand,
@@ -219,17 +218,13 @@ def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]
 
 
 def without_rules(places: Places) -> list[str]:
-    """Programs, with their projects, whose hooks an older version wrote: no rule holds in them."""
-    found = []
+    """Programs, with their projects, without the hook by which rules hold in them."""
+    found: list[str] = []
     for name, files in _stored(places).files.items():
         program = TARGETS[name.partition(" ")[0]]
-        texts = [
-            _text(path, _read(path))
-            for each in files
-            if (path := Path(each.path)).suffix == ".json"
-        ]
-        events = {event for text in texts for event in _hooks_in(text, program)}
-        found += [name] if events and not events & BEFORE_A_TOOL else []
+        written = b"".join(_read(Path(each.path)) or b"" for each in files)
+        if program.hooks and f" {program.name} before".encode() not in written:
+            found.append(name)
     return found
 
 

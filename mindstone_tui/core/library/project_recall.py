@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.library.all_sessions import AllSessions
-from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
@@ -31,7 +31,7 @@ from mindstone_tui.core.recall.index import Asked, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean, timestamp
 
 _NEWEST_LINES: Final = 4_000
@@ -155,7 +155,7 @@ def hand_over(
 
     Nothing of the project is run for it: neither git nor a service is asked.
     """
-    with appending(home, key, clean) as transcript, contextlib.suppress(ContinuityError):
+    with appending(home.session(key), clean) as transcript, contextlib.suppress(ContinuityError):
         if transcript is None:
             return None
         own = home.session(key)
@@ -183,21 +183,6 @@ def hand_over(
         transcript.append(entry)
         return entry
     return None
-
-
-@contextlib.contextmanager
-def appending(home: Places, key: SessionKey, clean: Clean) -> Iterator[Transcript | None]:
-    """A session to write to on behalf of a hook; None while somebody takes a turn there."""
-    own = home.session(key)
-    lease = Lease(own)
-    if not lease.try_take():
-        yield None
-        return
-    try:
-        with contextlib.closing(Transcript(own, clean=clean, channel="hook")) as transcript:
-            yield transcript
-    finally:
-        lease.give_back()
 
 
 def newest_handoff(places: SessionPlaces) -> str:
