@@ -24,6 +24,8 @@ _STARTING = 8.0
 _FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
 _READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 """Events whose answer the program reads."""
+_ANSWERS = (b'{"hookSpecificOutput":', b'{"decision":')
+"""How what a program reads begins."""
 _RESULT = b'"result":'
 
 
@@ -33,8 +35,9 @@ def main(arguments: "list[str]") -> int:
     program = state = ""
     try:
         program, state, home = _called_with(arguments)
-        said = _said(sys.stdin.buffer.read(_LONGEST_INPUT))
-        is_read = any(name in said for name in _READS)
+        before = arguments[1:2] == ["before"]
+        said = _said(sys.stdin.buffer.read(_LONGEST_INPUT), before=before)
+        is_read = before or any(name in said for name in _READS)
         answer = _ask(state, program, said, until)
         if answer is None and _is_full(state):
             _note(state, f"hook {program}: the disk is full or cannot be written to")
@@ -42,9 +45,11 @@ def main(arguments: "list[str]") -> int:
             _start(state, home, said, records=not is_read)
             if is_read:
                 answer = _ask_again(state, program, said, until)
-        if answer and answer.startswith(b'{"hookSpecificOutput":'):
+        if answer and answer.startswith(_ANSWERS):
             sys.stdout.buffer.write(answer + b"\n")
             sys.stdout.flush()
+        elif before and not answer:
+            _note(state, f"hook {program}: a call was let through, nobody could check it in time")
     except Exception as error:  # whatever it is, it must not reach the other program
         _note(state, f"hook {program}: {type(error).__name__} {error}")
     return 0
@@ -90,9 +95,9 @@ def _option(words: "list[str]", name: str) -> str:
     return value
 
 
-def _said(raw: bytes) -> bytes:
+def _said(raw: bytes, *, before: bool) -> bytes:
     """The moment on one line; a long one without the tool's result, which stands in the file."""
-    if len(raw) > _SENT_AS_IT_IS:
+    if len(raw) > _SENT_AS_IT_IS and not before:
         import json
 
         known = json.loads(raw)

@@ -86,6 +86,8 @@ def attach(
     )
     if problems and not every:
         raise problems[0]
+    for name in attachment.without_rules(home) if not (undo or json) else ():
+        hint(f"{name} was attached before rules could hold there: attaching it again adds that.")
     written = any(each.changes for each in plans) and _may_write(
         plans, undo=undo, yes=yes, json=json
     )
@@ -145,7 +147,7 @@ def _planned(
 def _put_in(home: Places, plan: _Plan, command: AttachCommand) -> None:
     if command.launcher:
         package = Path(mindstone_tui.__file__).absolute().parents[1]
-        write_launcher(Path(command.launcher), command.words, sys.executable, package)
+        write_launcher(Path(command.launcher), command.words, sys.executable, package, home.data)
     if plan.changes:
         attachment.remember(home, plan.target, plan.changes, plan.project)
         folders.begin(home, os.environ)

@@ -21,9 +21,11 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.features.rules import record_firing, ruling_on
+from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
@@ -42,10 +44,11 @@ _LOOKED_BACK: Final = 20_000
 _WORTH_A_HANDOFF: Final = 3
 """Turns of a session that ends for which a handoff is written."""
 
-Moment = Literal["start", "prompt", "tool", "compact", "stop", "end"]
+Moment = Literal["start", "prompt", "before", "tool", "compact", "stop", "end"]
 MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionStart": "start",
     **dict.fromkeys(("UserPromptSubmit", "BeforeAgent"), "prompt"),
+    **dict.fromkeys(BEFORE_A_TOOL, "before"),
     **dict.fromkeys(("PostToolUse", "AfterTool"), "tool"),
     **dict.fromkeys(("PreCompact", "PreCompress"), "compact"),
     **dict.fromkeys(("Stop", "SubagentStop", "AfterAgent"), "stop"),
@@ -64,6 +67,10 @@ class HookCall(msgspec.Struct, kw_only=True):
     cwd: str = ""
     prompt: str = ""
     source: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    tool_input: str = ""
+    """The arguments of a call, as JSON."""
 
     @property
     def file(self) -> Path | None:
@@ -80,7 +87,9 @@ class HookCall(msgspec.Struct, kw_only=True):
 def call_of(params: dict[str, Any]) -> HookCall:
     """A moment as its hook passed it on, with what is no text left out."""
     said = params.get("said")
-    fields = {name: value for name, value in dict(said or {}).items() if isinstance(value, str)}
+    given = dict(said or {})
+    fields = {name: value for name, value in given.items() if isinstance(value, str)}
+    fields["tool_input"] = msgspec.json.encode(given.get("tool_input")).decode()
     return msgspec.convert({**fields, "program": str(params.get("program", ""))}, HookCall)
 
 
@@ -90,6 +99,18 @@ def _given(call: HookCall, context: str) -> dict[str, Any]:
         return {}
     said = {"hookEventName": call.event, "additionalContext": context}
     return {"hookSpecificOutput": said}
+
+
+def _refusal(call: HookCall, verdict: str, why: str) -> dict[str, Any]:
+    """That a rule speaks against a call, in the form that the program obeys."""
+    known = TARGETS.get(call.program)
+    if verdict == "ask" and not (known and known.asks):
+        verdict = "deny"
+        why += " Nobody can be asked from here: stop, and let the person do it or lift the rule."
+    if call.event == "BeforeTool":
+        return {"decision": verdict, "reason": why}
+    said = {"hookEventName": call.event, "permissionDecision": verdict}
+    return {"hookSpecificOutput": {**said, "permissionDecisionReason": why}}
 
 
 class Attached:
@@ -176,6 +197,8 @@ class Attached:
                 offered = await self._in(self._asking, partial(self._offer, call))
                 self._go_on(self._in(self._asking, partial(self._recall.get_ready, Path(call.cwd))))
                 return _given(call, offered)
+            case "before":
+                return await self._before(call)
             case "tool" | "stop":
                 self._take(call, settled=True)
             case "compact":
@@ -186,6 +209,29 @@ class Attached:
             case _:
                 pass
         return {}
+
+    async def _before(self, call: HookCall) -> dict[str, Any]:
+        """A refusal where a rule speaks against a call; it is let through whatever fails here."""
+        asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=call.tool_input)
+        places, mirror = self._home.places, partial(self._mirror, call)
+        try:
+            said = await asyncio.to_thread(ruling_on, places, asked, Path(call.cwd), mirror)
+        except Exception as error:  # not checked is better than a program that cannot go on
+            record(error, places.log)
+            return {}
+        if said.rule is None:
+            return {}
+        self._take(call, settled=False)
+        fired = partial(record_firing, places, said, asked, call.key, self._clean)
+        self._go_on(self._in(self._taking, fired))
+        return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
+
+    def _mirror(self, call: HookCall) -> SessionPlaces | None:
+        """The session that mirrors the program's, with all that it did so far."""
+        if call.file is not None:
+            take = partial(self._watch.take, call.file, settled=True, folder=call.cwd)
+            self._taking.submit(take).result()
+        return self._places(call.key) if call.key is not None else None
 
     def _for_prompt(self, call: HookCall) -> str:
         return self._recall.for_prompt(

@@ -35,12 +35,11 @@ from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.gateway import Gateway
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.page import Page
-from mindstone_tui.servers.peer import Handler, Peer
+from mindstone_tui.servers.peer import LONGEST, Handler, Peer
 
 HOST: Final = "127.0.0.1"
 LONGEST_SOCKET_PATH: Final = 100
 """What the system takes for the address of a socket, and a little less."""
-_MESSAGE: Final = 1 << 20
 _TICK: Final = 5.0
 _STOPPING: Final = 10.0
 
@@ -139,7 +138,7 @@ async def ask(found: Listening, method: str, params: dict[str, Any], seconds: fl
     """Ask the resident something over its socket."""
     try:
         async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.open_unix_connection(found.socket, limit=_MESSAGE)
+            reader, writer = await asyncio.open_unix_connection(found.socket, limit=LONGEST)
             peer = Peer(reader, writer, {}, report_bug=lambda error: None)
             hearing = asyncio.create_task(peer.listen())
             try:
@@ -270,7 +269,7 @@ class Resident:
         listener.bind(str(path))
         path.chmod(disk.FILE_MODE)  # elsewhere it is set before anybody can connect
         files.callback(path.unlink, missing_ok=True)
-        server = await asyncio.start_unix_server(self._talk, sock=listener, limit=_MESSAGE)
+        server = await asyncio.start_unix_server(self._talk, sock=listener, limit=LONGEST)
         files.callback(server.close)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -190,6 +190,20 @@ async def as_codex_wants(call: Call, write: Write) -> None:
             "arguments": '{"cmd": "echo found-it"}',
             "status": "completed",
         }
+    await responding(item)(call, write)
+
+
+def responding(item: dict[str, Any]) -> Act:
+    """An answer of the responses API that is one item."""
+
+    async def act(call: Call, write: Write) -> None:
+        del call
+        await write(_response(item))
+
+    return act
+
+
+def _response(item: dict[str, Any]) -> bytes:
     usage = {
         "input_tokens": 10,
         "input_tokens_details": None,
@@ -204,7 +218,7 @@ async def as_codex_wants(call: Call, write: Write) -> None:
     ]
     body = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
     head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-    await write((head + body).encode())
+    return (head + body).encode()
 
 
 def check(desk: Desk, files: list[Path], read: Callable[[Path], list[tuple[str, str]]]) -> None:

@@ -19,6 +19,8 @@ import pytest
 from mindstone_tui import api
 from mindstone_tui.cli.serve import make_room
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.rules.book import RuleBook, Scope, StandingRule
+from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.resident import Resident, ask, listening
@@ -53,6 +55,12 @@ class Stage:
         self.attached = Attached(self.home)
 
     async def call(self, event: str, session: str = "now", **fields: str) -> str:
+        answer = await self.answer(event, session, **fields)
+        return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+    async def answer(
+        self, event: str, session: str = "now", program: str = "claude-code", **fields: Any
+    ) -> dict[str, Any]:
         said = {
             "hook_event_name": event,
             "session_id": session,
@@ -60,10 +68,30 @@ class Stage:
             "tool_response": {"stdout": "not of interest"},
             **fields,
         }
-        given = {"program": "claude-code", "said": said}
+        given = {"program": program, "said": said}
         answer: dict[str, Any] = await self.attached.methods()["hook"](given)
         await self.attached.done()
-        return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+        return answer
+
+    async def runs(self, command: str, **fields: Any) -> dict[str, Any]:
+        """The answer to a program that is about to run a command."""
+        event = "BeforeTool" if fields.get("program") == "gemini-cli" else "PreToolUse"
+        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "c1"}
+        return await self.answer(event, **{**call, **fields})
+
+    def rule(self, words: str, scope: Scope = "project", folder: str = "") -> None:
+        """Set a rule."""
+        rule = StandingRule(
+            number=0,
+            words=words,
+            scope=scope,
+            session="agent:default:main",
+            line=7,
+            since="2026-11-17T00:00:00Z",
+            folder=(folder or str(self.project)) if scope == "project" else "",
+            check=compile_rule(words),
+        )
+        RuleBook(self.home.places).add(rule)
 
     async def earlier(self, name: str, *said: str, cwd: str = "") -> None:
         """A session that ended before."""
@@ -140,12 +168,131 @@ async def test_what_a_hook_cannot_read_harms_nothing(tmp_path: Path) -> None:
     await stage.attached.close()
 
 
-def hook(home: Path, given: bytes | dict[str, str]) -> tuple[int, str, str]:
+NEVER = "Never force push"
+ASK = "Ask me before running terraform apply"
+FORCE = "cd . && git push -f origin main"
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini-cli", "qwen-code"])
+async def test_a_call_that_breaks_a_rule_is_answered_in_the_form_that_the_program_obeys(
+    tmp_path: Path, program: str
+) -> None:
+    stage = Stage(tmp_path)
+    stage.rule(NEVER)
+    stage.rule(ASK, "everywhere")
+    denied = await stage.runs(FORCE, program=program)
+    asked = await stage.runs("terraform apply", program=program)
+    assert await stage.runs("ls && git push", program=program) == {}
+    if program == "gemini-cli":
+        verdicts = [one["decision"] for one in (denied, asked)]
+        reasons = [one["reason"] for one in (denied, asked)]
+    else:
+        told = [one["hookSpecificOutput"] for one in (denied, asked)]
+        assert {one["hookEventName"] for one in told} == {"PreToolUse"}
+        verdicts = [one["permissionDecision"] for one in told]
+        reasons = [one["permissionDecisionReason"] for one in told]
+    asks = program in ("claude-code", "qwen-code")
+    assert verdicts == ["deny", "ask" if asks else "deny"]
+    assert f'"{NEVER}" (your rule 1, 2026-11-17, line 7). It refuses: `git push`' in reasons[0]
+    assert ASK in reasons[1]
+    assert ("stop, and let the person do it" in reasons[1]) != asks
+    await stage.attached.close()
+
+
+async def test_a_rule_binds_other_programs_by_their_folder_and_by_nothing_else(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.rule(NEVER, folder=str(tmp_path / "other"))
+    stage.rule(NEVER, "session")
+    assert await stage.runs(FORCE) == {}
+    (tmp_path / "link").symlink_to(stage.project)
+    (stage.project / "deep/down").mkdir(parents=True)
+    stage.rule(NEVER)
+    for folder in (stage.project, stage.project / "deep/down", tmp_path / "link"):
+        assert await stage.runs(FORCE, cwd=str(folder)) != {}
+    assert await stage.runs(FORCE, cwd=str(tmp_path)) == {}
+    RuleBook(stage.home.places).retire(3, "2026-11-18T00:00:00Z")
+    assert await stage.runs(FORCE) == {}
+    await stage.attached.close()
+
+
+async def test_each_firing_is_in_the_session_that_mirrors_the_programs_or_in_our_log(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.rule(NEVER)
+    await stage.runs(FORCE)
+    assert "rule 1: deny for a call of Bash" in stage.home.places.log.read_text()
+    file = str(claude_file(tmp_path, "now", str(stage.project), FACT))
+    await stage.runs(FORCE, transcript_path=file)
+    assert stage.kinds("now").count("rule_fired") == 1
+    await stage.call("Stop", transcript_path=file)
+    assert stage.kinds("now").count("rule_fired") == 1
+    await stage.attached.close()
+
+
+async def test_paths_are_those_of_the_project_wherever_in_it_the_program_is(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "vendor").mkdir()
+    stage = Stage(tmp_path / "vendor")
+    (stage.project / ".git").mkdir()
+    (stage.project / "src").mkdir()
+    stage.rule("Never edit files under vendor/")
+    stage.rule("Only touch files under src/")
+
+    async def writes(path: str, cwd: Path) -> int:
+        given = {"file_path": path, "content": "x"}
+        answer = await stage.runs("", cwd=str(cwd), tool_name="Write", tool_input=given)
+        said = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
+        return 1 if "rule 1" in said else 2 if "rule 2" in said else 0
+
+    assert await writes(str(stage.project / "src/a.c"), stage.project) == 0
+    assert await writes("a.c", stage.project / "src") == 0
+    assert await writes("src/vendor/a.c", stage.project) == 1
+    assert await writes("../a.c", stage.project / "src") == 2
+    await stage.attached.close()
+
+
+async def test_what_must_come_first_is_seen_in_the_programs_own_session(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.rule("Run the tests before every commit")
+    written = ClaudeFile("now", str(stage.project))
+    written.add("user", role="user", content="Commit it.")
+    file = tmp_path / "now.jsonl"
+    file.write_text("".join(written.lines))
+    commit = {"command": "git commit -m x", "transcript_path": str(file)}
+    assert await stage.runs(**commit) != {}
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
+    written.add("assistant", role="assistant", id="m1", model="opus", content=[call])
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "3 passed"}
+    written.add("user", role="user", content=[result])
+    file.write_text("".join(written.lines))
+    assert await stage.runs(**commit) == {}
+    await stage.attached.close()
+
+
+async def test_rules_that_cannot_be_read_stop_nobody_and_are_a_line_in_the_log(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.rule(NEVER)
+    (stage.home.places.data / "rules.json").write_text("{")
+    assert await stage.runs(FORCE) == {}
+    assert "rules.json cannot be read" in stage.home.places.log.read_text()
+    things: tuple[Any, ...] = (None, [], "text", 7, {"command": ["git", None]})
+    for nonsense in things:
+        assert await stage.answer("PreToolUse", tool_name="Bash", tool_input=nonsense) == {}
+    await stage.attached.close()
+
+
+def hook(home: Path, given: bytes | dict[str, Any], *words: str) -> tuple[int, str, str]:
     """The hook as another program runs it."""
     said = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi", "cwd": "/"}
     raw = given if isinstance(given, bytes) else json.dumps({**said, **given}).encode()
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "mindstone_tui", "hook", "codex", "--home", str(home)],
+        [sys.executable, "-P", "-m", "mindstone_tui", "hook", "codex", *words, "--home", str(home)],
         input=raw,
         capture_output=True,
         env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), "HOME": str(home)},
@@ -192,6 +339,27 @@ def test_of_a_moment_that_is_very_long_only_what_is_needed_is_passed_on(tmp_path
     assert hook(tmp_path, {"tool_response": "x\n" * 500_000}) == (0, "", "")
     said = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi", "cwd": "/"}
     assert heard[0]["said"] == said
+
+
+@pytest.mark.parametrize("form", ["hookSpecificOutput", "decision"])
+def test_before_a_tool_all_that_it_is_given_is_passed_on_and_a_refusal_is_printed(
+    tmp_path: Path, form: str
+) -> None:
+    result = {"result": {form: "deny"}}
+    heard = listen(tmp_path, lambda call: msgspec.json.encode(result) + b"\n")
+    given = {"hook_event_name": "PreToolUse", "tool_input": {"content": "x\n" * 1_000_000}}
+    code, out, errors = hook(tmp_path, given, "before")
+    assert (code, json.loads(out), errors) == (0, {form: "deny"}, "")
+    assert heard[0]["said"]["tool_input"] == given["tool_input"]
+
+
+def test_a_call_that_nobody_could_check_is_let_through_with_a_line_in_the_log(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/hook-started").touch()  # so that no resident is started
+    assert hook(tmp_path, {"hook_event_name": "PreToolUse"}, "before") == (0, "", "")
+    assert "a call was let through" in (tmp_path / "state/mindstone.log").read_text()
 
 
 @pytest.mark.parametrize("answer", [b"", b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])

@@ -32,6 +32,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.metrics import table
 from mindstone_tui.core.health.monitor import Monitor
+from mindstone_tui.core.interchange.attach import without_rules
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, check_place
 from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -145,6 +146,11 @@ def _launcher(around: CheckEnvironment) -> Iterator[Check]:
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
         yield passed("launcher", said)
+    for name in without_rules(around.places):
+        said = f"{name} was attached before rules could hold there, and none does."
+        program, _, folder = name.partition(" ")
+        again = f"mindstone attach {program}"
+        yield warned("attached.rules", said, f"In {folder}: {again} --project" if folder else again)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:

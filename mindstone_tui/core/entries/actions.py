@@ -33,7 +33,7 @@ _READS: Final = frozenset(
 _COMMANDS: Final = frozenset([
     "shell", "bash", "sh", "exec", "exec_command", "execute", "execute_command", "run",
     "run_command", "run_shell_command", "local_shell", "shell_command", "run_terminal_cmd",
-    "terminal", "powershell",
+    "terminal", "powershell", "monitor",
 ])  # fmt: skip
 _PLANS: Final = frozenset(
     ["todowrite", "todo_write", "write_todos", "update_plan", "manage_todo_list", "updateplan"]
@@ -58,7 +58,7 @@ _PATH_FIELDS: Final = [
     "notebook_path",
 ]  # fmt: skip
 _COMMAND_FIELDS: Final = ["command", "cmd", "script", "commands"]
-_PATCHED: Final = pattern_of(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,400})$", re.MULTILINE)
+PATCHED: Final = pattern_of(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,400})$")
 _EXIT: Final = pattern_of(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)|return ?code|exit_code\"?)[ :=]+(-?\d{1,3})\b",
     re.IGNORECASE,
@@ -141,7 +141,7 @@ def targets_of(call: ToolCall) -> tuple[str, ...]:
     if kind_of(call.name) == "command":
         return tuple(_command(fields))[:1]
     named = [fields[field] for field in _PATH_FIELDS if isinstance(fields.get(field), str)]
-    found = named[:1] or _PATCHED.findall("\n".join(_texts(fields)))
+    found = named[:1] or PATCHED.findall("\n".join(_texts(fields)))
     return tuple(one for one in found if one and len(one) < _LONGEST_PATH and "\n" not in one)
 
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
+from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.actions import kind_of, targets_of
 from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.library.lease import appending
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
 from mindstone_tui.core.rules.checks import SeenCommand
-from mindstone_tui.core.rules.deeds import broken_in, done_in, of_call, of_command, of_preview
+from mindstone_tui.core.rules.deeds import (
+    below,
+    broken_in,
+    done_lately,
+    of_call,
+    of_command,
+    of_preview,
+)
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -28,6 +38,7 @@ from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.approvals import Approval, Decision
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.encode import Clean
 
 _SCOPES: Final[dict[str, Scope]] = {
     "--session": "session",
@@ -35,8 +46,6 @@ _SCOPES: Final[dict[str, Scope]] = {
     "--everywhere": "everywhere",
 }
 _IN_PANEL: Final = 4
-_LOOKED_BACK: Final = 400
-"""Lines in which what was done since the last change is looked for."""
 _UNCHECKED: Final = "is an instruction: nothing of it can be checked"
 
 
@@ -124,8 +133,7 @@ class RulesFeature(Feature):
     def _done(self) -> Sequence[SeenCommand]:
         """Commands that ended well since a file was changed."""
         with self.context.transcript.history() as history:
-            lines = list(history.newest(("assistant_message", "tool_returned"), _LOOKED_BACK))
-        return done_in(reversed(lines), self.session.cwd)
+            return done_lately(history, self.session.cwd)
 
     @command(
         "rules",
@@ -249,6 +257,46 @@ def tried(
     said = ruling(standing_in(home, folder, session), deed)
     words = f"{said.verdict}: {said.why}" if said.rule else "allow: no rule speaks against it."
     return words, as_data(said)
+
+
+def ruling_on(
+    home: Places, call: ToolCall, folder: Path, mirror: Callable[[], SessionPlaces | None]
+) -> Ruling:
+    """What the rules of a folder say to a call of another program that works there.
+
+    What was done before counts as far as the session tells it that mirrors the program's.
+    """
+    named = {str(folder), os.path.realpath(folder)}
+    rules = [one for one in RuleBook(home).all() if any(one.holds_in(at, "") for at in named)]
+    if not any(one.check for one in rules):
+        return Ruling("allow")
+
+    def done() -> Sequence[SeenCommand]:
+        own = mirror()
+        if own is None or not own.transcript.exists():
+            return ()
+        with History(own) as history:
+            return done_lately(history, folder)
+
+    deed, base = of_call(call, folder), project_of(folder)
+    # A program may have gone further down since it began.
+    changes = tuple(below(os.path.normpath(folder / one), base) for one in deed.changes)
+    return ruling(rules, msgspec.structs.replace(deed, changes=changes, done=done))
+
+
+def record_firing(
+    home: Places, said: Ruling, call: ToolCall, key: SessionKey | None, clean: Clean
+) -> None:
+    """Write down that a rule spoke: in the session that mirrors the program's, else in our log."""
+    number, own = said.rule.number if said.rule else 0, home.session(key) if key else None
+    verdict: Literal["ask", "deny"] = "ask" if said.verdict == "ask" else "deny"
+    fired = RuleFired(number=number, call=call.id, verdict=verdict)
+    if own is not None and own.transcript.exists():
+        with appending(own, clean) as transcript:
+            if transcript is not None:
+                transcript.append(fired, turn=transcript.last_turn)
+                return
+    note(f"rule {fired.number}: {fired.verdict} for a call of {call.name} in {key}", home.log)
 
 
 def as_data(said: Ruling) -> dict[str, Any]:

@@ -217,6 +217,17 @@ def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]
     return [*((each, None) for each in TARGETS.values()), *known]
 
 
+def without_rules(places: Places) -> list[str]:
+    """Programs, with their projects, without the hook by which rules hold in them."""
+    found: list[str] = []
+    for name, files in _stored(places).files.items():
+        program = TARGETS[name.partition(" ")[0]]
+        written = b"".join(_read(Path(each.path)) or b"" for each in files)
+        if program.hooks and f" {program.name} before".encode() not in written:
+            found.append(name)
+    return found
+
+
 def is_attached(places: Places) -> bool:
     """Whether any program is, wherever its settings stand."""
     return _kept_file(places).exists()
@@ -234,12 +245,12 @@ def _is_ours(command: object, program: AttachTarget) -> bool:
 
 
 def _with_hooks(text: str, program: AttachTarget, command: AttachCommand) -> str:
-    line = command.hook(program.name)
-    if _hooks_in(text, program) == {event: [line] for event in program.events}:
+    lines = {event: command.hook(program.name, event) for event in program.events}
+    if _hooks_in(text, program) == {event: [line] for event, line in lines.items()}:
         return text
     text = _without_hooks(text, program)
-    hook = {"type": "command", "command": line, "timeout": program.timeout}
-    for event in program.events:
+    for event, line in lines.items():
+        hook = {"type": "command", "command": line, "timeout": program.timeout}
         text = json_edit.with_item(text, ("hooks", event), {"hooks": [hook]})
     return text
 

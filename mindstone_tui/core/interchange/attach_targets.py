@@ -12,6 +12,8 @@ import msgspec
 
 from mindstone_tui.core.errors import UnknownName, UsageError
 
+BEFORE_A_TOOL: Final = frozenset(["PreToolUse", "BeforeTool"])
+"""Events at which a call can still be refused."""
 SERVER: Final = "mindstone"
 """What the tool server is called in the other program."""
 _GUARD: Final = '[ -x "$0" ] && "$0" "$@" 2>/dev/null; exit 0'
@@ -43,6 +45,8 @@ class AttachTarget(msgspec.Struct, frozen=True, kw_only=True):
     shape: Literal["", "opencode", "copilot", "goose"] = ""
     """How it writes a tool server, if not as most do."""
     events: tuple[str, ...] = ()
+    asks: bool = False
+    """Whether a hook can have it ask the person, and no harm is done where nobody can be asked."""
     timeout: int = 0
     """What a hook may take before the program gives up on it, in the program's own unit."""
     note: str = _WATCHED
@@ -103,11 +107,12 @@ class AttachCommand(msgspec.Struct, frozen=True):
     launcher: str = ""
     """The program of ours that is nothing but a hook, if there is one."""
 
-    def hook(self, program: str) -> str:
-        """The line for a shell."""
+    def hook(self, program: str, event: str = "") -> str:
+        """The line for a shell; the launcher wants to know before which events a tool waits."""
         words = (self.launcher,) if self.launcher else (*self.words, "hook")
+        before = ("before",) if event in BEFORE_A_TOOL else ()
         home = ("--home", self.home) if self.home else ()
-        return shlex.join(("/bin/sh", "-c", _GUARD, *words, program, *home))
+        return shlex.join(("/bin/sh", "-c", _GUARD, *words, program, *before, *home))
 
     def server(self, program: AttachTarget) -> dict[str, Any]:
         """The tool server as the program's settings name it."""

@@ -6,6 +6,7 @@
 python=@python@
 package=@package@
 program=@program@
+rules=@rules@
 here=${0%/*}
 umask 077
 
@@ -42,6 +43,20 @@ serve_nothing() {
     done
 }
 
+# Whether a rule with a check may bind work in this folder, by the list that stands beside us.
+binds_here() {
+    [ -e "$rules" ] || return 1
+    [ -r "$here/rules-bind" ] && [ ! "$rules" -nt "$here/rules-bind" ] || return 0
+    named=$PWD
+    cd -P . || return 0
+    while IFS= read -r folder; do
+        case $named/ in "$folder"/*) return 0 ;; esac
+        case $PWD/ in "$folder"/*) return 0 ;; esac
+    done <"$here/rules-bind"
+    return 1
+} 2>/dev/null
+
+[ "$2" != before ] || binds_here || exit 0
 why=
 check
 if [ -n "$why" ] && [ -x "$program" ]; then # it has moved, and knows where to

@@ -17,6 +17,7 @@ from typing import Final
 from mindstone_tui.core.disk import open_to_changes, read_regular, replace_file
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.rules.book import RULES
 
 LAUNCHER: Final = "mindstone-hook"
 _LARGEST: Final = 1 << 20
@@ -33,17 +34,21 @@ def launcher_in(places: Places) -> Path | None:
     return places.state / LAUNCHER if runs else None
 
 
-def write_launcher(path: Path, words: Sequence[str], python: str, package: Path) -> None:
+def write_launcher(
+    path: Path, words: Sequence[str], python: str, package: Path, data: Path
+) -> None:
     """Write the hook's own program where another program can run it.
 
     It skips Python's search for packages and knows where ours is; where that has moved, it starts
-    `mindstone`, by the words given, after all.
+    `mindstone`, by the words given, after all. It loads nothing before a tool where no
+    rule lies in `data`.
     """
     values = {
         "python": shlex.quote(python),
         "package": shlex.quote(str(package)),
         "program": shlex.quote(words[0]),
         "words": shlex.join(words),
+        "rules": shlex.quote(str(data / RULES)),
         "hook": shlex.quote(_HOOK),
     }
     text = Path(__file__).with_name("hook.sh").read_text()

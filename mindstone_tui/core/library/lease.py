@@ -12,7 +12,7 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from mindstone_tui.core.disk import REAL, place_error, read_regular
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript.encode import Clean
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 
 _LOOK_AGAIN: Final = 0.05
@@ -223,3 +224,17 @@ class SharedLease(Lease):
                     self._lost = True
                     self.on_lost()
                     return
+
+
+@contextlib.contextmanager
+def appending(own: SessionPlaces, clean: Clean) -> Iterator[Transcript | None]:
+    """A session to write to on behalf of a hook; None while somebody takes a turn there."""
+    lease = Lease(own)
+    if not lease.try_take():
+        yield None
+        return
+    try:
+        with contextlib.closing(Transcript(own, clean=clean, channel="hook")) as transcript:
+            yield transcript
+    finally:
+        lease.give_back()

@@ -21,7 +21,7 @@ from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallErr
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.library.all_sessions import AllSessions
-from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
@@ -31,7 +31,7 @@ from mindstone_tui.core.recall.index import Asked, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean, timestamp
 
 _NEWEST_LINES: Final = 4_000
@@ -155,44 +155,34 @@ def hand_over(
 
     Nothing of the project is run for it: neither git nor a service is asked.
     """
-    own = home.session(key)
-    lease = Lease(own)
-    if not lease.try_take():
-        return None
-    try:
-        with contextlib.closing(Transcript(own, clean=clean, channel="hook")) as transcript:
-            with transcript.history() as history:
-                first = max(history.head.seq - _NEWEST_LINES, 0)
-                state = checkpoint_store.task_state(own, history, since=first)
-                read = history.read(first)
-                lines = [history.whole(line) for line in read if isinstance(line, Line)]
-            environment = observe(folder, [each.path for each in files_touched(lines)])
-            now = timestamp(datetime.now(UTC))
-            with contextlib.suppress(ContinuityError):
-                saved = checkpoint_store.save(
-                    own,
-                    state.checkpoint,
-                    environment=environment,
-                    saved_at=now,
-                    trigger=trigger,
-                    newest=state.newest,
-                )
-                transcript.append(saved.entry)
-            letter = handoff.compose(
+    with appending(home.session(key), clean) as transcript, contextlib.suppress(ContinuityError):
+        if transcript is None:
+            return None
+        own = home.session(key)
+        with transcript.history() as history:
+            first = max(history.head.seq - _NEWEST_LINES, 0)
+            state = checkpoint_store.task_state(own, history, since=first)
+            read = history.read(first)
+            lines = [history.whole(line) for line in read if isinstance(line, Line)]
+        environment = observe(folder, [each.path for each in files_touched(lines)])
+        now = timestamp(datetime.now(UTC))
+        with contextlib.suppress(ContinuityError):
+            saved = checkpoint_store.save(
+                own,
                 state.checkpoint,
-                lines,
-                environment,
-                written=now,
+                environment=environment,
+                saved_at=now,
                 trigger=trigger,
-                count=rough_count,
+                newest=state.newest,
             )
-            entry = handoff_store.write(own, letter)
-            transcript.append(entry)
-            return entry
-    except ContinuityError:
-        return None
-    finally:
-        lease.give_back()
+            transcript.append(saved.entry)
+        letter = handoff.compose(
+            state.checkpoint, lines, environment, written=now, trigger=trigger, count=rough_count
+        )
+        entry = handoff_store.write(own, letter)
+        transcript.append(entry)
+        return entry
+    return None
 
 
 def newest_handoff(places: SessionPlaces) -> str:

@@ -19,6 +19,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
 from mindstone_tui.core.values import Value
 
+RULES: Final = "rules.json"
 Scope = Literal["session", "project", "everywhere"]
 _RANK: Final[tuple[Verdict, ...]] = ("allow", "ask", "deny")
 
@@ -74,7 +75,8 @@ class RuleBook:
     """Which rules were set in a home."""
 
     def __init__(self, home: Places) -> None:
-        self._path = home.data / "rules.json"
+        self._path = home.data / RULES
+        self._binds = home.state / "rules-bind"
 
     def all(self) -> list[StandingRule]:
         """Every rule, oldest first, retired ones with the rest."""
@@ -108,6 +110,13 @@ class RuleBook:
             rules[at] = msgspec.structs.replace(rules[at], retired=when)
             return rules[at]
 
+    def _tell_hooks(self, rules: Sequence[StandingRule]) -> None:
+        """Leave hooks a line for each folder where something is checked, empty for everywhere."""
+        bound = [one for one in rules if one.check and one.scope != "session" and not one.retired]
+        folders = {"" if "\n" in one.folder else one.folder.rstrip("/") for one in bound}
+        disk.ensure_folder(self._binds.parent)
+        disk.replace_file(self._binds, "".join(f"{each}\n" for each in sorted(folders)).encode())
+
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[StandingRule]]:
         disk.ensure_folder(self._path.parent)
@@ -118,6 +127,7 @@ class RuleBook:
                 yield rules
                 text = msgspec.json.format(msgspec.json.encode(rules))
                 disk.replace_file(self._path, text + b"\n")
+                self._tell_hooks(rules)
         finally:
             os.close(lock)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.actions import actions_of, kind_of, targets_of
+from mindstone_tui.core.entries.actions import PATCHED, actions_of, kind_of, targets_of
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.handoff.environment import git_position
 from mindstone_tui.core.patterns import pattern_of
@@ -19,12 +19,16 @@ from mindstone_tui.core.rules.checks import Deed, SeenCommand, commands_of
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.transcript import History
 
 _PUT_THERE: Final = frozenset([
     "new_string", "newString", "newText", "new_text", "new_str", "content", "contents", "text",
     "file_text", "insert_text", "new_source", "code_edit", "replacement",
 ])  # fmt: skip
 """What an edit puts there, as programs call it."""
+_LOOKED_BACK: Final = 400
+"""Lines in which what was done since the last change is looked for."""
+_PATCH: Final = "*** Begin Patch"
 _PATCH_ADDS: Final = pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
 
 
@@ -38,7 +42,7 @@ def of_call(call: ToolCall, folder: Path) -> Deed:
     fields = read_arguments(call.arguments) or {}
     return Deed(
         tool=call.name,
-        changes=tuple(_below(one, folder) for one in targets),
+        changes=tuple(below(one, folder) for one in targets),
         added="\n".join(_added(fields)),
         branch=lambda: git_position(folder)[0],
     )
@@ -47,9 +51,14 @@ def of_call(call: ToolCall, folder: Path) -> Deed:
 def of_command(line: str, folder: Path, tool: str = "shell") -> Deed:
     """What a shell command would do."""
     commands, written = commands_of(judge(line, Workspace((folder,)))) if line else ((), ())
-    changes = tuple(_below(one, folder) for one in written)
+    # A patch in a command is no file of the shell's, but programs take it out and apply it.
+    patched = PATCHED.findall(line) if _PATCH in line else []
     return Deed(
-        tool=tool, commands=commands, changes=changes, branch=lambda: git_position(folder)[0]
+        tool=tool,
+        commands=commands,
+        changes=tuple(below(one, folder) for one in (*written, *patched)),
+        added="\n".join(_added({"patch": line})) if patched else "",
+        branch=lambda: git_position(folder)[0],
     )
 
 
@@ -61,7 +70,7 @@ def of_preview(tool: str, preview: Preview, folder: Path) -> Deed:
     return Deed(
         tool=tool,
         commands=commands,
-        changes=(*([place] if place else []), *(_below(one, folder) for one in written)),
+        changes=(*([place] if place else []), *(below(one, folder) for one in written)),
         added="\n".join(added) if place else "",
         branch=lambda: git_position(folder)[0],
     )
@@ -77,6 +86,12 @@ def done_in(lines: Iterable[Line], folder: Path) -> list[SeenCommand]:
         elif action.kind == "command" and action.ok:
             found += commands_of(judge(action.about, workspace))[0]
     return found
+
+
+def done_lately(history: History, folder: Path) -> list[SeenCommand]:
+    """Commands of a session that ended well since a file was changed."""
+    lines = list(history.newest(("assistant_message", "tool_returned"), _LOOKED_BACK))
+    return done_in(reversed(lines), folder)
 
 
 class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +121,7 @@ def broken_in(
             before.append(line)
 
 
-def _below(path: str, folder: Path) -> str:
+def below(path: str, folder: Path) -> str:
     """A path as it lies below the folder of the work, where it does."""
     given = Path(path)
     inside = given.is_absolute() and given.is_relative_to(folder)
@@ -118,7 +133,7 @@ def _added(fields: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, str):
             if name in _PUT_THERE:
                 yield value
-            elif "*** Begin Patch" in value or value.startswith(("--- ", "diff ")):
+            elif _PATCH in value or value.startswith(("--- ", "diff ")):
                 yield from _PATCH_ADDS.findall(value)
         elif isinstance(value, list):
             for one in value:

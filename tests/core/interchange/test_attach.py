@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui import hook
@@ -34,6 +35,8 @@ from mindstone_tui.core.interchange.attach_targets import (
 )
 from mindstone_tui.core.interchange.launcher import launcher_in, write_launcher
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.rules.book import RuleBook, Scope, StandingRule
+from mindstone_tui.core.rules.grammar import compile_rule
 
 ROOT = Path(__file__).parents[3]
 COMMAND = AttachCommand(("/opt/mindstone tools/mindstone",))
@@ -386,10 +389,10 @@ def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
         path = settings_files(program, {"HOME": str(tmp_path)}, None)["hooks"]
         hooks = json.loads(path.read_text())["hooks"]
         assert set(hooks) == set(program.events)
-        for (group,) in hooks.values():
+        for event, (group,) in hooks.items():
             (call,) = group["hooks"]
             assert call["timeout"] == {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
-            assert call["command"] == COMMAND.hook(program.name)
+            assert call["command"] == COMMAND.hook(program.name, event)
 
 
 def test_each_program_is_given_a_tool_server_in_its_own_words(tmp_path: Path) -> None:
@@ -495,7 +498,7 @@ def test_the_last_one_that_is_detached_takes_what_was_kept_with_it(tmp_path: Pat
     kept = json.loads((own.state / "attached.json").read_text())
     assert set(kept["files"]) == {"claude-code", f"claude-code {project}"}
     launcher = own.state / "mindstone-hook"
-    write_launcher(launcher, COMMAND.words, sys.executable, ROOT)
+    write_launcher(launcher, COMMAND.words, sys.executable, ROOT, tmp_path)
     assert launcher.stat().st_mode & 0o777 == 0o700
     detach(tmp_path, program, project)
     assert is_attached(own)
@@ -553,12 +556,12 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     instead.write_text('#!/bin/sh\necho instead "$@"\n')
     instead.chmod(0o755)
     command = AttachCommand((str(instead),), launcher=str(launcher))
-    write_launcher(launcher, command.words, sys.executable, ROOT)
+    write_launcher(launcher, command.words, sys.executable, ROOT, tmp_path)
     # No resident is started by a moment that another hook saw just now.
     (own.state / "hook-started").touch()
     assert run(launcher, "codex") == (0, "")
 
-    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone")
+    write_launcher(launcher, command.words, sys.executable, tmp_path / "gone", own.data)
     assert run(launcher, "codex") == (0, "instead hook codex\n")
 
     program = target_of("claude-code")
@@ -566,7 +569,7 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     remember(own, program, changes, None)
     apply(changes)
     text = (tmp_path / ".claude/settings.json").read_text()
-    assert text.count(f"{launcher} claude-code") == 7
+    assert text.count(f"{launcher} claude-code") == 8
     assert plan_attach(program, COMMAND, {"HOME": str(tmp_path)})[0].changes
     apply(plan_detach(own, program, {"HOME": str(tmp_path)}))
     forget(own, program, None)
@@ -594,12 +597,15 @@ class Installed:
         path = launcher_in(self.home) if launcher else None
         self.command = AttachCommand((str(self.script),), launcher=str(path) if path else "")
         if path is not None:
-            write_launcher(path, self.command.words, str(self.python), self.package)
+            write_launcher(path, self.command.words, str(self.python), self.package, self.home.data)
 
-    def hook(self, program: str = "claude-code") -> tuple[int, bytes, bytes]:
+    def hook(
+        self, program: str = "claude-code", event: str = "", cwd: Path | None = None
+    ) -> tuple[int, bytes, bytes]:
         """Run the line that stands in the settings as programs run it."""
         done = subprocess.run(
-            ["sh", "-c", self.command.hook(program)],
+            ["sh", "-c", self.command.hook(program, event)],
+            cwd=cwd,
             input=b'{"hook_event_name": "UserPromptSubmit", "prompt": "hi", "session_id": "s"}',
             capture_output=True,
             env={"PATH": os.defpath, "HOME": str(self.environment)},
@@ -671,6 +677,43 @@ def test_what_a_hook_cannot_write_is_a_line_in_the_log(
     os.utime(stamp, (0, 0))
     assert installed.hook() == (0, b"", b"")
     assert "hook claude-code: IsADirectoryError" in installed.home.log.read_text()
+
+
+def test_before_a_tool_nothing_is_loaded_where_no_rule_could_speak(tmp_path: Path) -> None:
+    installed = Installed(tmp_path, launcher=True)
+    installed.python.unlink()  # so that whoever loads anything leaves a line in the log
+    installed.script.unlink()
+    here, inside = tmp_path / "it's here", tmp_path / "it's here" / "src"
+    inside.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(here)
+    book = RuleBook(installed.home)
+
+    def loads(cwd: Path) -> bool:
+        installed.home.log.unlink(missing_ok=True)
+        assert installed.hook(event="PreToolUse", cwd=cwd) == (0, b"", b"")
+        return installed.home.log.exists()
+
+    def rule(words: str, scope: Scope, folder: str = "") -> None:
+        told = {"number": 0, "session": "s", "line": 1, "since": ""}
+        check = compile_rule(words)
+        rule = {**told, "words": words, "scope": scope, "folder": folder}
+        book.add(msgspec.convert({**rule, "check": msgspec.to_builtins(check)}, StandingRule))
+
+    assert not loads(here), "there are no rules"
+    rule("Be concise", "everywhere")
+    rule("Never force push", "session")
+    rule("Never force push", "project", f"{here}")
+    assert [loads(each) for each in (here, inside, tmp_path / "link")] == [True] * 3
+    assert not loads(tmp_path)
+    assert not loads(installed.environment)
+    rules = installed.home.data / "rules.json"
+    os.utime(rules, (2**31, 2**31))
+    assert loads(tmp_path), "the list is older than the rules"
+    rule("Never rebase", "everywhere")
+    assert loads(tmp_path)
+    for number in (3, 4):
+        book.retire(number, "2026-11-18")
+    assert not loads(here)
 
 
 @pytest.mark.parametrize("gone", ["the package", "the environment"])

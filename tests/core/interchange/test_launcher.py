@@ -98,3 +98,25 @@ def test_a_launcher_that_somebody_changed_is_refused_and_told(home: Path, tmp_pa
     launcher.unlink()
     assert mindstone_here("attach", "claude-code", "--yes").returncode == 0
     assert outcome_of_launcher()["outcome"] == "pass"
+
+
+def test_an_attachment_from_before_rules_could_hold_is_told_and_renewed(
+    home: Path, tmp_path: Path
+) -> None:
+    theirs = tmp_path / ".claude/settings.json"
+    theirs.parent.mkdir()
+    theirs.write_text('{"model": "opus"}')
+    assert mindstone_here("attach", "claude-code", "--yes").returncode == 0
+    whole = json.loads(theirs.read_text())
+    del whole["hooks"]["PreToolUse"]
+    theirs.write_text(json.dumps(whole))
+    told = json.loads(mindstone_here("doctor", "--json").stdout)
+    [found] = [check for check in told["checks"] if check["id"] == "attached.rules"]
+    assert (found["outcome"], found["remedy"]) == ("warn", "mindstone attach claude-code")
+    again = mindstone_here("attach", "claude-code", "--yes")
+    assert "before rules could hold there" in again.stderr + again.stdout
+    assert "PreToolUse" in json.loads(theirs.read_text())["hooks"]
+    assert "attached.rules" not in mindstone_here("doctor", "--json").stdout
+    assert "attached already" in mindstone_here("attach", "claude-code", "--yes").stdout
+    assert mindstone_here("attach", "claude-code", "--undo", "--yes").returncode == 0
+    assert json.loads(theirs.read_text()) == {"model": "opus"}
