@@ -23,7 +23,7 @@ def rules(
 ) -> None:
     """Show the rules you set, set one, or try one.
 
-    Actions: list, add TEXT, retire N, why N, check TOOL ARGUMENT, report, replay SESSION.
+    Actions: list, add TEXT, retire N, why N, adopt N, check TOOL ARGUMENT, report, replay SESSION.
 
     A rule stands in every prompt in your words. What can be checked of it is checked before a call
     runs, and refused with your words: after `rules add "Never force push"`, `rules check shell "git

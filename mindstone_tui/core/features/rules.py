@@ -19,6 +19,7 @@ from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
@@ -137,8 +138,9 @@ class RulesFeature(Feature):
 
     @command(
         "rules",
-        usage="[add TEXT [--project | --everywhere] | retire N | why N | report | replay SESSION]",
-        words=("add", "retire", "why", "report", "replay"),
+        usage="[add TEXT [--project | --everywhere] | retire N | why N | adopt [N | all] | report "
+        "| replay SESSION]",
+        words=("add", "retire", "why", "adopt", "report", "replay"),
         looks=("why", "report", "replay"),
     )
     async def rules(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -164,12 +166,41 @@ class RulesFeature(Feature):
                 yield CommandPrinted(command="rules", text=text, data=_data(rule))
             case "why":
                 yield why(self.book.all(), _number(rest))
+            case "adopt":
+                yield self._adopt(rest.strip())
             case "report":
                 yield self._report()
             case "replay":
                 yield self._replay(rest.strip())
             case _:
                 raise WrongUse(f"/rules does not know `{verb}`.")
+
+    def adoptable(self) -> list[str]:
+        """Sentences of the project's instruction files that can be checked and are no rule yet."""
+        found = self.session.project.instructions()
+        if found.state != "trusted":
+            return []
+        known = {one.words for one in self.standing_rules}
+        said = (
+            " ".join(sentence.text.split())
+            for each in found.of("instructions")
+            for sentence in prose(each.text)
+        )
+        return [one for one in dict.fromkeys(said) if one not in known and compile_rule(one)]
+
+    def _adopt(self, which: str) -> CommandPrinted:
+        """Set sentences of the project's own files as rules of the project, one by one or all."""
+        offered = self.adoptable()
+        if not which:
+            rows = [f"{at:>3}  {words}" for at, words in enumerate(offered, 1)]
+            text = "\n".join([*rows, "`/rules adopt N` or `/rules adopt all` sets them."])
+            none = "The files of this project, as far as they are trusted, say nothing to check."
+            shown = text if rows else none
+            return CommandPrinted(command="rules", text=shown, data={"offered": offered})
+        chosen = offered if which == "all" else offered[_number(which) - 1 :][:1]
+        if not chosen:
+            raise UsageError(f"Nothing is offered as {which}.", "/rules adopt lists what is.")
+        return listed([self.set_rule(one, "project") for one in chosen])
 
     def _replay(self, other: str) -> CommandPrinted:
         """What the rules that stand here would have stopped in a recorded session."""

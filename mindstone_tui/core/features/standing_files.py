@@ -8,8 +8,10 @@ from mindstone_tui.core.agent.hooks import shown
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.features.rules import RulesFeature
 from mindstone_tui.core.library.open_questions import LOOKED_BACK
 from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.tools.hooks import read_hooks
 from mindstone_tui.core.tools.trust import ProjectInstructions
 
@@ -85,6 +87,10 @@ class StandingFeature(Feature):
             if found.state != "trusted"
             else "It is read in every turn."
         )
+        if rules := self.session.features.get(RulesFeature).adoptable():
+            how += (
+                f" {plural(len(rules), 'sentence')} of it can be checked: /rules adopt lists them."
+            )
         yield CommandPrinted(
             command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
         )

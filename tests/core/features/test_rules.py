@@ -74,6 +74,27 @@ async def test_a_rule_that_was_kept_when_it_was_offered_is_checked(
     assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
 
 
+async def test_what_a_trusted_project_says_can_be_set_as_its_rules(
+    home: Path, tmp_path: Path
+) -> None:
+    told = "# House\n\n- Never force push.\n- Be kind.\n- Use pnpm instead of npm.\n"
+    (tmp_path / "AGENTS.md").write_text(told)
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}), cwd=tmp_path) as stage:
+        _, said = await stage.run("/rules adopt")
+        assert "say nothing to check" in said, "nobody trusts it yet"
+        await stage.run("/trust")
+        _, said = await stage.run("/trust yes")
+        assert "2 sentences of it can be checked" in said
+        await stage.run("/rules adopt 2")
+        _, said = await stage.run("/rules adopt")
+        assert "Never force push." in said
+        assert "pnpm" not in said
+        ended, _ = await stage.run("/rules adopt 7")
+        assert not ended.ok
+    [kept] = stage.entries(RuleSet)
+    assert (kept.words, kept.scope) == ("Use pnpm instead of npm.", "project")
+
+
 async def test_rules_are_played_over_a_recorded_session_of_another_program(
     home: Path, tmp_path: Path
 ) -> None:
