@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+import typer.core
+from click import HelpFormatter
 
 from mindstone_tui import __version__
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_exactly
@@ -77,6 +79,15 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
 The line is repeated here so that the list is printed without loading a single verb; it is the first
 sentence of the verb's own help.
 """
+
+FAMILIES: Final = {
+    "Every day": "chat run sessions search recall log memory rules waiting doctor",
+    "History": "import export verify files replay compare stats history reindex",
+    "Work": "task checkpoint handoff context health fix how about",
+    "Other agents": "attach watch resume mcp acp serve",
+    "Care": "models config tools plugins",
+}
+"""The verbs as `mindstone --help` lists them, those of every day first."""
 
 OPENING: Final = "chat"
 """The verb that `mindstone` alone stands for."""
@@ -153,10 +164,20 @@ def run(arguments: Sequence[str]) -> int:
     return finish_output(int(code))
 
 
+class _InFamilies(typer.core.TyperGroup):
+    """Lists its verbs by what they are for."""
+
+    def format_commands(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+        for family, verbs in FAMILIES.items():
+            with formatter.section(family):
+                formatter.write_dl([(verb, VERBS[verb][1]) for verb in verbs.split()])
+
+
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The Typer app with the verbs that these arguments may need."""
     app = typer.Typer(
         name="mindstone",
+        cls=_InFamilies,
         help=HELP,
         add_completion=True,
         pretty_exceptions_enable=False,

@@ -50,6 +50,17 @@ def test_nothing_that_it_starts_can_read_the_program_s_keys() -> None:
     assert done.stdout.endswith("dumpable 0\n")
 
 
+def test_the_help_lists_every_verb_once_those_of_every_day_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = [verb for verbs in main.FAMILIES.values() for verb in verbs.split()]
+    assert sorted(listed) == sorted(main.VERBS)
+    assert main.run(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert told.index("Every day:") < told.index("History:") < told.index("Care:")
+    assert all(f"  {verb} " in told for verb in listed)
+
+
 def test_every_verb_in_the_list_exists_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
