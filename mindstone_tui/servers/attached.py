@@ -213,8 +213,10 @@ class Attached:
     async def _before(self, call: HookCall) -> dict[str, Any]:
         """A refusal where a rule speaks against a call; it is let through whatever fails here."""
         asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=call.tool_input)
-        places, mirror = self._home.places, partial(self._mirror, call)
+        places = self._home.places
+        own = places.session(key_of(call.program, call.session_id, "default"))
         try:
+            mirror = partial(self._caught_up, own, call)
             said = await asyncio.to_thread(ruling_on, places, asked, Path(call.cwd), mirror)
         except Exception as error:  # not checked is better than a program that cannot go on
             record(error, places.log)
@@ -222,16 +224,16 @@ class Attached:
         if said.rule is None:
             return {}
         self._take(call, settled=False)
-        fired = partial(record_firing, places, said, asked, call.key, self._clean)
+        fired = partial(record_firing, said, asked, own, places.log, self._clean)
         self._go_on(self._in(self._taking, fired))
         return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
 
-    def _mirror(self, call: HookCall) -> SessionPlaces | None:
-        """The session that mirrors the program's, with all that it did so far."""
+    def _caught_up(self, own: SessionPlaces, call: HookCall) -> SessionPlaces:
+        """The session that mirrors a program's, with all that was done there so far."""
         if call.file is not None:
             take = partial(self._watch.take, call.file, settled=True, folder=call.cwd)
             self._taking.submit(take).result()
-        return self._places(call.key) if call.key is not None else None
+        return own
 
     def _for_prompt(self, call: HookCall) -> str:
         return self._recall.for_prompt(
@@ -249,8 +251,7 @@ class Attached:
         return offer(newest, tokens) if newest is not None else ""
 
     def _hand_over(self, call: HookCall, trigger: str) -> None:
-        key = call.key
-        if key is None or not self._home.places.session(key).transcript.exists():
+        if (key := call.key) is None:
             return
         written = hand_over(self._home.places, key, Path(call.cwd), self._clean, trigger)
         if written is not None and trigger == _COMPACTED:

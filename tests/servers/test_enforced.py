@@ -110,11 +110,15 @@ def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
     desk = desk_for("claude-code")
     set_rules(desk)
     desk.mindstone("attach", "claude-code", "--yes")
-    vendored = {"file_path": str(desk.project / "vendor/a.c"), "content": "x"}
+    vendored = desk.project / "vendor/a.c"
+    vendored.parent.mkdir()
+    vendored.write_text("int x;\n")
+    edit = {"file_path": str(vendored), "old_string": "int", "new_string": "long"}
     model = Model(
         as_messages,
         ("Bash", {"command": "git push --force origin main"}),
-        ("Write", vendored),
+        ("Read", {"file_path": str(vendored)}),
+        ("Edit", edit),
         ("Bash", {"command": "ls -a > listed.txt"}),
     )
     desk.server.play(model)
@@ -123,14 +127,14 @@ def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
         model.prompted()
         listed.unlink(missing_ok=True)
         go_on = ("--continue",) if prompt != "Push it." else ()
-        tools = ("--allowedTools", "Bash,Write")
+        tools = ("--allowedTools", "Bash,Read,Edit")
         desk.run(claude, *go_on, "-p", prompt, *tools, **agents._for_claude(desk))
         desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
         assert listed.exists() == (prompt != "/compact")
     assert len(refusals(desk)) == 4
     assert refusals(desk)[:2] == refusals(desk)[2:]
     assert fired(desk) == [(1, "deny"), (2, "deny")] * 2
-    assert not (desk.project / "vendor").exists()
+    assert vendored.read_text() == "int x;\n"
     check_that_it_compacted(desk)
 
 

@@ -99,6 +99,11 @@ class Action(Part):
 def kind_of(name: str) -> ActionKind:
     """What a tool of this name does."""
     bare = name.lower().rpartition(".")[2].rpartition("__")[2].replace("-", "_")
+    if bare.startswith("mcp_"):  # and a server's name, which may have such lines itself
+        known = (_CHANGES | _READS | _COMMANDS) & {
+            bare[at + 1 :] for at in range(4, len(bare)) if bare[at] == "_"
+        }
+        bare = max(known, key=len, default=bare)
     if bare in _CHANGES:
         return "change"
     if bare in _COMMANDS:

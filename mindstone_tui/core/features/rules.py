@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +18,7 @@ from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.actions import kind_of, targets_of
 from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
@@ -291,7 +292,7 @@ def tried(
 
 
 def ruling_on(
-    home: Places, call: ToolCall, folder: Path, mirror: Callable[[], SessionPlaces | None]
+    home: Places, call: ToolCall, folder: Path, mirror: Callable[[], SessionPlaces]
 ) -> Ruling:
     """What the rules of a folder say to a call of another program that works there.
 
@@ -303,11 +304,9 @@ def ruling_on(
         return Ruling("allow")
 
     def done() -> Sequence[SeenCommand]:
-        own = mirror()
-        if own is None or not own.transcript.exists():
-            return ()
-        with History(own) as history:
+        with contextlib.suppress(NoSuchSession), History(mirror()) as history:
             return done_lately(history, folder)
+        return ()
 
     deed, base = of_call(call, folder), project_of(folder)
     # A program may have gone further down since it began.
@@ -316,18 +315,16 @@ def ruling_on(
 
 
 def record_firing(
-    home: Places, said: Ruling, call: ToolCall, key: SessionKey | None, clean: Clean
+    said: Ruling, call: ToolCall, own: SessionPlaces, log: Path, clean: Clean
 ) -> None:
     """Write down that a rule spoke: in the session that mirrors the program's, else in our log."""
-    number, own = said.rule.number if said.rule else 0, home.session(key) if key else None
-    verdict: Literal["ask", "deny"] = "ask" if said.verdict == "ask" else "deny"
-    fired = RuleFired(number=number, call=call.id, verdict=verdict)
-    if own is not None and own.transcript.exists():
-        with appending(own, clean) as transcript:
-            if transcript is not None:
-                transcript.append(fired, turn=transcript.last_turn)
-                return
-    note(f"rule {fired.number}: {fired.verdict} for a call of {call.name} in {key}", home.log)
+    number = said.rule.number if said.rule else 0
+    with appending(own, clean) as transcript:
+        if transcript is None:
+            note(f"rule {number}: {said.verdict} for a call of {call.name} in {own.key}", log)
+        elif said.verdict != "allow":
+            fired = RuleFired(number=number, call=call.id, verdict=said.verdict)
+            transcript.append(fired, turn=transcript.last_turn)
 
 
 def as_data(said: Ruling) -> dict[str, Any]:

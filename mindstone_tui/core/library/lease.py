@@ -228,9 +228,9 @@ class SharedLease(Lease):
 
 @contextlib.contextmanager
 def appending(own: SessionPlaces, clean: Clean) -> Iterator[Transcript | None]:
-    """A session to write to on behalf of a hook; None while somebody takes a turn there."""
+    """A session to write to on behalf of a hook; None where it is not there, or somebody's turn."""
     lease = Lease(own)
-    if not lease.try_take():
+    if not own.transcript.exists() or not lease.try_take():
         yield None
         return
     try:
