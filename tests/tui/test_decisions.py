@@ -233,6 +233,23 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
         assert app.chat.input_area.prompt.text == "ynyesxyy"
 
 
+async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        now[0] += GRACE + 0.5
+        for sign in ("tab", "y", "e", "s", "tab", "y", "tab"):  # all in one read of the terminal
+            app.post_message(events.Key(sign, sign if len(sign) == 1 else "\t"))
+        await until(pilot, lambda: app.chat.input_area.prompt.text == "yesy")
+        await pilot.pause()
+        now[0] += GRACE
+        await pilot.press("y", "o", "u")
+        assert app.focused is app.chat.input_area.prompt
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "yesyyou")
+
+
 @pytest.mark.parametrize("early", ["tab", "f6", "escape", "click", "with the step in"])
 async def test_what_comes_too_early_is_told_what_became_of_it_and_what_to_press(early: str) -> None:
     now = [100.0]

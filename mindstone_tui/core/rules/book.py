@@ -66,9 +66,10 @@ class Ruling(msgspec.Struct, frozen=True):
     @property
     def why(self) -> str:
         """The person's words, and what would be allowed."""
-        if self.rule is None or self.rule.check is None:
+        if self.rule is None:
             return ""
-        return f"{self.rule.sentence}. It {self.rule.check}"
+        told = self.rule.check or "can be retired by the person only."
+        return f"{self.rule.sentence}. It {told}"
 
 
 class RuleBook:
@@ -134,7 +135,14 @@ class RuleBook:
 
 def ruling(rules: Sequence[StandingRule], act: Deed) -> Ruling:
     """What the rules say: a refusal before a question, and of equals the oldest rule."""
-    worst = Ruling("allow")
+    lifted = [
+        one.words[-1]
+        for one in act.commands
+        if {"rules", "retire"} <= set(one.words) and "mindstone" in " ".join(one.words[:3])
+    ]
+    lifts = next((one for one in rules if str(one.number) in lifted), None)
+    # A rule is the person's: an agent that retires one has them asked.
+    worst = Ruling("ask", lifts) if lifts else Ruling("allow")
     for rule in rules:
         if rule.check is not None:
             said = verdict_of(rule.check, act)

@@ -482,10 +482,11 @@ class ChatScreen(TalkScreen):
                 self.command(f"/pin turn {event.turn}")
 
     @on(Prompt.Tabbed)
-    def _tabbed(self) -> None:
+    def _tabbed(self, event: Prompt.Tabbed) -> None:
         """Tab goes to what is asked or offered first, else to the next thing on the screen."""
         if (asked := self.input_area.decision) is not None:
-            asked.enter(self.input_area.prompt.pressed)
+            if event.pressed == self.input_area.prompt.pressed:  # else a paste went on behind it
+                asked.enter(event.pressed)
             return
         steps = self.query("#welcome #steps")
         if steps and steps.first().display:

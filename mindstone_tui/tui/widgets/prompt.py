@@ -58,6 +58,9 @@ _MOTIONS: Final[dict[str, Callable[[TextArea], Location]]] = {
     "G": lambda area: area.document.end,
 }
 
+_APART: Final = 0.005
+"""Seconds between two keys that a hand presses; what comes faster is a paste without its marks."""
+
 
 class Vim:
     """Normal and insert mode over a text area."""
@@ -203,7 +206,11 @@ class Prompt(TextArea):
         """A question mark in an empty prompt: what do these words mean?"""
 
     class Tabbed(Message):
-        """Tab with nothing to complete."""
+        """Tab with nothing to complete, pressed by itself then: not in the midst of other keys."""
+
+        def __init__(self, pressed: float) -> None:
+            super().__init__()
+            self.pressed = pressed
 
     class TakeBack(Message):
         """The newest queued message is wanted back."""
@@ -224,8 +231,8 @@ class Prompt(TextArea):
         self._draft = ""
         self.completing = False
         """The list of completions is open and has the arrow keys, Tab and Enter."""
-        self.pressed = 0.0
-        """When the key was pressed that it acts on."""
+        self.pressed = self._before = 0.0
+        """When the key was pressed that it acts on, and the one before it."""
         self.queued = False
         """Messages wait that could be taken back."""
         self.literal = False
@@ -344,8 +351,8 @@ class Prompt(TextArea):
     def action_accept(self) -> None:
         if self.completing:
             self.post_message(self.Navigated("tab"))
-        else:
-            self.post_message(self.Tabbed())
+        elif self.pressed - self._before >= _APART:
+            self.post_message(self.Tabbed(self.pressed))
 
     def action_unfold(self) -> None:
         """Replace a folded paste with its text."""
@@ -357,7 +364,7 @@ class Prompt(TextArea):
     # keys
 
     async def _on_key(self, event: events.Key) -> None:
-        self.pressed = event.time
+        self._before, self.pressed = self.pressed, event.time
         if event.key == "escape" and self.completing:
             self.post_message(self.Navigated("escape"))
             event.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
 from mindstone_tui.core.entries.derived import RuleFired, RuleSet
 from mindstone_tui.core.paths import SessionKey
@@ -107,6 +109,20 @@ async def test_rules_are_played_over_a_recorded_session_of_another_program(
         await stage.run("/rules retire 1")
         _, said = await stage.run("/rules replay")
         assert said == "Nothing in it would have been stopped."
+
+
+@pytest.mark.parametrize("way", ["mindstone", "python -m mindstone_tui", "sh -c 'mindstone"])
+async def test_an_agent_that_retires_a_rule_has_the_person_asked(
+    home: Path, tmp_path: Path, way: str
+) -> None:
+    line = f"{way} rules retire 1" + ("'" if "'" in way else "")
+    model = script(tmp_path, calls(("shell", {"command": line})), {"text": "No."})
+    async with on_stage(home, model=model, approve="full-auto") as stage:
+        await stage.run(f"/rules add {NEVER}")
+        await stage.say("lift it")
+        _, said = await stage.run("/rules")
+        assert NEVER in said
+    assert [one.number for one in stage.entries(RuleFired)] == [1]
 
 
 def test_an_order_of_work_lets_through_what_was_prepared() -> None:
