@@ -15,9 +15,11 @@ from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.disk import sweep
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.lease import Lease, SharedLease
+from mindstone_tui.core.library.open_questions import left_waiting
 from mindstone_tui.core.paths import SessionKey, SessionPlaces, from_home
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
@@ -285,12 +287,13 @@ class _Assembly:
     @cached_property
     def context(self) -> TurnContext:
         chosen = self.window.fold.model_changed
-        model = self.opening.model or session_model(chosen, self.settings.models)
+        named = self.opening.model or self._model_of_left_turn()
+        model = named or session_model(chosen, self.settings.models)
         context = TurnContext(
             window=self.window,
             answering=Answering(
                 model=model,
-                overridden=bool(self.opening.model),
+                overridden=bool(named),
                 provider=self.models.provider(model),
                 named_window=self._named_window(),
                 position=position_in(self.history, model) if self.window.fold.plan else 0,
@@ -307,6 +310,13 @@ class _Assembly:
         context.reports = self.opening.guest is None
         context.leaves_failures = self.opening.guest is not None
         return context
+
+    def _model_of_left_turn(self) -> str:
+        """Who answers the turn that waits for an answer given here; empty where none does."""
+        turn = self.history.turn(self.transcript.last_turn)
+        asked = (line.entry for line in reversed(turn))
+        own = (one.model for one in asked if isinstance(one, PromptPlanned) and not one.purpose)
+        return next(own, "") if left_waiting(turn) is not None else ""
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
+from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.question import answer_to
 from mindstone_tui.core.library.open_questions import waiting_in
@@ -283,3 +284,23 @@ async def test_a_memory_that_a_call_asked_for_names_the_answer_that_let_it(
     assert "Allowed on the page with click, 3.0 s after it came into view" in told
     approved = f"Memory {decided.proposal} approved, with the answer to {asked.call}, 3.0 s after"
     assert approved in told
+
+
+async def test_a_turn_that_was_left_goes_on_with_its_own_model(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "default").mkdir()
+    own = wants_to_write(tmp_path / "own")
+    default = script(tmp_path / "default", {"text": "I am another."}, loop=True)
+    home.mkdir()  # noqa: ASYNC240
+    (home / "config.toml").write_text(f'[models]\ndefault = "{default}"\n')
+    work = tmp_path / "work"
+    work.mkdir()
+    async with on_stage(home, model=own, cwd=work, asks=True) as first:
+        first.session.send("write it down")
+        await first.until(events.ToolAsked)
+    async with on_stage(home, cwd=work, follow=True, asks=True) as other:
+        asked = await other.until(events.ToolAsked)
+        other.session.answer(asked.call, YES)
+        assert (await other.until(events.TurnEnded)).ending == "done"
+    assert {one.model for one in other.entries(PromptPlanned)} == {own}
+    assert (work / "note.txt").exists()
