@@ -80,6 +80,8 @@ class SharedQuestions:
         """Questions that another program's turn waits with, by call."""
         self._shown: dict[str, str] = {}
         """Which are asked here as well, and since when: some models name all calls alike."""
+        self._own: set[str] = set()
+        """Answers that were given here."""
         self._told_left: set[str] = set()
         """When those were asked that programs left which have ended, and that were told here."""
 
@@ -100,11 +102,20 @@ class SharedQuestions:
             self._emit(events.Noticed(message=TOO_LATE))
             return None
         try:
-            return self._context.window.record(entry)
+            line = self._context.window.record(entry)
+            self._own.add(line.id)
+            return line
         except EntryNotSaved:
             # The turn cannot go on, either, and says why; nobody is left waiting.
             self._context.questions.answer(call, answer)
             raise
+
+    def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
+        """An answer; "until you leave", said on a surface that we do not see leave, means once."""
+        answer = _answer_in(given)
+        if answer.keep == "session" and line.id not in self._own:
+            return msgspec.structs.replace(answer, remember="", keep="")
+        return answer
 
     def _is_open(self, given: ToolAnswered) -> bool:
         """Whether the question waits that is answered."""
@@ -155,7 +166,7 @@ class SharedQuestions:
         """The first answer to a question of the newest turn."""
         for line in self._newest_turn():
             if isinstance(line.entry, ToolAnswered) and is_answered(asked, line.entry):
-                return _answer_in(line.entry)
+                return self._as_it_counts_here(line.entry, line)
         return None
 
     def to_go_on_with(self) -> tuple[list[Line], LeftQuestion] | None:
@@ -299,7 +310,7 @@ class SharedQuestions:
 
     def _settle(self, given: ToolAnswered, line: Line) -> None:
         if self._is_open(given):
-            self._context.questions.answer(given.call, _answer_in(given))
+            self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
             self._elsewhere.pop(given.call, None)
             self._emit(tool_answered(line))
 

@@ -304,3 +304,24 @@ async def test_a_turn_that_was_left_goes_on_with_its_own_model(home: Path, tmp_p
         assert (await other.until(events.TurnEnded)).ending == "done"
     assert {one.model for one in other.entries(PromptPlanned)} == {own}
     assert (work / "note.txt").exists()
+
+
+async def test_until_you_leave_said_elsewhere_means_once(home: Path, tmp_path: Path) -> None:
+    again = ("write", {"path": "note.txt", "content": "another"})
+    model = script(tmp_path, calls(WRITES), calls(again), {"text": "Done."})
+    work = tmp_path / "work"
+    work.mkdir()
+    async with (
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="web") as owner,
+        on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="tui") as other,
+    ):
+        owner.session.send("write both")
+        asked = await other.until(events.ToolAsked)
+        lasting = next(one for one in asked.scopes if one.keep == "session")
+        yes = events.Answer(allowed=True, remember=lasting.remember, keep="session")
+        other.session.answer(asked.call, yes)
+        second = await owner.until(events.ToolAsked, lambda one: "another" in one.shown)
+        owner.session.answer(second.call, NO)
+        await owner.until(events.TurnEnded)
+    assert (work / "note.txt").read_text() == "a stone remembers", "whoever said yes may have left"
+    assert len(owner.entries(ToolAsked)) == 2
