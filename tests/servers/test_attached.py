@@ -91,7 +91,8 @@ class Stage:
             folder=(folder or str(self.project)) if scope == "project" else "",
             check=compile_rule(words),
         )
-        RuleBook(self.home.places).add(rule)
+        book = RuleBook(self.home.places)
+        book.add(lambda number: msgspec.structs.replace(rule, number=number))
 
     async def earlier(self, name: str, *said: str, cwd: str = "") -> None:
         """A session that ended before."""
@@ -193,7 +194,9 @@ async def test_a_call_that_breaks_a_rule_is_answered_in_the_form_that_the_progra
         reasons = [one["permissionDecisionReason"] for one in told]
     asks = program in ("claude-code", "qwen-code")
     assert verdicts == ["deny", "ask" if asks else "deny"]
-    assert f'"{NEVER}" (your rule 1, 2026-11-17, line 7). It refuses: `git push`' in reasons[0]
+    assert (
+        f'"{NEVER}" (your rule 1, 2026-11-17, line 7 of main). It refuses: `git push`' in reasons[0]
+    )
     assert ASK in reasons[1]
     assert ("stop, and let the person do it" in reasons[1]) != asks
     await stage.attached.close()

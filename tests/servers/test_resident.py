@@ -307,13 +307,16 @@ def test_asking_for_two_things_at_once_is_refused() -> None:
 
 async def test_whoever_is_told_where_it_listens_can_connect_at_once(home: Path) -> None:
     resident = Resident(api.Home(home))
+    connected: list[int] = []
 
     def told(listening: Listening) -> None:
         port = int(listening.url.rpartition(":")[2])
-        socket.create_connection(("127.0.0.1", port)).close()
+        with socket.create_connection(("127.0.0.1", port)) as line:
+            connected.append(line.getpeername()[1])
         resident.stop()
 
     await resident.run(port=0, http=True, ready=told)
+    assert len(connected) == 1
 
 
 async def test_the_page_of_a_resident_that_was_started_in_a_project_begins_with_its_session(

@@ -228,6 +228,9 @@ class RuleRetired(Entry):
     """A rule stands no longer."""
 
     number: int
+    how: str = ""
+    seen: float = 0.0
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class RuleFired(Entry):

@@ -61,6 +61,7 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
 
 _DECISIONS: Final = (
     *(derived.MemoryDecided, derived.PlanChanged, derived.OfferAnswered, derived.RuleSet),
+    derived.RuleRetired,
     store.ProjectTrusted,
 )
 """What a person did, by which key, on which surface."""

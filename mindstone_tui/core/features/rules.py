@@ -14,7 +14,7 @@ import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.actions import kind_of, targets_of
 from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
 from mindstone_tui.core.entries.window import Section
@@ -87,22 +87,10 @@ class RulesFeature(Feature):
         """Set a rule in the person's words; what can be checked of it is checked from now on."""
         check = compile_rule(words)
         folder = str(self.session.cwd) if scope == "project" else ""
-        head = self.context.transcript.head.seq
-        rule = self.book.add(
-            StandingRule(
-                number=0,
-                words=words,
-                scope=scope,
-                session=str(self.session.key),
-                line=source if source >= 0 else head + 1,
-                since=_now(),
-                folder=folder,
-                check=check,
-            )
-        )
-        self.record(
-            RuleSet(
-                number=rule.number,
+
+        def written(number: int) -> StandingRule:
+            entry = RuleSet(
+                number=number,
                 words=words,
                 scope=scope,
                 folder=folder,
@@ -110,15 +98,26 @@ class RulesFeature(Feature):
                 source=source,
                 **self.context.by_hand(),
             )
-        )
-        return rule
+            line = self.record(entry)
+            return StandingRule(
+                number=number,
+                words=words,
+                scope=scope,
+                session=str(self.session.key),
+                line=source if source >= 0 else line.seq,
+                since=_now(),
+                folder=folder,
+                check=check,
+            )
 
-    def record(self, entry: RuleSet | RuleRetired) -> None:
+        return self.book.add(written)
+
+    def record(self, entry: RuleSet | RuleRetired) -> Line:
         """Write down what a person said about a rule."""
-        self.context.window.record(entry, self.context.transcript.last_turn)
+        return self.context.window.record(entry, self.context.transcript.last_turn)
 
     def _decide(self, tool: Tool, approval: Approval) -> Decision | None:
-        rules = [one for one in self.standing_rules if one.check is not None]
+        rules = self.standing_rules
         if not rules or tool.risk == "client":
             return None
         deed = of_preview(tool.name, approval.preview, self.session.cwd)
@@ -162,7 +161,7 @@ class RulesFeature(Feature):
                 yield told(self.set_rule(words, scope))
             case "retire":
                 rule = self.book.retire(_number(rest), _now())
-                self.record(RuleRetired(number=rule.number))
+                self.record(RuleRetired(number=rule.number, **self.context.by_hand()))
                 text = f"Rule {rule.number} stands no longer: {rule.words}"
                 yield CommandPrinted(command="rules", text=text, data=_data(rule))
             case "why":

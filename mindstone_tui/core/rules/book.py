@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -54,7 +54,8 @@ class StandingRule(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, o
     @property
     def sentence(self) -> str:
         """Whose words they are, and where they stand."""
-        return f'"{self.words}" (your rule {self.number}, {self.since[:10]}, line {self.line})'
+        where = f"line {self.line} of {self.session.rpartition(':')[2]}"
+        return f'"{self.words}" (your rule {self.number}, {self.since[:10]}, {where})'
 
 
 class Ruling(msgspec.Struct, frozen=True):
@@ -95,12 +96,11 @@ class RuleBook:
         """The rules that bind work there."""
         return [one for one in self.all() if one.holds_in(folder, session)]
 
-    def add(self, rule: StandingRule) -> StandingRule:
-        """Set a rule; it gets the next number."""
+    def add(self, written: Callable[[int], StandingRule]) -> StandingRule:
+        """Set a rule with the next number, once history has it: `written` says where."""
         with self._changing() as rules:
-            new = msgspec.structs.replace(rule, number=len(rules) + 1)
-            rules.append(new)
-        return new
+            rules.append(written(len(rules) + 1))
+            return rules[-1]
 
     def retire(self, number: int, when: str) -> StandingRule:
         """Let a rule stand no longer."""

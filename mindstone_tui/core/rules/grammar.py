@@ -276,7 +276,7 @@ def _written(text: str) -> RuleCheck | None:
 
 
 def _is_a_command(quoted: str) -> bool:
-    if quoted.lower() in _KNOWN_TEXTS or quoted == "select *":
+    if quoted.lower() in _KNOWN_TEXTS:
         return False
     return quoted.split()[0] in known_programs() or " " in quoted
 
@@ -318,6 +318,8 @@ def _run(text: str) -> RuleCheck | None:
         return None
     operands = tuple(one for one in words[1:] if not one.startswith("-"))
     options = tuple(one for one in words[1:] if one.startswith("-"))
+    if len(options) > 1:
+        return None  # all of them together are meant, and a form knows only one of several
     return RuleCheck(commands=(CommandForm(program=words[0], action=operands, options=options),))
 
 

@@ -152,6 +152,7 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
         "Do not change the public API",
         "Avoid any unnecessary work",
         "Avoid type assertions unless necessary",
+        "Never run `git push --follow-tags --atomic`",
         "StackedAreaChart needs a flat array. Do not use `lineBy`.",
     ],
 )
