@@ -218,9 +218,12 @@ class Conversation:
         """Take a queued message back."""
         self._session.withdraw(entry)
 
-    def interrupt(self, why: str = "") -> None:
-        """Stop the running turn, or the one elsewhere that asks; what was streamed is kept."""
-        self._session.stop(why)
+    def interrupt(self, why: str = "", *, how: str = "") -> None:
+        """Stop the running turn, or the one elsewhere that asks; what was streamed is kept.
+
+        `how` is a person's key or click: with it, what they queued goes back to them.
+        """
+        self._session.stop(why, how)
 
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks; a program that waits for your turn is told."""

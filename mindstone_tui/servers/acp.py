@@ -110,6 +110,8 @@ class OpenSession:
                     self._asking.pop(call).cancel()
                 case ev.TurnStarted(resumed=True, turn=turn):
                     self._resumed = turn
+                case ev.MessageWithdrawn(text=text) if text and self._turns:  # the newest first
+                    self._turns.pop().set_result(ev.TurnEnded(turn=0, ending="interrupted"))
                 case ev.TurnEnded(turn=turn) if turn and turn == self._resumed:
                     await self._show_plan()  # no prompt of the editor began it
                 case ev.TurnEnded() | ev.CommandEnded():
@@ -322,7 +324,9 @@ class EditorAgent:
         return {"stopReason": "end_turn", "_meta": {"mindstone": {"turn": ended.turn}}}
 
     async def _cancel(self, params: dict[str, Any]) -> None:
-        self._session(params).conversation.interrupt("The person stopped it in the editor.")
+        self._session(params).conversation.interrupt(
+            "The person stopped it in the editor.", how="stop in the editor"
+        )
 
     async def _set_option(self, params: dict[str, Any]) -> dict[str, Any]:
         session = self._session(params)

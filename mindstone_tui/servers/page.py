@@ -274,7 +274,8 @@ class Page:
     async def _stop(self, request: Request) -> Response:
         told = decode(await request.body())
         room = await self._room(str(told.get("session", "")))
-        room.conversation.interrupt("The person stopped it in the browser.")
+        how = "key" if told.get("how") == "key" else "click"
+        room.conversation.interrupt("The person stopped it in the browser.", how=how)
         return _json({"ok": True})
 
     async def _room(self, session: str) -> PageRoom:

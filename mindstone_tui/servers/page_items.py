@@ -63,6 +63,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield panel(report)
         case ev.MessageQueued(text=text):
             yield {"type": "note", "text": f"Queued: {one_line(text, 200)}", "tone": "note"}
+        case ev.MessageWithdrawn(text=text) if text:
+            yield {"type": "returned", "text": text}
         case ev.CommandPrinted(text=text) if text:
             yield {"type": "printed", "text": text}
         case ev.ScreenAsked(otherwise=text) if text:

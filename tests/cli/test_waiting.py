@@ -239,16 +239,26 @@ async def test_a_question_that_was_left_for_too_long_is_declined_with_that_reaso
     assert refused.why.endswith("(approvals.patience).")
 
 
-async def test_whoever_cannot_ask_ends_what_was_left_and_says_so(
+async def test_whoever_cannot_ask_leaves_the_question_to_those_who_can(
     home: Path, tmp_path: Path, build: Path
 ) -> None:
     model = killed(home, tmp_path)
-    async with on_stage(home, model=model, cwd=tmp_path, follow=False, asks=False) as late:
-        await late.say("and then?")
-        told = await late.until(events.Noticed, lambda event: "rm -rf build" in event.message)
-        assert "nothing ran. Say `go on`" in told.message
-    check_history(late.places)
-    assert is_there(build)
+    more: dict[str, Any] = {"model": model, "cwd": tmp_path, "asks": False}
+    async with on_stage(home, follow=False, wait=False, **more) as hurried:
+        ended = await hurried.say("and then?")
+        assert (ended.turn, ended.ending) == (0, "failed")
+        assert "rm -rf build" in ended.why
+        assert "/answer no" in ended.remedy
+    async with on_stage(home, follow=False, **more) as patient:
+        patient.session.send("and then?")
+        told = await patient.until(events.Noticed, lambda event: "rm -rf build" in event.message)
+        assert "waits for an answer" in told.message
+        async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as app:
+            question = await app.until(events.ToolAsked)
+            app.session.answer(question.call, events.Answer(allowed=False))
+            await app.until(events.TurnEnded)
+        assert (await patient.until(events.TurnEnded)).ending == "done"
+    assert (once(patient), is_there(build)) == ([*DECLINED, "TurnEnded"], True)
 
 
 async def test_a_yes_given_in_another_folder_runs_nothing_there(

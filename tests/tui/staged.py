@@ -84,7 +84,7 @@ class Staged:
     def withdraw(self, entry: str) -> None:
         self.did.append(("withdraw", entry))
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, how: str = "") -> None:
         self.did.append(("interrupt",))
 
     async def close(self) -> None:

@@ -307,6 +307,8 @@ class TurnContext:
         self.questions = Questions()
         self.hand = ("", 0.0)
         """What a person did last, a command or an answer, and for how long they had seen why."""
+        self.stopped_by = ""
+        """The key or the click with which a person stopped the turn that runs."""
         self._opened = datetime.now(UTC)
         self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
         """Who puts a sub-agent's questions to a person; None where a turn puts its own."""

@@ -340,6 +340,7 @@ class _Turn:
             calls=self._calls,
             tools=self._tools,
             usage=self._spent,
+            how=context.stopped_by if ending == "interrupted" else "",
         )
         results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
@@ -366,6 +367,7 @@ class _Turn:
             calls=self._calls,
             tools=self._tools,
             usage=self._spent,
+            how=self._context.stopped_by if ending == "interrupted" else "",
             elapsed=round(time.monotonic() - self._started, 3),
             declined=tuple(self._declined),
             failure=error.failure if error else self._too_long(),

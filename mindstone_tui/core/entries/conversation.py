@@ -356,6 +356,8 @@ class TurnEnded(Entry):
     calls: int = 0
     tools: int = 0
     usage: Usage = Usage()
+    how: str = ""
+    """The key or the click with which a person stopped it, on the surface of its channel."""
 
 
 class MessageQueued(Entry):

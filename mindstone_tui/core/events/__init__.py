@@ -128,6 +128,8 @@ class MessageWithdrawn(Event):
     """A queued message was taken back."""
 
     entry: str
+    text: str = ""
+    """Its words, where they go back to whoever typed them: a person stopped the turn before it."""
 
 
 class MessageSteered(EntryEvent):
@@ -147,6 +149,7 @@ class TurnEnded(EventOfTurn):
     calls: int = 0
     tools: int = 0
     usage: Usage = Usage()
+    how: str = ""
     elapsed: float = 0.0
     declined: tuple[DeclinedCall, ...] = ()
     """What was not allowed in it; known while it is live."""
@@ -352,17 +355,9 @@ class SessionClosed(Event):
     hash: str
 
 
-SessionEvent = (
-    SessionReady
-    | ModelChanged
-    | AnswerDrafted
-    | EntryAppeared
-    | NotSaved
-    | MessageReturned
-    | SavedAgain
-    | Noticed
-    | SessionClosed
-)
+_Heard = AnswerDrafted | EntryAppeared | Noticed
+_OfDisk = NotSaved | MessageReturned | SavedAgain
+SessionEvent = SessionReady | ModelChanged | _Heard | _OfDisk | SessionClosed
 
 
 class ToolAsked(EventOfTurn):
@@ -592,8 +587,8 @@ class Conversation(Protocol):
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
 
-    def interrupt(self) -> None:
-        """Stop the running turn; what was streamed so far is kept."""
+    def interrupt(self, *, how: str = "") -> None:
+        """Stop the running turn, by a person's key or click; what was streamed so far is kept."""
 
     async def close(self) -> None:
         """Finish, and end the stream."""

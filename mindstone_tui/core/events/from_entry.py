@@ -7,7 +7,7 @@ that each turn that starts also ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import asdict, replace
@@ -70,6 +70,12 @@ def tool_ended(line: Line) -> ev.ToolEnded:
 def tool_answered(line: Line) -> ev.ToolAnswered:
     """An answer that is on disk, with the surface it came from."""
     return _repeating(ev.ToolAnswered, line)
+
+
+def used_elsewhere(line: Line, whole: Callable[[Line], Line]) -> list[ev.AnyEvent]:
+    """What a line says that another surface wrote of tools and recall, as it is told live."""
+    kinds = conversation.ToolCalled | conversation.ToolReturned | derived.RecallInjected
+    return events_of(whole(line)) if isinstance(line.entry, kinds) else []
 
 
 def job_ended(entry: derived.JobEnded) -> ev.Noticed:

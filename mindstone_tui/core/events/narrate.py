@@ -239,16 +239,20 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             return EventLine(text=" · ".join([f"Usage of {model}", *known]))
         case ev.MessageQueued(text=text):
             return EventLine(sign="…", text=f"Queued: {text}")
+        case ev.MessageWithdrawn(text=text) if text:
+            told = f"Not sent, for the turn before it was stopped: {one_line(text, 200)}"
+            return EventLine(sign="↩", text=told, tone="warning")
         case ev.MessageWithdrawn():
             return EventLine(sign="↩", text="Queued message withdrawn")
         case ev.MessageSteered(text=text):
             return EventLine(sign="❯", text=text, detail="sent while the turn was running")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
-        case ev.TurnEnded(ending="interrupted", why=why, remedy=remedy):
+        case ev.TurnEnded(ending="interrupted", why=why, remedy=remedy, how=how):
+            text = f"Interrupted ({how})" if how else "Interrupted"
             kept = remedy or "what was said so far is kept"
             more = (why,) if why else ()
-            return EventLine(sign="■", text="Interrupted", detail=kept, tone="warning", more=more)
+            return EventLine(sign="■", text=text, detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):
             # `NotSaved` came before it and said why.
             return EventLine(sign="✗", text="The turn failed", tone="error")

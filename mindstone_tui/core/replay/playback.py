@@ -239,7 +239,7 @@ class Replay:
         """What was said stays said."""
         self._notice(_RECORDING)
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, how: str = "") -> None:
         """Pause."""
         self.pause()
 

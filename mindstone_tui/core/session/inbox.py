@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 
@@ -35,6 +36,9 @@ from mindstone_tui.core.errors import (
 )
 from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
 from mindstone_tui.core.session.options import ForeignExchange
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.session.services import SessionServices
 
 _STEPS_OUT: Final = 4
 """Steps of the loop from a session's stream to a client's socket."""
@@ -92,6 +96,10 @@ class LeftTurn(msgspec.Struct, frozen=True):
 Item = SentMessage | AskedCommand | LeftTurn
 
 
+def _is_queued(item: Item) -> TypeGuard[SentMessage]:
+    return isinstance(item, SentMessage) and bool(item.queued)
+
+
 class Inbox:
     """First come, first served; `idle` is set while nothing waits and nothing is done."""
 
@@ -99,6 +107,7 @@ class Inbox:
         self.idle = asyncio.Event()
         self.idle.set()
         self.serving = False
+        self._attended = True
         self._waiting: deque[Item] = deque()
         self._knock = asyncio.Event()
 
@@ -112,8 +121,11 @@ class Inbox:
         self._knock.set()
 
     async def take(self) -> Item:
-        """The next thing to do; `done` must follow."""
-        while not self._waiting:
+        """The next thing to do; `done` must follow.
+
+        What was queued begins only while somebody is there who could be asked about it.
+        """
+        while not self._waiting or (not self._attended and _is_queued(self._waiting[0])):
             self._knock.clear()
             await self._knock.wait()
         self.serving = True
@@ -126,13 +138,21 @@ class Inbox:
             self.idle.set()
         return not self._waiting
 
-    def take_back(self, queued: str) -> bool:
-        """Remove a queued message; False when it does not wait any more."""
-        for item in self._waiting:
-            if isinstance(item, SentMessage) and item.queued == queued:
-                self._waiting.remove(item)
-                return True
-        return False
+    def attend(self, somebody: bool) -> None:
+        """Say whether anybody is there."""
+        self._attended = somebody
+        self._knock.set()
+
+    def take_back(self, steering: list[UserMessage], queued: str = "") -> list[UserMessage]:
+        """Remove a queued message, or all, also from those that steer; the newest first."""
+        found = [one for one in self._waiting if _is_queued(one) and queued in ("", one.queued)]
+        for one in found:
+            self._waiting.remove(one)
+        if not self._waiting and not self.serving:
+            self.idle.set()
+        steers = [one for one in steering if queued in ("", one.queued)]
+        steering[:] = [one for one in steering if one not in steers]
+        return [*steers, *(one.message for one in found)][::-1]
 
     def empty(self) -> list[Item]:
         """Take everything out."""
@@ -146,8 +166,11 @@ class Inbox:
 class Outbox:
     """Everything that a client hears, in one order; it has one reader."""
 
-    def __init__(self, context: TurnContext) -> None:
-        self._context = context
+    def __init__(self, services: SessionServices) -> None:
+        self._services = services
+        self._context = context = services.context
+        self._returned: list[SentMessage] = []
+        """No turn took these in, and nobody sent them again."""
         self._stream: asyncio.Queue[events.AnyEvent] = asyncio.Queue()
         self._complained: set[str] = set()
         self._alert_hooks = AlertHooks(context.hooks)
@@ -173,9 +196,22 @@ class Outbox:
         if self._context.reports:
             self.emit(events.ContextReported(report=self._context.report()))
 
-    def begin(self) -> None:
-        """A turn begins: what went wrong before it may be said again."""
+    def begin(self, text: str) -> None:
+        """A turn begins with these words: what went wrong before it may be said again."""
         self._complained.clear()
+        self._returned = [one for one in self._returned if one.text != text]
+
+    def hand_back(self, said: SentMessage) -> None:
+        """Return a message that no turn took in; a file holds it until it is sent again."""
+        self._returned.append(said)
+        path = self.rescue()
+        self.emit(events.MessageReturned(text=said.text, path=str(path or "")))
+
+    def rescue(self) -> Path | None:
+        """Put words that are not in history into a file; None if there is none, or no place."""
+        with contextlib.suppress(MindstoneError, OSError):
+            return self._services.rescue([said.message for said in self._returned])
+        return None
 
     def complain(self, error: MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
@@ -199,13 +235,13 @@ class Outbox:
         self.emit(events.MessageQueued(entry=line.id, text=text))
         return msgspec.structs.replace(said, queued=line.id)
 
-    def withdrawn(self, entry: str) -> None:
-        """Write down that a queued message was taken back."""
+    def withdrawn(self, entry: str, text: str = "") -> None:
+        """Write down that a queued message was taken back; with its words they go to a prompt."""
         try:
             self._context.window.record(MessageWithdrawn(queued=entry))
         except MindstoneError as error:
             self.complain(error)
-        self.emit(events.MessageWithdrawn(entry=entry))
+        self.emit(events.MessageWithdrawn(entry=entry, text=text))
 
     async def let_out(self) -> None:
         """Give a program its answer, which is on disk, before the disk is waited for once more."""

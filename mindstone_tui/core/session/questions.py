@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -31,7 +31,7 @@ from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent
-from mindstone_tui.core.events.from_entry import tool_answered, tool_ended
+from mindstone_tui.core.events.from_entry import tool_answered
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.narrate_entry import call_line
 from mindstone_tui.core.library.lease import Lease
@@ -67,6 +67,8 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
                 told.append(f"{asked.pop(call)} · {words}")
             case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
                 told.append(words)
+            case TurnEnded(how=how) if how:
+                told.append(f"stopped · {how} · {line.channel}")
     return told
 
 
@@ -174,6 +176,14 @@ class SharedQuestions:
         found = self.left() if self._context.permissions.asks else None
         return found if found and found[1].asked.folder == self._context.folder else None
 
+    def _others_to_answer(self) -> LeftQuestion | None:
+        """A question that waits for a person, or has its yes, where nobody can go on here."""
+        found = self.left()
+        if found is None or self.to_go_on_with() is not None:
+            return None
+        given = found[1].given()
+        return found[1] if given is None or given.allowed else None
+
     def has_yes(self) -> bool:
         """Whether a turn that was left has its yes: it begins where it was asked for."""
         found = self.left()
@@ -217,7 +227,6 @@ class SharedQuestions:
             case ToolReturned(call=call) if call in self._shown:
                 del self._shown[call]
                 self._elsewhere.pop(call, None)
-                self._emit(tool_ended(line))
             case TurnEnded():
                 self._elsewhere.clear()
                 self._shown.clear()
@@ -250,26 +259,43 @@ class SharedQuestions:
                 give(question.call, given)
         return found
 
-    def stop(self, lease: Lease, give: Callable[[str, Answer], None], why: str) -> None:
-        """Have a turn elsewhere end that waits for an answer."""
-        self._context.hand = ("stop", 0.0)
+    def stop(
+        self, lease: Lease, give: Callable[[str, Answer], None], why: str, how: str = ""
+    ) -> None:
+        """Have a turn end that waits for an answer, ours or one elsewhere."""
+        self._context.hand = (how or "stop", 0.0)
         no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
+        for call, since in self._context.questions.waiting.items():
+            hand = self._context.by_hand(since)
+            give(call, msgspec.structs.replace(no, asked=since, **hand))
         self.answer_all(lease, give, no)
 
-    @contextlib.asynccontextmanager
-    async def told(
-        self, lease: Lease, catch_up: Callable[[], None]
-    ) -> AsyncIterator[Callable[[], None]]:
-        """While a turn is waited for, say what it waits for; what is yielded begins that."""
+    async def have_lease(self, lease: Lease, catch_up: Callable[[], None], *, wait: bool) -> None:
+        """Have the right to a turn; while it is waited for, say what its holder waits for.
+
+        A question that its program left, and that cannot be put here, is waited for as well: to
+        begin something else would end it unanswered.
+        """
         watch: list[asyncio.Task[None]] = []
 
         def on_wait() -> None:
-            message = f"Waiting: another program takes a turn in {lease.key}."
-            self._emit(events.Noticed(message=message))
-            watch.append(asyncio.create_task(self._watch(lease, catch_up), name="holder"))
+            if not watch:
+                message = f"Waiting: another program takes a turn in {lease.key}."
+                self._emit(events.Noticed(message=message))
+                watch.append(asyncio.create_task(self._watch(lease, catch_up), name="holder"))
 
         try:
-            yield on_wait
+            await lease.take(wait=wait, on_wait=on_wait)
+            while (left := self._others_to_answer()) is not None:
+                lease.give_back()
+                if not wait or left.given() is not None:
+                    raise SessionBusy(
+                        f"A turn in {lease.key} was left at a question.",
+                        f"Open the session in {left.asked.folder}: it goes on there.",
+                    )
+                on_wait()
+                await asyncio.sleep(_LOOK_AGAIN)
+                await lease.take(wait=wait, on_wait=on_wait)
         except SessionBusy as busy:
             self.find()
             for question in self.open(lease)[:1]:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mindstone_tui.core import events
@@ -29,7 +28,7 @@ from mindstone_tui.core.errors import (
     UsageError,
 )
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
-from mindstone_tui.core.events.from_entry import appeared
+from mindstone_tui.core.events.from_entry import appeared, used_elsewhere
 from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.draft import DraftWriter, Onlooker
@@ -64,7 +63,7 @@ class Session:
         self._context = services.context
         self._lease = lease
         self._wait = wait
-        self._out = Outbox(services.context)
+        self._out = Outbox(services)
         self.events = self._out.stream
         self._emit = self._out.emit
         self._report = self._out.report
@@ -85,8 +84,6 @@ class Session:
         services.context.questions.on_ask = partial(self._questions.have_patience, self.answer)
         services.answer = partial(self._questions.answer_all, lease, self.answer)
         self._closing = self._unattended = self._in_turn = False
-        self._returned: list[SentMessage] = []
-        """No turn took these in, and nobody sent them again."""
         self.on_away: Callable[[SentMessage | None], None] | None = None
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
@@ -253,22 +250,28 @@ class Session:
     def attend(self, somebody: bool) -> None:
         """Say whether anybody looks at this surface; whoever waits for its turn is told."""
         self._unattended = not somebody
+        self._inbox.attend(somebody)
         self._lease.note(Holder(self._context.transcript.channel, self._unattended))
 
     def withdraw(self, entry: str) -> None:
         """Take a queued message back."""
-        steering = self._context.steering
-        steers = [waiting for waiting in steering if waiting.queued == entry]
-        steering[:] = [waiting for waiting in steering if waiting.queued != entry]
-        if steers or self._inbox.take_back(entry):
+        if self._inbox.take_back(self._context.steering, entry):
             self._out.withdrawn(entry)
         else:
             self._emit(events.Noticed(message="That message was sent already."))
 
-    def stop(self, why: str = "") -> None:
-        """Stop the running turn, here or, while it waits for an answer, on another surface."""
-        if self._work is None:
-            self._questions.stop(self._lease, self.answer, why)
+    def stop(self, why: str = "", how: str = "") -> None:
+        """Stop the running turn, here or, while it waits for an answer, on another surface.
+
+        `how` is the key or the click of the person who stops it. It goes on record, and what waits
+        in the queue goes back to them: nothing begins behind a stop.
+        """
+        if how:
+            self._context.stopped_by = how
+            for said in self._inbox.take_back(self._context.steering):
+                self._out.withdrawn(said.queued, said.text)
+        if how or self._work is None:
+            self._questions.stop(self._lease, self.answer, why, how)
         self.interrupt(why)
 
     def interrupt(self, why: str = "") -> None:
@@ -323,7 +326,7 @@ class Session:
             await self.services.publish()
         await self.services.close()
         head = self._context.transcript.head
-        if (path := self._rescue()) is not None:
+        if (path := self._out.rescue()) is not None:
             self._emit(
                 events.Noticed(message=f"What could not be saved is in {path}.", level="error")
             )
@@ -340,12 +343,6 @@ class Session:
             elif isinstance(item, SentMessage) and not item.queued:
                 self._out.queue(item)
 
-    def _hand_back(self, said: SentMessage) -> None:
-        """Return a message that no turn took in; a file holds it until it is sent again."""
-        self._returned.append(said)
-        path = self._rescue()
-        self._emit(events.MessageReturned(text=said.text, path=str(path or "")))
-
     def _strand(self, said: SentMessage | None) -> None:
         if self.on_away is not None:
             self.on_away(said)
@@ -353,14 +350,8 @@ class Session:
     def hand_back(self, said: SentMessage, error: MindstoneError) -> None:
         """End what was begun with a message that nobody could take on."""
         self._complain(error)
-        self._hand_back(said)
+        self._out.hand_back(said)
         self._emit(events.TurnEnded(turn=0, ending="failed", why=error.what, remedy=error.remedy))
-
-    def _rescue(self) -> Path | None:
-        """Put words that are not in history into a file; None if there is none, or no place."""
-        with contextlib.suppress(MindstoneError, OSError):
-            return self.services.rescue([said.message for said in self._returned])
-        return None
 
     def _settle(self) -> bool:
         """End what a program that stopped left open; False while another one has the session."""
@@ -417,6 +408,7 @@ class Session:
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
         self._turns += is_turn
+        self._context.stopped_by = ""
         await asyncio.wait({self._work})
         began = not self._work.cancelled() and self._work.result()
         if self._work.cancelled():
@@ -479,8 +471,7 @@ class Session:
             async for event in happens:
                 if isinstance(event, events.TurnStarted):
                     turn = self._turn = event.turn
-                    self._out.begin()
-                    self._returned = [one for one in self._returned if one.text != said.text]
+                    self._out.begin(said.text)
                 ended = isinstance(event, events.TurnEnded)
                 self._pass_on(event)
                 if isinstance(event, events.UsageReported) and not self._context.reports:
@@ -501,7 +492,7 @@ class Session:
             if away and turn and not self._closing:
                 asyncio.get_running_loop().call_soon(self._strand, None)
             if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
-                self._hand_back(said)
+                self._out.hand_back(said)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
             self._context.report_bug(error)
@@ -509,7 +500,7 @@ class Session:
         finally:
             self._turn = 0
             self._draft.clear()
-            self._rescue()
+            self._out.rescue()
         return turn > 0
 
     def _pass_on(self, event: AnyEvent) -> None:
@@ -532,7 +523,7 @@ class Session:
         finally:
             self._turn = 0
             self._draft.clear()
-            self._rescue()
+            self._out.rescue()
         return not self._closing
 
     async def _change(self, asked: AskedCommand) -> bool:
@@ -553,17 +544,18 @@ class Session:
 
         False where a turn that was left waiting comes before what was asked for, which waits.
         """
-        async with self._questions.told(self._lease, self._catch_up) as on_wait:
-            await self._lease.take(wait=self._wait, on_wait=on_wait)
+        await self._questions.have_lease(self._lease, self._catch_up, wait=self._wait)
         self.attend(not self._unattended)
         with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
         self._catch_up()
-        if self._questions.to_go_on_with() is not None and not self._closing:
+        left = self._questions.to_go_on_with() is not None and not self._closing
+        if left or (self._unattended and isinstance(asked, SentMessage) and asked.queued):
             if isinstance(asked, SentMessage) and not asked.queued:
                 asked = self._out.queue(asked)
             self._inbox.put(asked, first=True)
-            self._inbox.put(LeftTurn(), first=True)
+            if left:
+                self._inbox.put(LeftTurn(), first=True)
             return False
         self._questions.tell_left(self._lease)
         if not (isinstance(asked, SentMessage) and asked.again):
@@ -594,6 +586,10 @@ class Session:
         for line in lines:
             self._others.hear(line)
             self._emit(appeared(line))
+            for event in used_elsewhere(line, self._context.whole):
+                self._emit(event)
+            if isinstance(line.entry, MessageWithdrawn):  # it was told and taken back elsewhere
+                self._inbox.take_back([], line.entry.queued)
             self._questions.hear(line)
         if lines:
             self._report()

@@ -155,6 +155,8 @@ const draw = {
     add(node);
   },
   note(item) { say(item.text, item.tone); },
+  // What was queued behind a turn that was stopped: it is not sent by itself.
+  returned(item) { $("text").value = [item.text, $("text").value].filter(Boolean).join("\n"); $("text").focus(); },
   anew() { attempt(open(session)); },
   printed(item) { add(make("pre", "printed", item.text)); },
   ended(item) {
@@ -338,7 +340,7 @@ $("composer").onsubmit = (event) => {
 $("text").onkeydown = (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat) $("composer").requestSubmit(); }
 };
-$("stop").onclick = () => attempt(call("/page/stop", { session }));
+$("stop").onclick = (event) => attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
 $("sessions").onchange = () => attempt(open($("sessions").value));
 $("query").onkeydown = (event) => { if (event.key === "Enter" && $("query").value.trim()) attempt(search($("query").value.trim())); };
 $("zone").onclick = () => {
@@ -359,7 +361,7 @@ $("theme").onclick = () => {
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
 document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
-  if (event.key === "Escape" && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session }));
+  if (event.key === "Escape" && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });

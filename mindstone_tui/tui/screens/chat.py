@@ -221,7 +221,7 @@ class ChatScreen(TalkScreen):
                 self._say_doing("thinking")
             case ev.ModelChanged(model=model):
                 self.status.model = model
-            case ev.MessageReturned(text=text):
+            case ev.MessageReturned(text=text) | ev.MessageWithdrawn(text=text) if text:
                 typed = self.input_area.prompt.text
                 self.input_area.prompt.write(f"{text}\n{typed}" if typed else text, literal=True)
             case ev.Noticed(message=message) if self.parting is not None:
@@ -509,7 +509,7 @@ class ChatScreen(TalkScreen):
         if asked is not None and not asked.is_open:  # it was pressed for something else
             asked.too_early()
             return
-        if self._stop_turn():
+        if self._stop_turn("Esc"):
             return
         prompt, now = self.input_area.prompt, self.host.clock()
         self.set_focus(prompt)
@@ -517,10 +517,10 @@ class ChatScreen(TalkScreen):
             self.action_want("rewind")
         self._escaped = 0.0 if prompt.text else now
 
-    def _stop_turn(self) -> bool:
+    def _stop_turn(self, how: str = "Ctrl+C") -> bool:
         """Stop the running turn; whether there is one."""
         if (self.running or self._asked) and self.talk is not None:
-            self.talk.interrupt()
+            self.talk.interrupt(how=how)
             return True
         return False
 

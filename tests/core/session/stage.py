@@ -128,6 +128,11 @@ class Stage:
         """Wait until nothing runs."""
         await self.session._inbox.idle.wait()
 
+    async def served(self) -> None:
+        """Wait until what runs is over, its chores included; more may wait."""
+        while self.session._inbox.serving:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
     async def rest(self) -> None:
         """Wait until nothing runs and every vector is made."""
         await self.idle()

@@ -243,6 +243,41 @@ async def test_interrupting_while_a_question_waits_runs_nothing(home: Path, tmp_
     assert not stage.entries(said.ToolApproved)
 
 
+async def test_who_stops_a_turn_gets_back_what_they_queued_behind_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, SLOW, {"text": "never"})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("first")
+        await streaming(stage)
+        stage.session.send("second")
+        stage.session.send("third", steer=True)
+        stage.session.stop(how="Esc")
+        ended = await stage.until(events.TurnEnded)
+        await stage.session.settled()
+        assert (ended.ending, ended.how) == ("interrupted", "Esc")
+        returned = [event.text for event in stage.all(events.MessageWithdrawn)]
+        assert sorted(returned) == ["second", "third"]
+    assert [entry.text for entry in stage.entries(UserMessage)] == ["first"]
+    assert [entry.how for entry in stage.entries(said.TurnEnded)] == ["Esc"]
+
+
+async def test_stopping_at_a_question_records_the_key_and_how_long_it_was_seen(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, calls(("shell", {"command": "touch made"})), {"text": "never"})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True) as stage:
+        stage.session.send("make it")
+        asked = await stage.until(events.ToolAsked)
+        stage.session.stop(how="Ctrl+C")
+        assert (await stage.until(events.TurnEnded)).ending == "interrupted"
+    (given,) = stage.entries(said.ToolAnswered)
+    assert (given.call, given.allowed, given.how) == (asked.call, False, "Ctrl+C")
+    assert given.stops
+    assert given.seen > 0
+    assert not (tmp_path / "made").exists()
+
+
 async def test_an_interruption_before_the_first_step_ends_the_turn_too(
     home: Path, tmp_path: Path
 ) -> None:

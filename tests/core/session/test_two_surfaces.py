@@ -8,7 +8,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import MessageQueued, MessageWithdrawn, UserMessage
 from mindstone_tui.core.entries.standings import Standings
 from tests.builders import say, transcript_in
-from tests.core.session.stage import check_history, on_stage, script
+from tests.core.session.stage import calls, check_history, on_stage, script
 
 SLOW = {"text": "and so on " * 60, "delay_ms": 60_000}
 
@@ -45,6 +45,60 @@ async def test_a_follower_sees_the_others_lines_in_order(home: Path, tmp_path: P
         assert (await watching.say("me too")).turn == 3
         assert not [e for e in talking.all(events.EntryAppeared) if e.channel == "run"]
     check_history(watching.places)
+
+
+async def test_a_follower_sees_what_tools_do_in_the_others_turn(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "mast.txt").write_text("twelve metres\n")
+    looks = calls(("read", {"path": "mast.txt"}))
+    model = script(tmp_path, looks, {"text": "Twelve."})
+    async with (
+        on_stage(home, model=model, cwd=tmp_path, follow=True, channel="tui") as watching,
+        on_stage(home, model=model, cwd=tmp_path, channel="web") as talking,
+    ):
+        await talking.say("how long is the mast?")
+        ended = await watching.until(events.ToolEnded)
+        (begun,) = watching.all(events.ToolStarted)
+        assert (begun.name, begun.call) == ("read", ended.call)
+        assert "twelve metres" in ended.text
+
+
+async def test_what_was_queued_begins_only_while_somebody_is_there(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "a b c", "delay_ms": 1_500}, {"text": "second"})
+    async with on_stage(home, model=model, follow=True, channel="web") as page:
+        page.session.send("first question")
+        await page.until(events.TextDelta)
+        page.session.send("second question")
+        await page.until(events.MessageQueued)
+        page.session.attend(False)
+        await page.until(events.TurnEnded)
+        await page.served()
+        assert len(page.all(events.TurnStarted)) == 1
+        page.session.attend(True)
+        await page.until(events.TurnEnded, lambda event: event.turn == 2)
+    assert [entry.text for entry in page.entries(UserMessage)][1:] == ["second question"]
+
+
+async def test_what_another_surface_told_to_be_unsent_is_not_sent_when_somebody_comes_back(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "a b c", "delay_ms": 1_500}, {"text": "second"}, loop=True)
+    async with on_stage(home, model=model, follow=True, channel="web") as page:
+        page.session.send("first question")
+        await page.until(events.TextDelta)
+        page.session.send("second question")
+        await page.until(events.MessageQueued)
+        page.session.attend(False)
+        await page.until(events.TurnEnded)
+        await page.served()
+        async with on_stage(home, model=model, follow=True, channel="tui") as app:
+            told = await app.until(events.Noticed, lambda event: "never sent" in event.message)
+            assert "second question" in told.message
+            await page.until(events.EntryAppeared, lambda e: e.kind == "message_withdrawn")
+            page.session.attend(True)
+            await page.session.settled()
+    assert [entry.text for entry in page.entries(UserMessage)] == ["first question"]
 
 
 async def test_the_second_waits_says_so_and_then_has_its_turn(home: Path, tmp_path: Path) -> None:
