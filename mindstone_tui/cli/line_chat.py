@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import select
 import signal
 import sys
+import termios
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -25,7 +27,7 @@ from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
-from mindstone_tui.core.events.question import GRACE, answer_to, explain
+from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import as_written, exact
 
@@ -98,7 +100,7 @@ class EventPrinter:
             say_styled(str(line), _STYLES[line.tone], stream)
 
 
-_ANSWERS: Final = ("yes", "no")
+_YES: Final = re.compile(r"yes(?: (\d))?")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
@@ -147,16 +149,19 @@ class LineQuestions:
         word = line.strip().lower()
         seen = self._clock() - self._shown
         if seen >= GRACE and "\n" not in line.strip():  # what was pasted decides nothing
+            asked = self._open[0]
             said, _, why = line.strip().partition(":")
-            if word in _ANSWERS or (said.lower() == "no" and why.strip()):
-                call, said = self._open[0].call, said.lower()
-                given = "allow-0" if said == "yes" else "deny"
-                how = f"typed {said}"
-                answer = answer_to(self._open[0], given, why=why.strip(), how=how, seen=seen)
-                self._answer(call, answer)
-                self.settle(call)
+            yes = _YES.fullmatch(word)
+            number = int(yes[1] or 1) if yes else 0
+            no = word == "no" or (said.lower() == "no" and why.strip())
+            if no or 0 < number <= len(scopes_of(asked)):
+                given = f"allow-{number - 1}" if number else "deny"
+                how = f"typed {said.lower()}"
+                answer = answer_to(asked, given, why=why.strip(), how=how, seen=seen)
+                self._answer(asked.call, answer)
+                self.settle(asked.call)
                 return True
-            if word in _UNFINISHED:
+            if yes or word in _UNFINISHED:
                 prompt("Nothing is decided. Write yes or no in full: ")
                 return True
         early = "That was entered before the question could be read. " if seen < GRACE else ""
@@ -184,6 +189,8 @@ def show(asked: ev.ToolAsked) -> None:
             hint(exact(text))
     for row in told.rows:
         hint(f"  {row}")
+    for number, scope in enumerate(told.scopes[1:], 2):
+        hint(f"  yes {number}: {scope.label}")
 
 
 _TOGETHER: Final = 0.1
@@ -280,6 +287,8 @@ class LineChat:
                 await self._say(line, drawing)
         finally:
             hearing.cancel()
+            if until and sys.stdin.isatty():  # half a word is not for the shell
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)
             await self._talk.close()
             await drawing
         return self.code

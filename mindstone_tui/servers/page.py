@@ -193,34 +193,48 @@ class Page:
 
     async def _history(self, request: Request) -> Response:
         room = await self._room(request.query_params.get("session", ""))
-        items = await asyncio.to_thread(self._past, room.conversation.session)
-        busy = room.conversation.busy
-        return _json({"session": room.conversation.session, "items": items, "busy": busy})
+        session = room.conversation.session
+        items, head = await asyncio.to_thread(self._past, session)
+        told = {"session": session, "items": items, "head": head}
+        return _json({**told, "busy": room.conversation.busy})
 
-    def _past(self, session: str) -> list[Item]:
-        """The newest lines as the page shows them, oldest first."""
+    def _past(self, session: str, after: int | None = None) -> tuple[list[Item], int]:
+        """The newest lines as the page shows them, oldest first, and the number of the last one.
+
+        Or those after a line that a page has.
+        """
         places = self._home.places.session(SessionKey.parse(session))
         with History(places) as history:
-            first = max(history.head.seq - _SHOWN, 0)
+            head = history.head.seq
+            if head == after:
+                return [], head
+            first = max(head - _SHOWN, 0) if after is None else after + 1
             standings = standings_of(history)
-            return [
+            items = [
                 item
-                for line in history.read(first)
+                for line in history.read(first, head)
                 if isinstance(line, Line)
                 for item in items_of_line(history.whole(line), standings)
                 if item != ANEW
             ]
+            return items, head
 
     async def _events(self, request: Request) -> Response:
         from starlette.responses import StreamingResponse
 
         room = await self._room(request.query_params.get("session", ""))
-        return StreamingResponse(self._stream(room), media_type="text/event-stream")
+        after = request.query_params.get("after", "")
+        known = int(after) if after.isdecimal() else None
+        return StreamingResponse(self._stream(room, known), media_type="text/event-stream")
 
-    async def _stream(self, room: PageRoom) -> AsyncIterator[bytes]:
+    async def _stream(self, room: PageRoom, after: int | None) -> AsyncIterator[bytes]:
         reader = room.join()
         try:
             yield b": here\n\n"
+            if after is not None:  # what was written between the two answers
+                session = room.conversation.session
+                for missed in (await asyncio.to_thread(self._past, session, after))[0]:
+                    yield sse(missed)
             while True:
                 try:
                     item = await asyncio.wait_for(reader.get(), _BEAT)

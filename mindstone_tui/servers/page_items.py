@@ -40,13 +40,15 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             return
         case ev.TurnStarted(text=text, turn=turn):
             marks = [MARK] if event.imported else []
-            yield {"type": "user", "text": as_written(text), "turn": turn, "marks": marks}
+            told = {"text": as_written(text), "turn": turn, "marks": marks}
+            yield {"type": "user", "entry": event.entry, **told}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
             yield {"type": "thought", "text": text}
         case ev.AnswerRecorded(text=text) if text:
-            yield {"type": "answer", "html": prose(text), "partial": event.partial}
+            told = {"html": prose(text), "partial": event.partial}
+            yield {"type": "answer", "entry": event.entry, **told}
         case ev.ToolAsked():
             yield question(event)
         case ev.ToolAnswered():
@@ -83,7 +85,11 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
 
 def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
     """What a line of history adds to the page, whoever wrote it, with how it stands."""
-    told: Item = {"line": line.seq, "marks": [each.words for each in standings.of(line)]}
+    told: Item = {
+        "line": line.seq,
+        "entry": line.id,
+        "marks": [each.words for each in standings.of(line)],
+    }
     match line.entry:
         case conversation.UserMessage(text=text):
             said = {"text": as_written(text), "turn": line.turn, "channel": line.channel}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui.cli.chat import check_terminal
@@ -169,6 +170,34 @@ async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_do
     assert person.sent == ["go", "yes", "no", "yes, do", "yes please go on"]
     assert "rm x" in err.getvalue()
     assert "in full" in err.getvalue()
+
+
+async def test_a_yes_with_a_number_has_the_scope_that_was_shown_and_no_other_number_counts() -> (
+    None
+):
+    person = AtTerminal()
+    scopes = (
+        ev.AskedScope(scope="once", label="Allow it once"),
+        ev.AskedScope(
+            scope="exact", label="Until you leave", remember="shell rm x", keep="session"
+        ),
+    )
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n")
+        person.talk.announce(msgspec.structs.replace(QUESTION, scopes=scopes))
+        await person.settle()
+        person.now += 2
+        await person.enter("yes 3\n", "yes 0\n")
+        assert person.answered == []
+        await person.enter("yes 2\n")
+        (given,) = person.answered
+        assert isinstance(given, ev.Answer)
+        assert (given.allowed, given.remember, given.keep) == (True, "shell rm x", "session")
+        person.talk.announce(done(1))
+        await person.enter("")
+        await running
+    assert "yes 2: Until you leave" in err.getvalue()
 
 
 async def test_a_no_may_say_why_and_the_model_is_told() -> None:

@@ -10,6 +10,7 @@ import queue
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -528,4 +529,27 @@ async def test_what_the_page_asks_while_a_message_of_the_app_waits_is_answered_i
                     case ev.TurnStarted():
                         break
             assert answered
+            await app.close()
+
+
+async def test_what_is_written_between_history_and_the_stream_is_told_once(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with residing(home, tmp_path, {"text": "Noted."}, {"text": "Well."}) as served:
+        app = await api.connect("main", home=served.home, channel="tui")
+        async with served.client() as client, asyncio.timeout(PATIENCE):
+            told = (await client.get("/page/history", params={"session": "main"})).json()
+            app.send("said in between")
+            await app.settled()
+            after = {"session": "main", "after": told["head"]}
+            seen: list[dict[str, Any]] = []
+            async with client.stream("GET", "/page/events", params=after) as stream:
+                async for line in stream.aiter_lines():
+                    item = json.loads(line.removeprefix("data: ")) if line[:5] == "data:" else {}
+                    seen += [item] if item.get("entry") else []
+                    if item.get("type") == "ended":
+                        break
+            drawn = {item["entry"]: item["type"] for item in seen}
+            assert list(drawn.values()) == ["user", "answer"]
             await app.close()

@@ -245,26 +245,35 @@ async function show(card) {
   if (card.session !== session) box.append(go);
   if (!box.open) box.showModal();
 }
+// What was written while the page asked for history and for what comes may come twice.
+const drawn = new Set();
+function place(item) {
+  const again = drawn.has(item.entry);
+  if (item.entry) drawn.add(item.entry);
+  if (again && item.type === "answer" && answer) { answer.remove(); answer = null; }
+  if (!again) draw[item.type](item);
+}
 async function open(name) {
   if (stream) stream.abort();
   const told = await call("/page/history?session=" + encodeURIComponent(name));
   session = told.session;
   talk.replaceChildren(); answer = thought = null; tools = {}; asks = {};
-  for (const item of told.items) draw[item.type](item);
+  drawn.clear();
+  for (const item of told.items) place(item);
   busy(told.busy);
   talk.scrollTop = talk.scrollHeight;
   titled();
   await sessions();
-  listen(session);
+  listen(session, told.head);
   look();
   $("text").focus();
 }
-async function listen(name) {
+async function listen(name, head) {
   const own = stream = new AbortController();
   let here;
   begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
-    const reply = await fetch("/page/events?session=" + encodeURIComponent(name), { headers: { authorization: "Bearer " + token }, signal: own.signal });
+    const reply = await fetch("/page/events?session=" + encodeURIComponent(name) + "&after=" + head, { headers: { authorization: "Bearer " + token }, signal: own.signal });
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (;;) {
@@ -274,7 +283,7 @@ async function listen(name) {
       held += value;
       const parts = held.split("\n\n");
       held = parts.pop();
-      for (const part of parts) if (part.startsWith("data: ")) { const item = JSON.parse(part.slice(6)); draw[item.type](item); }
+      for (const part of parts) if (part.startsWith("data: ")) { place(JSON.parse(part.slice(6))); }
     }
   } catch (error) { here(); if (own.signal.aborted) return; }
   if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
