@@ -279,6 +279,8 @@ async def _ask_person(
     else:
         question, waiting = put_question(context, question, turn)
         yield question
+        if context.reports:  # it may be long in view, here and elsewhere: with the same numbers
+            yield events.ContextReported(report=context.report())
         answer = await waiting
     for event in _heed(context, turn, call, wanted, answer, permitted):
         yield event

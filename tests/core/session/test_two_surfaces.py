@@ -62,6 +62,27 @@ async def test_a_follower_sees_what_tools_do_in_the_others_turn(home: Path, tmp_
         assert "twelve metres" in ended.text
 
 
+async def test_both_surfaces_show_the_same_numbers_while_a_question_is_open(
+    home: Path, tmp_path: Path
+) -> None:
+    asks = calls(("shell", {"command": "touch made"}), text="Let me see.")
+    model = script(tmp_path, asks, {"text": "never"})
+    async with (
+        on_stage(home, model=model, cwd=tmp_path, asks=True, channel="tui") as app,
+        on_stage(home, model=model, cwd=tmp_path, asks=True, channel="web", follow=True) as page,
+    ):
+        app.session.send("make it")
+        asked = [await each.until(events.ToolAsked) for each in (app, page)]
+        shown, other = [
+            (await each.until(events.ContextReported, after=each.heard.index(one))).report
+            for each, one in zip((app, page), asked, strict=True)
+        ]
+        assert shown.components == other.components
+        assert shown.prompt == other.prompt
+        app.session.stop(how="Esc")
+        await page.until(events.ToolEnded)
+
+
 async def test_what_was_queued_begins_only_while_somebody_is_there(
     home: Path, tmp_path: Path
 ) -> None:
