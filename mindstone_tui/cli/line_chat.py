@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import select
 import signal
 import sys
@@ -28,6 +27,7 @@ from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import as_written, exact
 
@@ -100,7 +100,7 @@ class EventPrinter:
             say_styled(str(line), _STYLES[line.tone], stream)
 
 
-_YES: Final = re.compile(r"yes(?: (\d))?")
+_YES: Final = pattern_of(r"yes(?: (\d))?")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 

@@ -1,7 +1,7 @@
 """What each way of making room still knows at the end of a long session.
 
-The table in the README is what `compare --sample` prints; this file, run as a program, writes it
-anew: `python -m tests.core.replay.test_compare`.
+The table in docs/replay.md is what `compare --sample` prints; this file, run as a program, writes
+it anew: `python -m tests.core.replay.test_compare`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.faults import FULL
 
 GATE = 0.85
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "replay.md"
 TABLE = re.compile(r"(<!-- compare --sample -->\n\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -72,7 +72,7 @@ def sample() -> Comparison:
 
 
 def test_the_table_in_the_readme_is_what_the_command_prints(sample: Comparison) -> None:
-    found = TABLE.search(README.read_text(encoding="utf-8"))
+    found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
     shown = [row[: len(sample.modes) + 1] for row in cells(found[2])]
     assert shown == cells(as_markdown(sample))
@@ -186,9 +186,9 @@ def test_what_a_tool_printed_does_not_count_as_having_been_said() -> None:
 
 
 def _write() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     table = as_markdown(asyncio.run(compared()))
-    README.write_text(TABLE.sub(lambda found: found[1] + table + found[3], text), encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda found: found[1] + table + found[3], text), encoding="utf-8")
 
 
 if __name__ == "__main__":
