@@ -21,6 +21,7 @@ from mindstone_tui.core.context.extract import (
 )
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Pointer, Register, Statement, StatementKind, restate
@@ -54,24 +55,9 @@ _PERHAPS: Final = "Said, perhaps only for that step"
 _APPROVALS: Final = "Approvals"
 _KIND_OF: Final = {heading: kind for kind, heading in _SETTLED.items()}
 _TURN: Final = pattern_of(r"\s*\(turn (\d+)(?:; [^)]{0,700})?\)\Z")
-_OUTCOME: Final = pattern_of(
-    r"\b(?:fixed|added|created|removed|renamed|updated|moved|implemented|changed|replaced|refactored"
-    r"|wrote|written|merged|deployed|installed|committed|pushed|pass(?:es|ed)?|works|found|fails?"
-    r"|failed|measured|turns? out|root cause|because|now (?:uses?|has|is|reads?|shows?|returns?)"
-    r"|the (?:bug|problem|cause|reason|fix|issue|culprit) (?:was|is)|takes \d|instead of)\b",
-    re.IGNORECASE,
-)
-_INTENDS: Final = pattern_of(
-    r"\W*(?:now,? )?(?:i'll|i’ll|i will|let me|let's|let’s|i'm going to|i need to|first,|next,"
-    r"|would you|do you|shall|should i|if you|feel free|you can|perfect|great|done|excellent)\b",
-    re.IGNORECASE,
-)
-_WEIGHS: Final = pattern_of(
-    r"\A\W*(?:\(?[A-D][).:]|option \w\b|my (?:take|recommendation|suggestion)\b)"
-    r"|\b(?:should|would|could|might|will|lets you|likely|probably|recommend\w*|right choice)\b"
-    r"|\Aright now\b",
-    re.IGNORECASE,
-)
+_OUTCOME: Final = pattern_beside(__file__, "outcome", re.IGNORECASE)
+_INTENDS: Final = pattern_beside(__file__, "intends", re.IGNORECASE)
+_WEIGHS: Final = pattern_beside(__file__, "weighs", re.IGNORECASE)
 """What could be done, and what somebody thinks of it, is nothing that was done."""
 _LEAST_WORDS: Final = 5
 

@@ -29,8 +29,8 @@ from mindstone_tui.core.context.policies import (
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import tokens_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
 
 CURRENT: Final = "current exchange"
@@ -141,12 +141,7 @@ def eligible(units: Iterable[Exchange]) -> list[Exchange]:
     return [unit for unit in units if not unit.protected]
 
 
-_NAMELIKE: Final = pattern_of(
-    r"\w[/._-]\w"  # a path, dotted, snake or kebab case
-    r"|^/\w"
-    r"|[a-z][A-Z]"  # camel case
-    r"|^[0-9A-HJKMNP-TV-Z]{26}$"  # an entry's id
-)
+_NAMELIKE: Final = pattern_beside(__file__, "namelike")
 _SHORTEST_NAME: Final = 4
 _READ: Final = 20_000
 """Characters of one message that are looked at."""

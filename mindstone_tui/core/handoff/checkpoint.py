@@ -35,6 +35,7 @@ from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quo
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.language.clause import content_words
 from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import (
@@ -69,10 +70,7 @@ _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
 _COMMAND_LENGTH: Final = 160
-_COMMAND_LINE: Final = pattern_of(
-    r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
-    r"|bash|sh|\./\S+) [^\n]+"
-)
+_COMMAND_LINE: Final = pattern_beside(__file__, "command line")
 """A command that somebody pasted is no topic of a conversation."""
 
 _STATUS: Final[dict[str, Status]] = {
@@ -82,22 +80,10 @@ _STATUS: Final[dict[str, Status]] = {
     "x": "done", "done": "done", "finished": "done", "completed": "done",
 }  # fmt: skip
 _CHECKBOX: Final = pattern_of(r"\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[([ xX~>-])\]\s+(\S.{0,300})")
-_PREFIX: Final = pattern_of(
-    r"(todo|planned|next|doing|current|in progress|now|done|finished|completed)"
-    r"\s{0,2}:\s+(\S.{0,300})",
-    re.IGNORECASE,
-)
+_PREFIX: Final = pattern_beside(__file__, "prefix", re.IGNORECASE)
 _SUFFIX: Final = pattern_of(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
 _SOLVED: Final = pattern_of(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
-_NEXT: Final = pattern_of(
-    r"\bnext(?: steps?)?\b[,:]|\b(?:the )?next (?:step|thing|task)s? (?:is|are|would)\b"
-    r"|\bremain(?:s|ing)\b|\bstill (?:to do|needs?|missing|open|left)\b|\bleft to do\b"
-    r"|\bnot (?:yet )?(?:done|implemented|tested)\b|\bwaiting for\b|\bblocked (?:on|by)\b"
-    r"|\b(?:would you like|do you want|want|should|shall) (?:me|i) (?:to )?\w"
-    r"|\bi(?:'|’)ll (?:now|next|then)\b"
-    r"|\byou(?:'ll| will| should| need to)? (?:now )?(?:restart|run|test|try)\b",
-    re.IGNORECASE,
-)
+_NEXT: Final = pattern_beside(__file__, "next", re.IGNORECASE)
 
 
 class Sourced(Part):

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.intent import is_small_talk
-from mindstone_tui.core.language.lists import lists_in, verb
+from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Statement, StatementKind
@@ -32,14 +32,9 @@ from mindstone_tui.core.values import Value
 
 _FILE: Final = Path(__file__).with_name("questions.txt")
 _NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
-_TYPED: Final = pattern_of(
-    r">>|&&|\||\$|=|[\\{}<>@]|https?:|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z|\w{40,}"
-)
+_TYPED: Final = pattern_beside(str(_FILE), "typed")
 """A command, a path of pictures or the head of a paste: nobody talks like that."""
-_POLITE: Final = pattern_of(
-    r"(?:(?:can|could|would|will) (?:you|we) (?:please |also |now |maybe |just )*"
-    r"|(?:i(?:'d| would) like|i want|i need) you to |let'?s |please |now |also |go ahead and )+"
-)
+_POLITE: Final = pattern_beside(str(_FILE), "polite")
 _REQUEST: Final = pattern_of(r"[,;:!?()…]+(?:\s|\Z)|\.(?:\s|\Z)|\.{2,}|\s[–—-]+\s")
 _MOST_WORDS: Final = 7
 _LONGEST_REQUEST: Final = 12
@@ -226,12 +221,7 @@ _IDENTIFIER: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
 _DISTINCT: Final = pattern_of(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
 _PATH: Final = pattern_of(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
-_MACHINES: Final = pattern_of(
-    r"https?:|\A/(?:home|tmp|var|usr|opt|nix|proc)/(?:runner|node|root)?|node_modules|/Caches/"
-    r"|\.cache"
-    r"|\A[0-9a-f]{7,}\Z|[0-9a-f]{10,}|@\d|[0-9a-f]{8}-[0-9a-f]{4}|\Av?\d+(?:\.\d+)+\Z|\A__|_next"
-    r"|-lock\."
-)
+_MACHINES: Final = pattern_beside(str(_FILE), "machines")
 """Addresses, hashes, versions and folders of programs: no person asks for them."""
 _AT_HOME: Final = pattern_of(r"\A(?:~|/(?:Users|home)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)[/\\]")
 _LONGEST_NAMED: Final = 300

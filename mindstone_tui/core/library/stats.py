@@ -221,7 +221,7 @@ def stats_page(stats: Stats) -> str:
     start = html.page_start(
         "Looking back",
         html.escaped(headline(stats)),
-        html.PAGE_TOOLS,
+        html.page_tools(),
         figures,
         more_style="stats.css",
     )

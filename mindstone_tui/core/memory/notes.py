@@ -17,6 +17,7 @@ from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 
@@ -42,18 +43,8 @@ _OTHER_NAMES: Final = {
     "lesson": "learnings",
     "lessons": "learnings",
 }
-_DANGLING: Final = pattern_of(
-    r"(?:(?:it|this|that|these|those|they|he|she)(?:['’]s)?\b"
-    r"(?! (?:session|project|repo|file|task))|(?:the )?same (?:as|here|again|thing)"
-    r"|as (?:above|before|discussed|mentioned)|see above|ditto"
-    r"|(?:like|and) (?:before|above)|the (?:above|former|latter)\b)",
-    re.IGNORECASE,
-)
-_POINTING: Final = pattern_of(
-    r"\b(?:as (?:above|discussed|mentioned)|see above|the previous message|what you said"
-    r"|from earlier|mentioned earlier)\b",
-    re.IGNORECASE,
-)
+_DANGLING: Final = pattern_beside(__file__, "dangling", re.IGNORECASE)
+_POINTING: Final = pattern_beside(__file__, "pointing", re.IGNORECASE)
 
 
 _TURN: Final = pattern_of(r"\s*\(turn \d+\)\Z")

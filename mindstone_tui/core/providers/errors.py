@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,28 +25,11 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
-from mindstone_tui.core.language.lists import expression
+from mindstone_tui.core.language.lists import expression, lists_in
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.stream import field
 
-_STATUS: Final = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "invalid_api_key": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-    "server_overloaded": 529,
-}
-"""What an error in the middle of a stream would have been as a status."""
+_LISTS: Final = Path(__file__).with_suffix(".txt")
 _LABEL: Final = r"\w+(?:Error|Exception|Timeout)"
 _LABELS: Final = pattern_of(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
 _ADVICE: Final = pattern_of(r"\.? Handle with `litellm\.\w+`\.?$")
@@ -97,8 +81,15 @@ def _message(error: object) -> str:
 
 def _status(name: object) -> int | None:
     if isinstance(name, str):
-        return _STATUS.get(name) or (_status(int(name)) if name.isdecimal() else None)
+        return _statuses().get(name) or (_status(int(name)) if name.isdecimal() else None)
     return name if isinstance(name, int) and 400 <= name < 600 else None
+
+
+@cache
+def _statuses() -> dict[str, int]:
+    """What an error in the middle of a stream would have been as a status."""
+    named = (line.split() for line in lists_in(_LISTS)["statuses"])
+    return {name: int(status) for name, status in named}
 
 
 def _get(value: object, name: str) -> object:
@@ -133,7 +124,7 @@ class Failure(Part):
 
 
 def _says(what: str, text: str) -> bool:
-    return expression(Path(__file__).with_suffix(".txt"), what).search(text) is not None
+    return expression(_LISTS, what).search(text) is not None
 
 
 def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:

@@ -35,6 +35,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
 )
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import indexed, without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
@@ -217,20 +218,10 @@ _TROUBLE: Final = (
     *("not found", "cannot"),
 )
 """What stands in a line that tells of an error."""
-_ERROR: Final = pattern_of(
-    r"\b(?i:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
-    r"|cannot)\b|\bE[A-Z]{4,}\b"
-)
+_ERROR: Final = pattern_beside(__file__, "error")
 _ERRNO: Final = pattern_of(r"E[A-Z]{4}")
 _LONGEST_ERROR: Final = 160
-_TELLING: Final = pattern_of(
-    r"(?<![\w.~-])[\w.~-]*+(?:[/\\][\w.@-]++){2,}+(?::\d++)?"  # paths
-    r"|\b(?:[\w-]++\.[a-z]{1,4}\d?:\d++\b"  # file.ts:42
-    r"|[a-z]++(?:[A-Z][a-z0-9]++)++\b"  # camelCase
-    r"|(?:[A-Z][a-z0-9]++){2,}+\b"  # PascalCase
-    r"|[A-Za-z]++(?:_[A-Za-z0-9]++)++\b"  # snake_case
-    r"|E[A-Z]{4,}+\b|[0-9a-f]{7,40}+\b)"
-)
+_TELLING: Final = pattern_beside(__file__, "telling")
 _LEAST_ROOM: Final = 12
 """With less room than this hardly a telling word fits."""
 

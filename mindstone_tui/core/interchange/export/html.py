@@ -172,7 +172,7 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_start(
         one_line(session.session, 200),
         _facts(session),
-        PAGE_TOOLS,
+        page_tools(),
         timeline(session),
         more_style="stats.css" if numbers else "",
     )
@@ -182,12 +182,9 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_end()
 
 
-PAGE_TOOLS: Final = """<form class="tools" role="search">
-<input id="search" type="search" placeholder="Search (/)" aria-label="Search" autocomplete="off">
-<output id="found" aria-live="polite"></output>
-<button type="button" id="fold" title="Fold or unfold every tool result (f)">Fold</button>
-<button type="button" id="theme" title="Light or dark (t)">Theme</button>
-</form>"""
+def page_tools() -> str:
+    """The field and the buttons at the head of a page."""
+    return _resource("tools.html").rstrip("\n")
 
 
 def _resource(name: str) -> str:
@@ -201,26 +198,9 @@ def page_start(title: str, facts: str, tools: str, figure: str, *, more_style: s
         f"default-src 'none'; script-src '{_hash(_resource('page.js'))}'; "
         f"style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
-    name = escaped(title)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="generator" content="MindStone">
-<title>{name}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<div class="title"><h1>{name}</h1><p>{facts}</p></div>
-{tools}
-{figure}
-</header>
-<main>
-"""
+    return _resource("start.html").format(
+        policy=policy, name=escaped(title), style=style, facts=facts, tools=tools, figure=figure
+    )
 
 
 def page_end() -> str:
