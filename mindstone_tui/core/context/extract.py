@@ -14,17 +14,8 @@ from functools import partial
 from typing import Final
 
 from mindstone_tui.core.context.messages import argument_values
-from mindstone_tui.core.entries import Line, Part, Span, spans_of
+from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of
 from mindstone_tui.core.entries.actions import Action, actions_of, told
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolApproved,
-    ToolCalled,
-    ToolRefused,
-    ToolReturned,
-    UserMessage,
-)
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
@@ -85,18 +76,18 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
         SourceMessage, seq=line.seq, turn=line.turn, entry=line.id, imported=is_imported(line)
     )
     match line.entry:
-        case UserMessage(text=text):
+        case conversation.UserMessage(text=text):
             return spoken(speaker="user", text=text)
-        case AssistantMessage(text=text, calls=calls):
+        case conversation.AssistantMessage(text=text, calls=calls):
             asked = [
                 f"[called {call.name} {shortened(argument_values(told(call)), _CALL_SHOWN)}]"
                 for call in calls
             ]
             whole = "\n".join(filter(None, [text, *asked]))
             return spoken(speaker="assistant", text=whole, said=text if asked else None)
-        case AssistantPartial(text=text):
+        case conversation.AssistantPartial(text=text):
             return spoken(speaker="assistant", text=text)
-        case ToolReturned(text=text, name=name, finding=finding):
+        case conversation.ToolReturned(text=text, name=name, finding=finding):
             return spoken(
                 speaker="tool", text=unfenced(text), name=name, finding=finding, action=action
             )
@@ -110,17 +101,19 @@ def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
     once: list[str] = []
     for line in lines:
         match line.entry:
-            case ToolCalled(call=call, name=name, shown=shown):
+            case conversation.ToolCalled(call=call, name=name, shown=shown):
                 asked[call] = _as_asked(name, shown)
-            case ToolApproved(rule=rule, remember=remember, by=by) if rule and remember:
+            case conversation.ToolApproved(rule=rule, remember=remember, by=by) if (
+                rule and remember
+            ):
                 found.append(f"{rule} is allowed ({remember}, said by {by})")
-            case ToolApproved(call=call, by="person"):
+            case conversation.ToolApproved(call=call, by="person"):
                 once.append(f"{asked.get(call, call)} was allowed once (turn {line.turn})")
-            case ToolRefused(call=call, by="person", why=why):
+            case conversation.ToolRefused(call=call, by="person", why=why):
                 because = "" if why in ("", _DECLINED) else f": {one_line(why, _APPROVAL_SHOWN)}"
                 found.append(f"{asked.get(call, call)} was refused (turn {line.turn}){because}")
                 asked.pop(call, None)
-            case ToolReturned(call=call):
+            case conversation.ToolReturned(call=call):
                 asked.pop(call, None)
     waits = (f"{call} is not answered yet" for call in asked.values())
     return tuple(dict.fromkeys((*found, *once[-_ONCE:], *waits)))

@@ -23,6 +23,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.plugins import PROVIDERS, Admitted, load
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.address import (
+    KNOWN,
     VARIABLES,
     address_of,
     find_key,
@@ -227,16 +228,7 @@ def _per_million(price: float | None) -> float | None:
     return None if price is None else price * _MILLION
 
 
-EXAMPLES: Final = {
-    "openai": "openai/gpt-4o",
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "gemini": "gemini/gemini-2.5-pro",
-    "mistral": "mistral/mistral-large-latest",
-    "groq": "groq/openai/gpt-oss-120b",
-    "deepseek": "deepseek/deepseek-chat",
-    "xai": "xai/grok-4.5",
-    "cerebras": "cerebras/gpt-oss-120b",
-}
+EXAMPLES: Final = {name: each.example for name, each in KNOWN.items() if each.example}
 """A model to start with, for the providers people ask for most."""
 
 

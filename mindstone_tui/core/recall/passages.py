@@ -19,21 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolCalled,
-    ToolReturned,
-    UserMessage,
-)
-from mindstone_tui.core.entries.derived import (
-    DelegationEnded,
-    HandoffReplayed,
-    NoteTaken,
-    TaskDone,
-    TaskStarted,
-)
+from mindstone_tui.core.entries import Line, conversation, derived
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import indexed, without_line_numbers
@@ -235,36 +221,36 @@ class Chunker:
     def passages(self, line: Line) -> list[Passage]:
         """The passages of one line; none when there is nothing to find."""
         match line.entry:
-            case UserMessage() as said:
+            case conversation.UserMessage() as said:
                 own = [piece for part in own_parts(said.text) for piece in pieces_of(part)]
                 return _make(line, own, said.name or "user", said.source_id, "")
-            case AssistantMessage() as said:
+            case conversation.AssistantMessage() as said:
                 for call in said.calls:
                     self._calls[call.id] = f"{call.name} {call.arguments}"
                 return _cut(line, said.text, said.name or "assistant", source_id=said.source_id)
-            case AssistantPartial(text=text):
+            case conversation.AssistantPartial(text=text):
                 return _cut(line, text, "assistant")
-            case ToolCalled() as call:
+            case conversation.ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
                 return []
-            case ToolReturned(name=name) if name == _RECALL and not is_imported(line):
+            case conversation.ToolReturned(name=name) if name == _RECALL and not is_imported(line):
                 return []
-            case ToolReturned() as result:
+            case conversation.ToolReturned() as result:
                 return self._of_result(line, result)
-            case NoteTaken(category=category, text=text):
+            case derived.NoteTaken(category=category, text=text):
                 return _cut(line, text, "note", about=category)
-            case HandoffReplayed(text=text):
+            case derived.HandoffReplayed(text=text):
                 return _cut(line, text, "handoff")
-            case DelegationEnded(child=child, text=text):
+            case derived.DelegationEnded(child=child, text=text):
                 return _cut(line, text, "sub-agent", about=child)
-            case TaskStarted(title=title, criteria=criteria, constraints=constraints):
+            case derived.TaskStarted(title=title, criteria=criteria, constraints=constraints):
                 return _cut(line, "\n".join((title, *criteria, *constraints)), "task")
-            case TaskDone(title=title, summary=summary):
+            case derived.TaskDone(title=title, summary=summary):
                 return _cut(line, f"{title}\n{summary}".strip(), "task")
             case _:
                 return []
 
-    def _of_result(self, line: Line, result: ToolReturned) -> list[Passage]:
+    def _of_result(self, line: Line, result: conversation.ToolReturned) -> list[Passage]:
         call = self._calls.pop(result.call, result.name)
         outcome = "" if result.status == "ok" else f" ({result.status})"
         about = " ".join(call.split())[:_CALL_SHOWN] + outcome

@@ -172,7 +172,6 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_start(
         one_line(session.session, 200),
         _facts(session),
-        page_tools(),
         timeline(session),
         more_style="stats.css" if numbers else "",
     )
@@ -182,24 +181,19 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_end()
 
 
-def page_tools() -> str:
-    """The field and the buttons at the head of a page."""
-    return _resource("tools.html").rstrip("\n")
-
-
 def _resource(name: str) -> str:
     return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
 
 
-def page_start(title: str, facts: str, tools: str, figure: str, *, more_style: str = "") -> str:
-    """A page up to its main part; `facts`, `tools` and `figure` are HTML, the title is not."""
+def page_start(title: str, facts: str, figure: str, *, more_style: str = "") -> str:
+    """A page up to its main part; `facts` and `figure` are HTML, the title is not."""
     style = _resource("page.css") + (_resource(more_style) if more_style else "")
     policy = (
         f"default-src 'none'; script-src '{_hash(_resource('page.js'))}'; "
         f"style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
     return _resource("start.html").format(
-        policy=policy, name=escaped(title), style=style, facts=facts, tools=tools, figure=figure
+        policy=policy, name=escaped(title), style=style, facts=facts, figure=figure
     )
 
 

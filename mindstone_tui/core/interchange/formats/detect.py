@@ -26,17 +26,15 @@ def door() -> Admitted[Format]:
     shipped = lists_in(Path(__file__).with_name("shipped.txt"))["formats"]
     ours = [loaded(f"mindstone_tui.core.interchange.formats.{each}") for each in shipped]
     known = {each.name: each for each in ours if isinstance(each, Format)}
-    more = load(plugins.FORMATS, _format, tuple(known))
+    more = load(
+        plugins.FORMATS, lambda each: each if isinstance(each, Format) else None, tuple(known)
+    )
     return Admitted({**known, **{each.name: each for each in more.usable.values()}}, more.left_out)
 
 
 def formats() -> Mapping[str, Format]:
     """The same, those that can be used."""
     return door().usable
-
-
-def _format(found: object) -> Format | None:
-    return found if isinstance(found, Format) else None
 
 
 _SAMPLE: Final = 1 << 18

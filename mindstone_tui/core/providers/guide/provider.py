@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -153,14 +153,11 @@ def _wished() -> list[tuple[str, re.Pattern[str]]]:
     """The tools and the expressions of what is said to want them, in `wishes.txt`."""
     path = Path(__file__).with_name("wishes.txt")
     return [
-        (tool, re.compile(_PLEASE + _filled(said), re.IGNORECASE | re.DOTALL))
+        (tool, re.compile(_PLEASE + filled, re.IGNORECASE | re.DOTALL))
         for tool, expressions in lists_in(path).items()
         for said in expressions
+        for filled in (said.replace("{path}", _PATH).replace("{end}", _END),)
     ]
-
-
-def _filled(said: str) -> str:
-    return said.replace("{path}", _PATH).replace("{end}", _END)
 
 
 def wishes(question: str) -> list[Wish]:
@@ -191,7 +188,7 @@ def arguments_for(wish: Wish, schema: ToolSchema) -> dict[str, Any]:
     known: dict[str, Any] = properties if isinstance(properties, dict) else {}
     filled: dict[str, Any] = {}
     for name, value in _with_extras(wish, known).items():
-        target = _first(_ALSO_CALLED.get(name, (name,)), lambda each: each in known) or name
+        target = next((each for each in _ALSO_CALLED.get(name, ()) if each in known), name)
         filled[target] = _typed(value, known.get(target))
     required = schema.parameters.get("required")
     for name in required if isinstance(required, list | tuple) else ():
@@ -208,10 +205,6 @@ def _with_extras(wish: Wish, known: dict[str, Any]) -> dict[str, str]:
         **{name: value for name, value in extras.items() if text and name in known},
         **wish.values,
     }
-
-
-def _first(names: Iterable[str], wanted: Callable[[str], bool]) -> str | None:
-    return next((name for name in names if wanted(name)), None)
 
 
 def _typed(value: str, declared: object) -> object:
@@ -306,7 +299,8 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=topics.guide_texts().greeting)
     if polite := topics.courtesy(situation.question):
         return GuideAnswer(text=polite)
-    if any(one.kind == "memory" for one in recognise(_said(situation.question))):
+    said = Utterance(speaker="user", text=situation.question, line=0)
+    if any(one.kind == "memory" for one in recognise(said)):
         return GuideAnswer(text=topics.guide_texts().proposed)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
@@ -333,10 +327,6 @@ def about_mindstone(request: Request, settings: Settings | None) -> str:
         return ""
     known = topics.explanation(situation.question, glossary(settings or Settings()))
     return f"{known}\n\n*— the built-in guide*" if known else ""
-
-
-def _said(question: str) -> Utterance:
-    return Utterance(speaker="user", text=question, line=0)
 
 
 def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
