@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ import msgspec
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.disk import ensure_folder, replace_file
 from mindstone_tui.core.entries import Request, ToolSchema
 from mindstone_tui.core.errors import MindstoneError, ProviderUnreachable, UsageError
@@ -24,7 +26,7 @@ from mindstone_tui.core.providers.discovery import discover, look_at, usual_plac
 from mindstone_tui.core.providers.local_provider import LocalProvider
 from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model, resolve
 from mindstone_tui.core.providers.registry import Availability as Availability
-from mindstone_tui.core.replay.what_if import PriceList, PriceOf
+from mindstone_tui.core.replay.what_if import PriceOf
 from mindstone_tui.core.values import Value
 
 _PATIENCE: Final = 30.0
@@ -147,19 +149,14 @@ async def _try(
 
 def prices_of(home: Places, settings: Settings, environ: Mapping[str, str]) -> PriceOf:
     """What prompts cost with each model, as far as is known without asking anybody."""
-    known: dict[str, PriceList] = {}
 
-    def look_up(model: str) -> PriceList:
+    @cache
+    def price_of(model: str) -> PromptPrices:
         try:
             info = resolve(model, settings.models, home, environ).info(model)
         except MindstoneError:
-            return PriceList()
-        return PriceList(prompt=info.prompt_price, cached=info.cached_price)
-
-    def price_of(model: str) -> PriceList:
-        if model not in known:
-            known[model] = look_up(model)
-        return known[model]
+            return PromptPrices()
+        return PromptPrices(prompt=info.prompt_price, cached=info.cached_price)
 
     return price_of
 

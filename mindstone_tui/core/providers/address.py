@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,6 +39,17 @@ class KnownProvider(Part):
     """It is asked at `[models] base_url` when that is set."""
     address: str = ""
     """Where it usually listens."""
+    chats: bool = False
+    """It speaks chat completions plainly enough to be asked without a library's help."""
+    base_url: str = ""
+    """Its well-known address; empty where everybody has their own."""
+    tells_usage: bool = False
+    """It reports usage unasked, and may refuse to be asked."""
+    nine_letter_ids: bool = False
+    """An id of a tool call must have nine letters or digits."""
+    takes_top_k: bool = False
+    extra: dict[str, Any] = {}
+    """What else a request to it has."""
 
 
 KNOWN: Final = {

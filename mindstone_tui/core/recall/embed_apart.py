@@ -139,7 +139,7 @@ class ModelApart:
 
     def embed(self, texts: Sequence[str]) -> embedding.Floats:
         """One unit vector a text."""
-        return _stacked([self.encode(text).vector for text in texts], self.dims)
+        return embedding.stacked([self.encode(text).vector for text in texts], self.dims)
 
     def encode(self, text: str) -> embedding.Encoded:
         """The text's vector and its tokens' vectors."""
@@ -158,7 +158,7 @@ class _LanguagesApart:
     def embed(self, texts: Sequence[str]) -> embedding.Floats:
         """One unit vector a text."""
         asked = (self._process.ask(_Wanted(text, language=True)) for text in texts)
-        return _stacked([_floats(made.vector) for made in asked], self.dims)
+        return embedding.stacked([_floats(made.vector) for made in asked], self.dims)
 
 
 def _floats(raw: bytes) -> embedding.Floats:
@@ -166,12 +166,6 @@ def _floats(raw: bytes) -> embedding.Floats:
     import numpy as np
 
     return np.frombuffer(raw, np.float32)
-
-
-def _stacked(rows: Sequence[embedding.Floats], dims: int) -> embedding.Floats:
-    import numpy as np
-
-    return np.stack(rows) if rows else np.empty((0, dims), np.float32)
 
 
 def open_embedder_apart(name: str) -> embedding.Embedder:
