@@ -86,17 +86,7 @@ def question_about(one: Statement) -> str:
         return f"Is anybody still going to {about.words}?" if about.deed else ""
     if one.kind == "decision" and one.reason:
         return f"What did we decide about {about.thing}, and why?"
-    return f"{_ASKED[one.kind]} {about.thing}?"
-
-
-_ASKED: Final[dict[StatementKind, str]] = {
-    "rule": "What is the rule about",
-    "preference": "What do I prefer about",
-    "memory": "What should be remembered about",
-    "correction": "What did I correct about",
-    "decision": "What did we decide about",
-    "question": "What is still open about",
-}
+    return f"{_KINDS[one.kind][1]} {about.thing}?"
 
 
 def question_of_request(said: str) -> str:
@@ -235,15 +225,16 @@ _MENTIONED: Final = 2
 """Turns in which a model must have used a name before it is asked for."""
 
 ProbeKind = Literal["rule", "correction", "decision", "open", "state", "path", "identifier"]
-_KINDS: Final[dict[StatementKind, ProbeKind]] = {
-    "rule": "rule",
-    "preference": "rule",
-    "memory": "rule",
-    "correction": "correction",
-    "decision": "decision",
-    "question": "open",
-    "commitment": "open",
+_KINDS: Final[dict[StatementKind, tuple[ProbeKind, str]]] = {
+    "rule": ("rule", "What is the rule about"),
+    "preference": ("rule", "What do I prefer about"),
+    "memory": ("rule", "What should be remembered about"),
+    "correction": ("correction", "What did I correct about"),
+    "decision": ("decision", "What did we decide about"),
+    "question": ("open", "What is still open about"),
+    "commitment": ("open", ""),
 }
+"""What a statement is a probe of, and how it is asked for; a promise has a question of its own."""
 
 
 class FidelityProbe(Part):
@@ -318,7 +309,7 @@ def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
         question = question_about(one)
         if question:
             yield FidelityProbe(
-                kind=_KINDS[one.kind],
+                kind=_KINDS[one.kind][0],
                 query=question,
                 expected=one.words,
                 seq=one.line,

@@ -17,7 +17,7 @@ from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.disk import ensure_folder, replace_file
-from mindstone_tui.core.entries import Request, ToolSchema
+from mindstone_tui.core.entries import Part, Request, ToolSchema
 from mindstone_tui.core.errors import MindstoneError, ProviderUnreachable, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, key_store, local_models, weights
@@ -161,27 +161,24 @@ def prices_of(home: Places, settings: Settings, environ: Mapping[str, str]) -> P
     return price_of
 
 
-_HEAD: Final = (
-    "You are MindStone, an assistant in a terminal. Answer in one short sentence. "
-    "If the notes do not say it, answer: I don't know."
-)
-_NOTES: Final = (
-    '<data-0000000000000000 origin="recall">\n[try #1 · turn 1]\nThe staging database listens on '
-    "port 5544 and is restored every Monday.\n</data-0000000000000000>"
-)
-_READ: Final = ToolSchema(
-    name="read",
-    description="Read a text file.",
-    parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-)
-_PROMPTS: Final = (
-    ("a plain question", "What is the capital of France?", ""),
-    ("an answer from a note", "Which port does the staging database use?", _NOTES),
-    ("a tool", "Show me what is in the file docs/setup.md.", ""),
-)
 _LONGEST: Final = 64
 _ONE_PIECE: Final = 0.05
 """Seconds between the first word and the end of what came at once."""
+
+
+class _TrialQuestion(Part):
+    about: str
+    question: str
+    notes: str = ""
+    """What is recalled for it."""
+
+
+class _Trial(Part):
+    """What a model is tried with (`model_trial.json`)."""
+
+    head: str
+    tool: ToolSchema
+    questions: tuple[_TrialQuestion, ...]
 
 
 class Tried(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -207,14 +204,16 @@ async def try_model(
     home: Places, settings: ModelSettings, name: str, environ: Mapping[str, str] = os.environ
 ) -> AsyncIterator[Tried]:
     """Ask the three questions, one after the other."""
+    told = Path(__file__).with_name("model_trial.json").read_bytes()
+    trial = msgspec.json.decode(told, type=_Trial)
     model = local_models.find(name)
     provider = LocalProvider(model, home, settings, environ)
     try:
-        for about, question, notes in _PROMPTS:
-            messages = [{"role": "system", "content": _HEAD}, {"role": "user", "content": question}]
-            messages += [{"role": "user", "content": notes}] if notes else []
-            asked = Request(model=model.full_name, messages=tuple(messages), tools=(_READ,))
-            yield await _tried(provider, asked, settings, about, question)
+        for each in trial.questions:
+            said = (("system", trial.head), ("user", each.question), ("user", each.notes))
+            messages = tuple({"role": role, "content": text} for role, text in said if text)
+            asked = Request(model=model.full_name, messages=messages, tools=(trial.tool,))
+            yield await _tried(provider, asked, settings, each.about, each.question)
     finally:
         await provider.close()
 

@@ -30,7 +30,7 @@ from mindstone_tui.core.providers.address import (
     require_key,
     variables_of,
 )
-from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
+from mindstone_tui.core.providers.catalogue import cost, look_up, per_million, price_of
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
 from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mindstone_tui.core.providers.discovery import FoundServer
 
 _LOCAL: Final = "local/"
-_MILLION: Final = 1e6
 
 
 def resolve(
@@ -173,8 +172,8 @@ class Configured:
         if prices is not None:
             known = msgspec.structs.replace(
                 known,
-                prompt_price=_per_million(prices.prompt),
-                completion_price=_per_million(prices.completion),
+                prompt_price=per_million(prices.prompt),
+                completion_price=per_million(prices.completion),
                 cached_price=None,
             )
         return known
@@ -222,10 +221,6 @@ async def _closing(
     finally:
         if isinstance(answer, AsyncGenerator):
             await answer.aclose()
-
-
-def _per_million(price: float | None) -> float | None:
-    return None if price is None else price * _MILLION
 
 
 EXAMPLES: Final = {name: each.example for name, each in KNOWN.items() if each.example}

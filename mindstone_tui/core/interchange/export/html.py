@@ -53,16 +53,11 @@ class _Renderer(RendererHTML):
 
     def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """A cell whose alignment is a class: the page allows no inline style."""
-        return self._cell(tokens[idx])
-
-    def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A cell whose alignment is a class: the page allows no inline style."""
-        return self._cell(tokens[idx])
-
-    @staticmethod
-    def _cell(token: Token) -> str:
+        token = tokens[idx]
         found = re.search(r"left|right|center", str(token.attrs.get("style", "")))
         return f'<{token.tag} class="{found.group()}">' if found else f"<{token.tag}>"
+
+    td_open = th_open
 
 
 @cache
