@@ -350,7 +350,6 @@ ELSEWHERE = {
     "core/tools/sandbox.py",  # 0700, and empty places in the workspace
     "core/tools/sandbox_probe.py",  # a stage in a folder of its own
     "core/interchange/attach.py",  # other programs' settings
-    "core/recall/minilm/rebuild.py",  # files of the package, made by its developers
     "core/tokens/count.py",
     "hook.py",  # may import nothing
 }

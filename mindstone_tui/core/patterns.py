@@ -7,6 +7,7 @@ took a sixth of a short command's time.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, AnyStr, Final, cast
 
 _METHODS: Final = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
@@ -15,22 +16,26 @@ _METHODS: Final = ("search", "match", "fullmatch", "finditer", "findall", "sub",
 class _Uncompiled:
     """Stands for a pattern, and becomes it when something is first asked of it."""
 
-    def __init__(self, source: str | bytes, flags: int) -> None:
-        self.pattern = source
+    def __init__(self, source: str | bytes | Callable[[], str | bytes], flags: int) -> None:
+        self._source = source
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # asked by the interpreter, which takes no for an answer
             raise AttributeError(name)
-        compiled = re.compile(self.pattern, self._flags)
+        source = self._source() if callable(self._source) else self._source
+        if name == "pattern":
+            return source
+        compiled = re.compile(source, self._flags)
         for method in _METHODS:  # found without this function from now on
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
 
 
-def pattern_of(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+def pattern_of(source: AnyStr | Callable[[], AnyStr], flags: int = 0) -> re.Pattern[AnyStr]:
     """This expression for a module's constant; a mistake in it shows when it is first used.
 
-    Functions of `re` do not take it: ask it instead, `NAME.sub(…)`.
+    One that stands elsewhere is given as what reads it from there. Functions of `re` do not take
+    it: ask it instead, `NAME.sub(…)`.
     """
     return cast("re.Pattern[AnyStr]", _Uncompiled(source, flags))

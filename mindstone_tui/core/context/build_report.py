@@ -10,16 +10,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.exchanges import (
-    CURRENT,
-    MARKED,
-    PINNED,
-    RECENT,
-    TASK,
-    Exchange,
-    eligible,
-)
+from mindstone_tui.core.context import budget, exchanges, window_view
 from mindstone_tui.core.context.fold import Fold, Placed
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
@@ -39,15 +30,6 @@ from mindstone_tui.core.context.report import (
 )
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import (
-    SESSIONS_OWN,
-    Call,
-    PastView,
-    PromptPrices,
-    Target,
-    View,
-    keys_of,
-)
 from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned
@@ -69,20 +51,23 @@ _STANDING: Final = {
 
 
 def blocks(
-    view: View, call: Call, measured: Measured, units: Sequence[Exchange]
+    view: window_view.View,
+    call: window_view.Call,
+    measured: Measured,
+    units: Sequence[exchanges.Exchange],
 ) -> tuple[Block, ...]:
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
-    scores = {scored.candidate.key: scored for scored in view.rank(eligible(units))}
+    scores = {scored.candidate.key: scored for scored in view.rank(exchanges.eligible(units))}
     return tuple(_block(view, call, piece, size, by_turn, scores) for piece, size in measured.sized)
 
 
 def _block(
-    view: View,
-    call: Call,
+    view: window_view.View,
+    call: window_view.Call,
     piece: Piece,
     size: int,
-    units: dict[int, Exchange],
+    units: dict[int, exchanges.Exchange],
     scores: dict[int, Scored],
 ) -> Block:
     line = piece.line
@@ -98,7 +83,7 @@ def _block(
         turn=line.turn,
         tokens=size,
         protected=bool(unit.protected) or is_task,
-        why=unit.protected or (TASK if is_task else f"may leave: {view.policy}"),
+        why=unit.protected or (exchanges.TASK if is_task else f"may leave: {view.policy}"),
         role=line.role,
         preview=head_of(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored else None,
@@ -117,7 +102,7 @@ def _words_of(line: Line) -> str:
     return as_written(text_of(line))
 
 
-def _standing_block(fold: Fold, call: Call, piece: Piece, size: int) -> Block:
+def _standing_block(fold: Fold, call: window_view.Call, piece: Piece, size: int) -> Block:
     """A part of the prompt that is no message: it stands for all turns, or passes with this one."""
     passing = piece.component == "memory_injection"
     match piece.name:
@@ -151,7 +136,7 @@ def todo_lines(standing: Sequence[Section]) -> tuple[str, ...]:
     return tuple(text.splitlines()[1:])
 
 
-def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
+def sections(view: window_view.View, measured: Measured) -> tuple[SectionSize, ...]:
     """The parts of the system prompt, in its order."""
     sizes = [
         size
@@ -171,7 +156,9 @@ def sections(view: View, measured: Measured) -> tuple[SectionSize, ...]:
     )
 
 
-def tools(view: View, call: Call, measured: Measured) -> tuple[SectionSize, ...]:
+def tools(
+    view: window_view.View, call: window_view.Call, measured: Measured
+) -> tuple[SectionSize, ...]:
     """Tool schemas, the largest first."""
     ledger = view.ledger(call.model)
     written = [(tool.name, msgspec.json.encode(tool)) for tool in view.fold.tools]
@@ -191,7 +178,7 @@ _LEFT_SHOWN: Final = 50
 
 def report(
     live: LiveWindow,
-    target: Target = SESSIONS_OWN,
+    target: window_view.Target = window_view.SESSIONS_OWN,
     *,
     tail: Sequence[int] = (),
     call: int = 0,
@@ -221,10 +208,10 @@ def report_at(
     counters: Callable[[str], Counter] = counter_for,
 ) -> ContextReport:
     """The accounting of a request of the past, from the transcript alone."""
-    view = PastView(history, settings, plan_line, counters)
+    view = window_view.PastView(history, settings, plan_line, counters)
     plan = view.plan
     room = budget.Room(plan.window, plan.window_label, plan.reserve)
-    call = Call(
+    call = window_view.Call(
         model=plan.model,
         turn=plan_line.turn,
         room=room,
@@ -237,7 +224,10 @@ def report_at(
 
 
 def check_before_add(
-    live: LiveWindow, component: ComponentName, tokens: int, target: Target = SESSIONS_OWN
+    live: LiveWindow,
+    component: ComponentName,
+    tokens: int,
+    target: window_view.Target = window_view.SESSIONS_OWN,
 ) -> budget.Admission:
     """Whether something may be added to the next prompt."""
     live.catch_up()
@@ -247,10 +237,10 @@ def check_before_add(
 
 
 def build(
-    view: View,
-    call: Call,
+    view: window_view.View,
+    call: window_view.Call,
     *,
-    prices: PromptPrices = SESSIONS_OWN.prices,
+    prices: window_view.PromptPrices = window_view.SESSIONS_OWN.prices,
     number: int = 0,
     prompt_hash: str = "",
 ) -> ContextReport:
@@ -261,7 +251,7 @@ def build(
 class _Account:
     """The next prompt, measured once: whatever is reported about it is taken from here."""
 
-    def __init__(self, view: View, call: Call) -> None:
+    def __init__(self, view: window_view.View, call: window_view.Call) -> None:
         settings = view.settings
         self.view = view
         self.call = call
@@ -274,13 +264,15 @@ class _Account:
         self.finished = completed(self.growth, call.turn, ended=view.turn_ended)
         self.speed = budget.velocity(self.finished, settings.zones.velocity_turns)
         self.utilization = self.measured.total / call.room.usable
-        self.pinned = sum(unit.tokens for unit in self.units if unit.protected == PINNED)
+        self.pinned = sum(unit.tokens for unit in self.units if unit.protected == exchanges.PINNED)
         self.pin_budget = call.room.tokens(settings.context.pin_budget)
         movable = sum(unit.freed for unit in self.units if not unit.protected)
         self.fixed = self.measured.total - movable
         """What cannot leave: the standing parts, the tail, and protected exchanges."""
 
-    def report(self, prices: PromptPrices, number: int, prompt_hash: str) -> ContextReport:
+    def report(
+        self, prices: window_view.PromptPrices, number: int, prompt_hash: str
+    ) -> ContextReport:
         view, call, room, total = self.view, self.call, self.room, self.measured.total
         return ContextReport(
             session=str(view.history.places.key),
@@ -374,7 +366,7 @@ class _Account:
         )
 
     def _stable_prefix(self) -> int:
-        now = keys_of(self.view.fold, self.call.model, self.call.turn)
+        now = window_view.keys_of(self.view.fold, self.call.model, self.call.turn)
         return stable_prefix(self.view, self.measured, now)
 
     def _recalls(self) -> list[RecallInjected]:
@@ -456,16 +448,16 @@ class _Account:
 
 
 _HELD: Final = {
-    PINNED: "pinned: `/unpin` lets it go",
-    MARKED: "marked DO_NOT_EVICT, and stays",
-    TASK: "the first message, which is shortened once room is needed",
-    CURRENT: "this turn, and may leave after it",
-    RECENT: "the newest messages: a lower `context.min_recent` lets them leave",
+    exchanges.PINNED: "pinned: `/unpin` lets it go",
+    exchanges.MARKED: "marked DO_NOT_EVICT, and stays",
+    exchanges.TASK: "the first message, which is shortened once room is needed",
+    exchanges.CURRENT: "this turn, and may leave after it",
+    exchanges.RECENT: "the newest messages: a lower `context.min_recent` lets them leave",
 }
 """Why exchanges may not leave, and what can be done about it."""
 
 
-def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
+def stable_prefix(view: window_view.View, measured: Measured, now: Sequence[Key]) -> int:
     """Tokens at the front that are the same as in the request before."""
     before = view.sent_before()
     same = 0
@@ -483,7 +475,7 @@ def stable_prefix(view: View, measured: Measured, now: Sequence[Key]) -> int:
     )
 
 
-def _prune_cost(measured: Measured, marks: Marks, prices: PromptPrices) -> PruneCost:
+def _prune_cost(measured: Measured, marks: Marks, prices: window_view.PromptPrices) -> PruneCost:
     """A prune makes the rest be read anew once; then every call is smaller.
 
     Where prompts cost nothing, or nobody knows what, there is nothing to weigh.

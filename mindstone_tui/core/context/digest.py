@@ -21,6 +21,7 @@ from mindstone_tui.core.context.extract import (
 )
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Pointer, Register, Statement, StatementKind, restate
@@ -41,37 +42,23 @@ _LINE: Final = 240
 _OUTCOMES: Final = 3
 """Sentences of one answer at most."""
 _MANDATORY: Final = frozenset({"Half done", "Open", "Names and numbers"})
-_SETTLED: Final[dict[StatementKind, str]] = {
-    "rule": "Rules",
-    "correction": "Corrections",
-    "memory": "To be remembered",
-    "preference": "Preferences",
-    "decision": "Decisions",
-    "question": "Open questions",
-    "commitment": "Promised",
+_SETTLED: Final[dict[StatementKind, tuple[str, str]]] = {
+    "rule": ("Rules", "constraints | critical"),
+    "correction": ("Corrections", "constraints | critical"),
+    "memory": ("To be remembered", "constraints | high"),
+    "preference": ("Preferences", "constraints | high"),
+    "decision": ("Decisions", "decisions | high"),
+    "question": ("Open questions", "task_progress | high"),
+    "commitment": ("Promised", "task_progress | high"),
 }
+"""What each kind of statement is headed by in a summary, and how it is filed as a note."""
 _PERHAPS: Final = "Said, perhaps only for that step"
 _APPROVALS: Final = "Approvals"
-_KIND_OF: Final = {heading: kind for kind, heading in _SETTLED.items()}
+_KIND_OF: Final = {heading: kind for kind, (heading, _) in _SETTLED.items()}
 _TURN: Final = pattern_of(r"\s*\(turn (\d+)(?:; [^)]{0,700})?\)\Z")
-_OUTCOME: Final = pattern_of(
-    r"\b(?:fixed|added|created|removed|renamed|updated|moved|implemented|changed|replaced|refactored"
-    r"|wrote|written|merged|deployed|installed|committed|pushed|pass(?:es|ed)?|works|found|fails?"
-    r"|failed|measured|turns? out|root cause|because|now (?:uses?|has|is|reads?|shows?|returns?)"
-    r"|the (?:bug|problem|cause|reason|fix|issue|culprit) (?:was|is)|takes \d|instead of)\b",
-    re.IGNORECASE,
-)
-_INTENDS: Final = pattern_of(
-    r"\W*(?:now,? )?(?:i'll|i’ll|i will|let me|let's|let’s|i'm going to|i need to|first,|next,"
-    r"|would you|do you|shall|should i|if you|feel free|you can|perfect|great|done|excellent)\b",
-    re.IGNORECASE,
-)
-_WEIGHS: Final = pattern_of(
-    r"\A\W*(?:\(?[A-D][).:]|option \w\b|my (?:take|recommendation|suggestion)\b)"
-    r"|\b(?:should|would|could|might|will|lets you|likely|probably|recommend\w*|right choice)\b"
-    r"|\Aright now\b",
-    re.IGNORECASE,
-)
+_OUTCOME: Final = pattern_beside(__file__, "outcome", re.IGNORECASE)
+_INTENDS: Final = pattern_beside(__file__, "intends", re.IGNORECASE)
+_WEIGHS: Final = pattern_beside(__file__, "weighs", re.IGNORECASE)
 """What could be done, and what somebody thinks of it, is nothing that was done."""
 _LEAST_WORDS: Final = 5
 
@@ -183,7 +170,8 @@ def titles(passages: Sequence[SourceMessage]) -> str:
 def verbatim(settled: Register, approvals: Sequence[str]) -> str:
     """What was settled and left open, word for word in sections."""
     sections = [
-        (heading, [_line_of(one) for one in settled.of(kind)]) for kind, heading in _SETTLED.items()
+        (heading, [_line_of(one) for one in settled.of(kind)])
+        for kind, (heading, _) in _SETTLED.items()
     ]
     sections.append((_PERHAPS, [_line_of(one) for one in settled.perhaps(*_SETTLED)]))
     sections.append((_APPROVALS, [_one_line(said) for said in approvals]))
@@ -256,16 +244,6 @@ NOTE: Final = pattern_of(
 )
 """A note on a line of its own: `category | importance | text`."""
 
-_NOTE_OF: Final[dict[StatementKind, str]] = {
-    "rule": "constraints | critical",
-    "correction": "constraints | critical",
-    "memory": "constraints | high",
-    "preference": "constraints | high",
-    "decision": "decisions | high",
-    "question": "task_progress | high",
-    "commitment": "task_progress | high",
-}
-
 
 def as_notes(passages: Sequence[SourceMessage]) -> str:
     """What failed last and was not mended, a note a line; what was settled is `notes_kept`."""
@@ -285,14 +263,14 @@ def notes_kept(settled: Register, approvals: Sequence[str], text: str) -> str:
     """What was settled and notes do not hold word for word, as notes with their pointers."""
     haystack = folded(text)
     lines = [
-        f"{_NOTE_OF[one.kind]} | {_one_line(one.words)} {_pointed(one)}"
-        for kind in _NOTE_OF
+        f"{filed} | {_one_line(one.words)} {_pointed(one)}"
+        for kind, (_, filed) in _SETTLED.items()
         for one in settled.of(kind)
         if not holds(haystack, folded(one.words))
     ]
     lines += [
         f"constraints | normal | {_PERHAPS}: {_one_line(one.words)} {_pointed(one)}"
-        for one in settled.perhaps(*_NOTE_OF)
+        for one in settled.perhaps(*_SETTLED)
         if not holds(haystack, folded(one.words))
     ]
     lines += [f"constraints | high | {_one_line(said)}" for said in approvals]

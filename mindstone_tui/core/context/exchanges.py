@@ -12,25 +12,14 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import EvictionSettings
+from mindstone_tui.core.context import policies
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.policies import (
-    NEEDS_DUPLICATES,
-    NEEDS_REFERENCES,
-    EvictionCandidate,
-    Scored,
-    Similarity,
-    marked_important,
-    marked_to_stay,
-    rank,
-    source_of,
-    text_of,
-)
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import tokens_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
 
 CURRENT: Final = "current exchange"
@@ -114,7 +103,7 @@ def protect(
             reasons[unit.turn] = CURRENT
         elif unit.turn in pins:
             reasons[unit.turn] = PINNED
-        elif marked_to_stay(unit.lines):
+        elif policies.marked_to_stay(unit.lines):
             reasons[unit.turn] = MARKED
         elif unit.task is not None and unit.messages == 1:
             reasons[unit.turn] = TASK
@@ -141,12 +130,7 @@ def eligible(units: Iterable[Exchange]) -> list[Exchange]:
     return [unit for unit in units if not unit.protected]
 
 
-_NAMELIKE: Final = pattern_of(
-    r"\w[/._-]\w"  # a path, dotted, snake or kebab case
-    r"|^/\w"
-    r"|[a-z][A-Z]"  # camel case
-    r"|^[0-9A-HJKMNP-TV-Z]{26}$"  # an entry's id
-)
+_NAMELIKE: Final = pattern_beside(__file__, "namelike")
 _SHORTEST_NAME: Final = 4
 _READ: Final = 20_000
 """Characters of one message that are looked at."""
@@ -176,7 +160,7 @@ def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, R
     for line in messages:
         found.setdefault(line.turn, Referenced(line.turn))
         owners_by_id[line.id] = line.turn
-        named = names_in(text_of(line))
+        named = names_in(policies.text_of(line))
         turns = {owners[name] for name in named if name in owners}
         turns |= {owners_by_id[name] for name in named if name in owners_by_id}
         for turn in turns - {line.turn}:
@@ -202,24 +186,28 @@ _TEXT: Final = 4_000
 """Characters of an exchange that a policy compares."""
 
 
-def candidates_of(fold: Fold, units: Iterable[Exchange], policy: str) -> list[EvictionCandidate]:
+def candidates_of(
+    fold: Fold, units: Iterable[Exchange], policy: str
+) -> list[policies.EvictionCandidate]:
     """Exchanges as a policy compares them."""
     known = _references(fold, policy)
     return [_exchange(unit, known) for unit in units]
 
 
 def staying_texts(
-    fold: Fold, leaving: Iterable[EvictionCandidate], policy: str
+    fold: Fold, leaving: Iterable[policies.EvictionCandidate], policy: str
 ) -> list[tuple[int, str]]:
     """Turn and words of the exchanges in the window that are no candidates, for policies that
     look for newer copies: what repeats a candidate may itself be protected."""
-    if policy not in NEEDS_DUPLICATES:
+    if policy not in policies.NEEDS_DUPLICATES:
         return []
     named = {candidate.key for candidate in leaving}
     texts: dict[int, str] = {}
     for line in fold.lines.values():
         if line.turn not in named:
-            texts[line.turn] = f"{texts.get(line.turn, '')} {text_of(line)[:_TEXT]}"[:_TEXT]
+            texts[line.turn] = f"{texts.get(line.turn, '')} {policies.text_of(line)[:_TEXT]}"[
+                :_TEXT
+            ]
     return sorted(texts.items())
 
 
@@ -227,12 +215,12 @@ def rank_results(
     fold: Fold,
     results: Sequence[tuple[Line, int]],
     policy: str,
-    similar: Similarity,
+    similar: policies.Similarity,
     how: EvictionSettings,
-) -> list[Scored]:
+) -> list[policies.Scored]:
     """Tool results, each with its size, in the order in which they are trimmed."""
     known = _references(fold, policy)
-    return rank(
+    return policies.rank(
         policy,
         [_result(line, size, known) for line, size in results],
         now=fold.turn,
@@ -268,35 +256,35 @@ def question(fold: Fold) -> str:
 
 
 def _references(fold: Fold, policy: str) -> Mapping[int, Referenced]:
-    if policy not in NEEDS_REFERENCES:
+    if policy not in policies.NEEDS_REFERENCES:
         return {}
     return references(fold.lines.values(), fold.recalls.values())
 
 
-def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> EvictionCandidate:
+def _exchange(unit: Exchange, known: Mapping[int, Referenced]) -> policies.EvictionCandidate:
     weights: dict[str, int] = {}
     for line, size in zip(unit.lines, unit.sizes, strict=True):
-        weights[source_of(line)] = weights.get(source_of(line), 0) + size
+        weights[policies.source_of(line)] = weights.get(policies.source_of(line), 0) + size
     seen = known.get(unit.turn, Referenced(unit.turn))
-    return EvictionCandidate(
+    return policies.EvictionCandidate(
         key=unit.turn,
         turn=unit.turn,
         tokens=unit.freed,
-        text=" ".join(text_of(line)[:_TEXT] for line in unit.lines)[:_TEXT],
+        text=" ".join(policies.text_of(line)[:_TEXT] for line in unit.lines)[:_TEXT],
         weights=weights,
         referenced=seen.last,
         references=seen.count,
-        important=marked_important(unit.lines),
+        important=policies.marked_important(unit.lines),
     )
 
 
-def _result(line: Line, size: int, known: Mapping[int, Referenced]) -> EvictionCandidate:
+def _result(line: Line, size: int, known: Mapping[int, Referenced]) -> policies.EvictionCandidate:
     seen = known.get(line.turn, Referenced(line.turn))
-    return EvictionCandidate(
+    return policies.EvictionCandidate(
         key=line.seq,
         turn=line.turn,
         tokens=size,
-        text=text_of(line)[:_TEXT],
+        text=policies.text_of(line)[:_TEXT],
         weights={"tool_result": size},
         referenced=seen.last,
         references=seen.count,

@@ -14,18 +14,10 @@ from functools import partial
 from typing import Final
 
 from mindstone_tui.core.context.messages import argument_values
-from mindstone_tui.core.entries import Line, Part, Span, spans_of
+from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of
 from mindstone_tui.core.entries.actions import Action, actions_of, told
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolApproved,
-    ToolCalled,
-    ToolRefused,
-    ToolReturned,
-    UserMessage,
-)
 from mindstone_tui.core.entries.provenance import MARK, is_imported
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Register, Speaker, Utterance, advance
@@ -84,18 +76,18 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
         SourceMessage, seq=line.seq, turn=line.turn, entry=line.id, imported=is_imported(line)
     )
     match line.entry:
-        case UserMessage(text=text):
+        case conversation.UserMessage(text=text):
             return spoken(speaker="user", text=text)
-        case AssistantMessage(text=text, calls=calls):
+        case conversation.AssistantMessage(text=text, calls=calls):
             asked = [
                 f"[called {call.name} {shortened(argument_values(told(call)), _CALL_SHOWN)}]"
                 for call in calls
             ]
             whole = "\n".join(filter(None, [text, *asked]))
             return spoken(speaker="assistant", text=whole, said=text if asked else None)
-        case AssistantPartial(text=text):
+        case conversation.AssistantPartial(text=text):
             return spoken(speaker="assistant", text=text)
-        case ToolReturned(text=text, name=name, finding=finding):
+        case conversation.ToolReturned(text=text, name=name, finding=finding):
             return spoken(
                 speaker="tool", text=unfenced(text), name=name, finding=finding, action=action
             )
@@ -109,17 +101,19 @@ def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
     once: list[str] = []
     for line in lines:
         match line.entry:
-            case ToolCalled(call=call, name=name, shown=shown):
+            case conversation.ToolCalled(call=call, name=name, shown=shown):
                 asked[call] = _as_asked(name, shown)
-            case ToolApproved(rule=rule, remember=remember, by=by) if rule and remember:
+            case conversation.ToolApproved(rule=rule, remember=remember, by=by) if (
+                rule and remember
+            ):
                 found.append(f"{rule} is allowed ({remember}, said by {by})")
-            case ToolApproved(call=call, by="person"):
+            case conversation.ToolApproved(call=call, by="person"):
                 once.append(f"{asked.get(call, call)} was allowed once (turn {line.turn})")
-            case ToolRefused(call=call, by="person", why=why):
+            case conversation.ToolRefused(call=call, by="person", why=why):
                 because = "" if why in ("", _DECLINED) else f": {one_line(why, _APPROVAL_SHOWN)}"
                 found.append(f"{asked.get(call, call)} was refused (turn {line.turn}){because}")
                 asked.pop(call, None)
-            case ToolReturned(call=call):
+            case conversation.ToolReturned(call=call):
                 asked.pop(call, None)
     waits = (f"{call} is not answered yet" for call in asked.values())
     return tuple(dict.fromkeys((*found, *once[-_ONCE:], *waits)))
@@ -158,31 +152,12 @@ def settled_in(passages: Iterable[SourceMessage], before: Register | None = None
 
 
 _URL: Final = pattern_of(r"https?://[^\s<>()\"'`]{3,200}")
-_PATH: Final = pattern_of(
-    r"(?<![\w/.:@-])(?:~?/|\.{1,2}/)?(?:[\w.@+-]{1,80}/){1,12}[\w.@+-]{1,80}"
-    r"|(?<![\w/.-])[\w-]{1,80}\.(?:py|pyi|md|txt|toml|json|jsonl|ya?ml|js|ts|tsx|jsx|rs|go|c|h|cc|cpp"
-    r"|java|rb|sh|sql|html|css|csv|ini|cfg|lock|db|env|log|xml|ipynb)\b"
-)
-_IDENTIFIER: Final = pattern_of(
-    r"\b[A-Za-z_][A-Za-z0-9]{0,60}(?:_[A-Za-z0-9]{1,60}){1,12}\b"  # snake_case, CONSTANT_CASE
-    r"|\b[A-Z][a-z0-9]{1,40}(?:[A-Z][a-z0-9]{1,40}){1,8}\b"  # CamelCase
-    r"|\b[a-z]{1,40}(?:[A-Z][a-z0-9]{1,40}){1,8}\b"  # camelCase
-    r"|\b[A-Z]{2,12}-\d{1,8}\b"  # ticket numbers
-    r"|\b(?=[0-9a-f]{0,39}\d)(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b"  # commit hashes
-    r"|\bv?\d{1,5}(?:\.\d{1,5}){2,3}\b"  # versions, addresses
-)
+_PATH: Final = pattern_beside(__file__, "path")
+_IDENTIFIER: Final = pattern_beside(__file__, "identifier")
 _QUOTED_CODE: Final = pattern_of(r"`([^`\n]{2,80})`")
-_NUMBER: Final = pattern_of(
-    r"(?<![\w.,:/-])[$€£]?\d{1,3}(?:[,_ ]\d{3}){1,4}(?:\.\d{1,6})?(?![\w-])"
-    r"|(?<![\w.,:/-])[$€£]?\d{1,12}(?:\.\d{1,6})?\s?(?:%|ms|s|min|h|[KMGT]i?B|kB|bytes|tokens|px|x|×)?"
-    r"(?![\w-])"
-)
+_NUMBER: Final = pattern_beside(__file__, "number")
 _UNCHECKED: Final = pattern_of(r"^\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[ \]\s+(\S.{0,300})", re.M)
-_ERROR: Final = pattern_of(
-    r"\b\w{0,60}(?:Error|Exception|Warning)\b\s?:|\b(?:traceback|segfault|panic|fatal|failed|failure"
-    r"|exit (?:code|status) [1-9])\b",
-    re.IGNORECASE,
-)
+_ERROR: Final = pattern_beside(__file__, "error", re.IGNORECASE)
 BINDING: Final = ("rule", "correction", "memory", "preference")
 """Kinds that hold beyond the moment in which they were said."""
 OPEN: Final = ("question", "commitment")

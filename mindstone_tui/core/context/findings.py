@@ -17,6 +17,7 @@ from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import plural
 
@@ -30,37 +31,19 @@ _MOST_KEPT: Final = 2_000
 """Placeholders that are kept in mind."""
 
 _HIT: Final = pattern_of(r"([^\s:][^:\n]{0,200}):(\d{1,7}):")
-_ENDED: Final = pattern_of(
-    r"\[?(exit (?:code|status)[ :]+(-?\d{1,3})|stopped: [^\]\n]{1,80})\]?\s*$", re.IGNORECASE
-)
-_DEFINED: Final = pattern_of(
-    r"^(?P<indent>[ \t]{0,8})(?:(?:export|default|pub|public|private|static|async|abstract)[ \t]+)*"
-    r"(?:def|class|function|func|fn|struct|enum|trait|interface|type|module)[ \t]+"
-    r"(?:\([^)\n]{0,80}\)[ \t]*)?(?P<name>[A-Za-z_$][\w$]{0,80})",
-    re.MULTILINE,
-)
+_ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
+_DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
 _COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
 _DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!b/|/dev/null)(\S+)")
 _CHANGED: Final = pattern_of(r"\s+(modified|deleted|new file|renamed|both modified):\s+(.+)")
-_TOTAL: Final = pattern_of(
-    r"\b\d+ (?:tests?|passed|failed|failures?|errors?|warnings?|problems?|skipped)\b|\b\w+=\d+\)"
-    r"|^(?:fail|pass|tests) \d+$|^test result:|^Found \d+"
-)
-_FAILING: Final = pattern_of(
-    r"(?:FAILED|FAIL:|ERROR:|--- FAIL:|not ok \d+ -|[✗✖×✘])\s+(?!\()([^\s(].{0,80}?)(?= \(| - |$)"
-)
+_TOTAL: Final = pattern_beside(__file__, "total")
+_FAILING: Final = pattern_beside(__file__, "failing")
 _CODE: Final = pattern_of(r"\b[A-Z]{1,4}\d{3,4}\b")
 _PLACED: Final = pattern_of(r"[^\s:]+:\d+")
-_COMPLAINT: Final = pattern_of(
-    r"\b(?:error|warning)\b[\[:]|\*\*\* .*Error \d|:\d+: [A-Z]{1,4}\d{3}|^[A-Z]{1,4}\d{3} "
-)
-_LEVEL: Final = pattern_of(
-    r"\b(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b", re.IGNORECASE
-)
+_COMPLAINT: Final = pattern_beside(__file__, "complaint")
+_LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
 _WRONG: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
-_LISTED: Final = pattern_of(
-    r"(?:[-dlcbps][-rwxsStT]{9}\S*\s+(?:\S+\s+){7})?((?:\./)?[^\s:]+)(?: -> .*)?$"
-)
+_LISTED: Final = pattern_beside(__file__, "listed")
 _MOST_SAID: Final = 5
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.context.messages import Key, Pairing, ReadBlob, message_of, pair, said
-from mindstone_tui.core.entries import Line, Message, Request, Span, ToolSchema, Unknown
+from mindstone_tui.core.entries import Line, Message, Request, Span, ToolSchema, Unknown, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
 from mindstone_tui.core.entries.derived import (
     HandoffReplayed,
@@ -42,49 +42,20 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
 )
 from mindstone_tui.core.entries.quotes import quoting
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    InstructionsChanged,
-    Left,
-    ModeChanged,
-    ModelChanged,
-    Pinned,
-    PolicyChanged,
-    PromptPlanned,
-    Restored,
-    Rewound,
-    Section,
-    ToolResultsTrimmed,
-    ToolsChanged,
-    Unpinned,
-    WindowRepaired,
-    WindowState,
-)
 from mindstone_tui.core.errors import DamagedTranscript
 
-_SINGLE_REFERENCES: Final = (
-    "pruned",
-    "model",
-    "instructions",
-    "tools",
-    "mode",
-    "policy",
-    "task",
-    "handoff",
-    "plan",
-)
-
 _NAMED_BY: Final[dict[type[object], str]] = {
-    ModelChanged: "model",
-    InstructionsChanged: "instructions",
-    ToolsChanged: "tools",
-    ModeChanged: "mode",
-    PolicyChanged: "policy",
+    window.ModelChanged: "model",
+    window.InstructionsChanged: "instructions",
+    window.ToolsChanged: "tools",
+    window.ModeChanged: "mode",
+    window.PolicyChanged: "policy",
     HandoffReplayed: "handoff",
     TaskStarted: "task",
     TaskDone: "task",
 }
 """Entries that hold until the next of their kind, and the reference by which a state names them."""
+_SINGLE_REFERENCES: Final = ("pruned", "plan", *dict.fromkeys(_NAMED_BY.values()))
 
 _PASSING: Final = (RecallInjected, MemoryDigested, HookRun)
 """What stands at the end of one turn's prompts."""
@@ -94,30 +65,30 @@ class PromptHead:
     """The lines that a window state names, and what they say."""
 
     def __init__(self) -> None:
-        self._state = WindowState(through=-1)
+        self._state = window.WindowState(through=-1)
         self._references: dict[int, Line] = {}
-        self._expected: tuple[tuple[Section, ...], tuple[ToolSchema, ...]] | None = None
+        self._expected: tuple[tuple[window.Section, ...], tuple[ToolSchema, ...]] | None = None
         """What the next turn will record as instructions and tools, where that differs."""
 
     @property
     def model(self) -> str:
         """The session's model; empty before one was chosen."""
         entry = self._named(self._state.model)
-        return entry.model if isinstance(entry, ModelChanged) else ""
+        return entry.model if isinstance(entry, window.ModelChanged) else ""
 
     @property
-    def model_changed(self) -> ModelChanged | None:
+    def model_changed(self) -> window.ModelChanged | None:
         """The entry that chose the session's model."""
         entry = self._named(self._state.model)
-        return entry if isinstance(entry, ModelChanged) else None
+        return entry if isinstance(entry, window.ModelChanged) else None
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[window.Section, ...]:
         """The standing part of the prompt."""
         if self._expected is not None:
             return self._expected[0]
         entry = self._named(self._state.instructions)
-        return entry.sections if isinstance(entry, InstructionsChanged) else ()
+        return entry.sections if isinstance(entry, window.InstructionsChanged) else ()
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
@@ -125,19 +96,19 @@ class PromptHead:
         if self._expected is not None:
             return self._expected[1]
         entry = self._named(self._state.tools)
-        return entry.tools if isinstance(entry, ToolsChanged) else ()
+        return entry.tools if isinstance(entry, window.ToolsChanged) else ()
 
     @property
     def mode(self) -> str | None:
         """How room is made, where the session says so itself."""
         entry = self._named(self._state.mode)
-        return entry.mode if isinstance(entry, ModeChanged) else None
+        return entry.mode if isinstance(entry, window.ModeChanged) else None
 
     @property
     def policy(self) -> str | None:
         """In which order things leave, where the session says so itself."""
         entry = self._named(self._state.policy)
-        return entry.policy if isinstance(entry, PolicyChanged) else None
+        return entry.policy if isinstance(entry, window.PolicyChanged) else None
 
     @property
     def plan(self) -> Line | None:
@@ -145,16 +116,18 @@ class PromptHead:
         return None if self._state.plan is None else self._references.get(self._state.plan)
 
     @property
-    def last_left(self) -> tuple[Left, ...]:
+    def last_left(self) -> tuple[window.Left, ...]:
         """What left the window with the newest prune, oldest turn first."""
         entry = self._named(self._state.pruned)
-        return entry.left if isinstance(entry, ContextWindowPruned) else ()
+        return entry.left if isinstance(entry, window.ContextWindowPruned) else ()
 
     @property
     def marker(self) -> str:
         """The line that tells the model what is out of its window."""
         entry = self._named(self._state.pruned)
-        return entry.marker if isinstance(entry, ContextWindowPruned | Restored) else ""
+        return (
+            entry.marker if isinstance(entry, window.ContextWindowPruned | window.Restored) else ""
+        )
 
     @property
     def derived(self) -> dict[int, str]:
@@ -194,7 +167,7 @@ class PromptHead:
         return self._references[seq].entry
 
 
-def references_of(state: WindowState) -> Iterator[int]:
+def references_of(state: window.WindowState) -> Iterator[int]:
     """Every line that a state names."""
     yield from (seq for name in _SINGLE_REFERENCES if (seq := getattr(state, name)) is not None)
     yield from dict.fromkeys((*state.trimmed.values(), *state.cut.values(), *state.summaries))
@@ -271,12 +244,12 @@ class Placed(msgspec.Struct, frozen=True):
     thinking: bool = False
 
 
-def state_of(line: Line) -> WindowState | None:
+def state_of(line: Line) -> window.WindowState | None:
     """The fold's state that a window change carries; None for every other line."""
     if isinstance(line.entry, Unknown):
         return None
     state = getattr(line.entry, "state", None)
-    return state if isinstance(state, WindowState) else None
+    return state if isinstance(state, window.WindowState) else None
 
 
 class Fold(PromptHead):
@@ -296,7 +269,7 @@ class Fold(PromptHead):
         """Recalled blocks of the turns in the window."""
         self._turns: dict[int, tuple[Span, ...]] = {}
         self._pairing: Pairing | None = None
-        self._snapshot: WindowState | None = None
+        self._snapshot: window.WindowState | None = None
 
     @classmethod
     def from_state(cls, change: Line, read: ReadLines) -> Fold:
@@ -323,7 +296,7 @@ class Fold(PromptHead):
         self.turn = line.turn
         self._snapshot = None
 
-    def expecting(self, sections: Sequence[Section], tools: Sequence[ToolSchema]) -> Fold:
+    def expecting(self, sections: Sequence[window.Section], tools: Sequence[ToolSchema]) -> Fold:
         """The same window under the instructions and tools that its next turn will record.
 
         A copy to look at: before a session's first turn, and after a change of the model or the
@@ -336,7 +309,7 @@ class Fold(PromptHead):
         return fold
 
     @property
-    def state(self) -> WindowState:
+    def state(self) -> window.WindowState:
         """All that another process needs to go on from here."""
         if self._snapshot is None:
             self._snapshot = self._less(())
@@ -423,16 +396,16 @@ class Fold(PromptHead):
         """Where the lines of some turns stand, as far as they are in the window."""
         return merged(span for turn in turns for span in self._turns.get(turn, ()))
 
-    def without_turns(self, turns: Iterable[int]) -> WindowState:
+    def without_turns(self, turns: Iterable[int]) -> window.WindowState:
         """The state after whole exchanges left; the task's own message stays."""
         gone = self.spans_of_turns(turns)
         return self._less(gone if self.task is None else without(gone, single([self.task])))
 
-    def without_lines(self, seqs: Iterable[int]) -> WindowState:
+    def without_lines(self, seqs: Iterable[int]) -> window.WindowState:
         """The state after single messages were left out."""
         return self._less(single(seqs))
 
-    def _less(self, gone: tuple[Span, ...]) -> WindowState:
+    def _less(self, gone: tuple[Span, ...]) -> window.WindowState:
         """The state without some lines; turns that have no message left go altogether."""
         turns = {self.turn} | {
             line.turn for seq, line in self.lines.items() if not holds(gone, seq)
@@ -466,7 +439,7 @@ class Fold(PromptHead):
     def _stand_in(self, by: int, seq: int) -> str | None:
         """The text that was written down to stand in for a message."""
         match self._named(by):
-            case ToolResultsTrimmed() as trimmed:
+            case window.ToolResultsTrimmed() as trimmed:
                 return next((t.placeholder for t in trimmed.results if t.result == seq), None)
             case MessageCut() as cut:
                 return cut.text
@@ -478,7 +451,7 @@ class Fold(PromptHead):
     def _line(self, seq: int) -> Line | None:
         return self.lines.get(seq) or next(iter(self._read(seq, seq)), None)
 
-    def _rebase(self, state: WindowState) -> None:
+    def _rebase(self, state: window.WindowState) -> None:
         """Keep what a state holds, fetch what it brings back, forget the rest."""
         allowed = merged((*state.spans, Span(state.through + 1, max(self.head, state.through + 1))))
         self._pairing = None
@@ -520,28 +493,28 @@ class Fold(PromptHead):
                 waiting = state.task is None or isinstance(self._named(state.task), TaskStarted)
                 if waiting:
                     self._point(line, task=line.seq)
-            case PromptPlanned() as plan:
+            case window.PromptPlanned() as plan:
                 if not plan.purpose:
                     self._point(line, plan=line.seq)
             case MessageCut() as cut:
                 self._point(line, cut={**state.cut, cut.target: line.seq})
-            case ToolResultsTrimmed() as trim:
+            case window.ToolResultsTrimmed() as trim:
                 added = {trimmed.result: line.seq for trimmed in trim.results}
                 self._point(line, trimmed={**state.trimmed, **added})
-            case ContextWindowPruned() as pruned:
+            case window.ContextWindowPruned() as pruned:
                 turns = {left.turn for left in pruned.left}
                 self._drop(lambda old: old.turn in turns, pruned.state.through)
                 self._point(line, pruned=line.seq)
-            case Restored():
+            case window.Restored():
                 self._restore(line)
-            case Rewound() as rewound:
+            case window.Rewound() as rewound:
                 self._drop(lambda old: old.turn > rewound.to_turn, rewound.state.through)
-            case WindowRepaired() as repaired:
+            case window.WindowRepaired() as repaired:
                 self._drop(lambda old: old.seq in repaired.seqs, line.seq)
-            case Pinned() as pinned:
+            case window.Pinned() as pinned:
                 pins = tuple(sorted({*state.pins, pinned.pinned_turn}))
                 self._point(line, pins=pins)
-            case Unpinned() as unpinned:
+            case window.Unpinned() as unpinned:
                 pins = tuple(turn for turn in state.pins if turn != unpinned.pinned_turn)
                 self._point(line, pins=pins)
             case SummaryDerived() as summary if summary.state is not None:
@@ -557,7 +530,7 @@ class Fold(PromptHead):
     def _restore(self, line: Line) -> None:
         """Bring exchanges back that another change may have left out meanwhile."""
         entry = line.entry
-        assert isinstance(entry, Restored)
+        assert isinstance(entry, window.Restored)
         known = merged(span for spans in self._turns.values() for span in spans)
         for span in without(entry.state.spans, known):
             for old in self._read(span.first, span.last):

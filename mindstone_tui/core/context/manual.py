@@ -10,16 +10,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context.exchanges import (
-    CURRENT,
-    PINNED,
-    RECENT,
-    TASK,
-    Exchange,
-    eligible,
-    exchanges,
-    protect,
-)
+from mindstone_tui.core.context import exchanges
 from mindstone_tui.core.context.fold import Placed, merged, single
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
@@ -33,20 +24,8 @@ from mindstone_tui.core.context.prune import (
 )
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at, proven
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, window
 from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    Left,
-    Outside,
-    Pinned,
-    Receipt,
-    Restored,
-    Rewound,
-    Unpinned,
-    WindowRepaired,
-    WindowState,
-)
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 
 
@@ -69,7 +48,7 @@ async def prune(
     if turns is not None:
         chosen = _named(units, turns)
         return await prune_ranked(live, call, measured, chosen, -1, "manual")
-    ranked = live.rank(eligible(units))
+    ranked = live.rank(exchanges.eligible(units))
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1
@@ -84,9 +63,9 @@ async def trim(live: LiveWindow) -> list[Line]:
     return trim_results(live, call, now, "manual")
 
 
-def _units(live: LiveWindow, call: Call) -> list[Exchange]:
-    return protect(
-        exchanges(live.measure(call), live.fold.task),
+def _units(live: LiveWindow, call: Call) -> list[exchanges.Exchange]:
+    return exchanges.protect(
+        exchanges.exchanges(live.measure(call), live.fold.task),
         current=call.turn,
         pins=live.fold.state.pins,
         min_recent=0,
@@ -95,7 +74,7 @@ def _units(live: LiveWindow, call: Call) -> list[Exchange]:
     )
 
 
-def _named(units: Sequence[Exchange], turns: Sequence[int]) -> list[Exchange]:
+def _named(units: Sequence[exchanges.Exchange], turns: Sequence[int]) -> list[exchanges.Exchange]:
     by_turn = {unit.turn: unit for unit in units}
     for turn in turns:
         if turn not in by_turn:
@@ -119,7 +98,7 @@ def pin(live: LiveWindow, turn: int, why: str = "") -> list[Line]:
     tokens = sum(unit.tokens for unit in _units(live, call) if unit.turn == turn)
     state = live.fold.state
     pins = tuple(sorted({*state.pins, turn}))
-    entry = Pinned(
+    entry = window.Pinned(
         pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins), tokens=tokens, why=why
     )
     return [*lines, live.record(entry, live.fold.turn)]
@@ -132,7 +111,8 @@ def unpin(live: LiveWindow, turn: int) -> Line:
         raise NoSuchEntry(f"Turn {turn} is not pinned.", "/context shows what is.")
     pins = tuple(each for each in state.pins if each != turn)
     return live.record(
-        Unpinned(pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins)), live.fold.turn
+        window.Unpinned(pinned_turn=turn, state=msgspec.structs.replace(state, pins=pins)),
+        live.fold.turn,
     )
 
 
@@ -166,7 +146,7 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     shown = {line.turn for line in live.fold.lines.values()} | set(back)
     tools = {tool.name for tool in live.fold.tools}
     spans = single(line.seq for lines in back.values() for line in lines)
-    entry = Restored(
+    entry = window.Restored(
         turns=tuple(sorted(back)),
         state=msgspec.structs.replace(state, spans=merged((*state.spans, *spans)), outside=outside),
         tokens=tokens,
@@ -183,7 +163,7 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
             f"The conversation cannot be rewound to turn {to_turn}; it is at {live.fold.turn}.",
             "Name an earlier turn; /context shows those in the window.",
         )
-    gone = [unit for unit in exchanges(live.measure(call)) if unit.turn > to_turn]
+    gone = [unit for unit in exchanges.exchanges(live.measure(call)) if unit.turn > to_turn]
     try:
         receipts = await live.ensure([ExchangeLines(u.turn, u.lines) for u in gone])
     except RecallError:
@@ -194,16 +174,16 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
 def _rewound(
     live: LiveWindow,
     to_turn: int,
-    gone: Sequence[Exchange],
-    receipts: Mapping[int, Receipt],
-) -> Rewound:
+    gone: Sequence[exchanges.Exchange],
+    receipts: Mapping[int, window.Receipt],
+) -> window.Rewound:
     before = live.fold.state
     then = _state_after(live, to_turn)
     left = live.fold.spans_of_turns(range(to_turn + 1, live.fold.turn + 1))
     seqs = [seq for seq, line in live.fold.lines.items() if line.turn > to_turn]
     state = live.fold.without_lines(seqs)
     unproven = sum(proven(ExchangeLines(unit.turn, unit.lines), receipts) is None for unit in gone)
-    return Rewound(
+    return window.Rewound(
         to_turn=to_turn,
         state=msgspec.structs.replace(
             state,
@@ -211,7 +191,7 @@ def _rewound(
             handoff=then.handoff,
             summaries=tuple(seq for seq in state.summaries if not _tells(live, seq, to_turn)),
             pins=tuple(turn for turn in state.pins if turn <= to_turn),
-            outside=Outside(
+            outside=window.Outside(
                 exchanges=before.outside.exchanges + len(gone),
                 tokens=before.outside.tokens + sum(unit.tokens for unit in gone),
                 unindexed=before.outside.unindexed + unproven,
@@ -221,11 +201,11 @@ def _rewound(
     )
 
 
-def _state_after(live: LiveWindow, turn: int) -> WindowState:
+def _state_after(live: LiveWindow, turn: int) -> window.WindowState:
     """The window as it was right after a turn, as far as requests were planned by then."""
     plans = plans_of_turn(live.history, turn) if turn else []
     if not plans:
-        return WindowState(through=-1)
+        return window.WindowState(through=-1)
     fold = fold_at(live.history, plans[-1])
     for line in live.history.turn(turn):
         fold.add(live.history.whole(line))
@@ -271,7 +251,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     by: int | None = None
     """The entry that decided it."""
     policy: str = ""
-    receipt: Receipt | None = None
+    receipt: window.Receipt | None = None
 
 
 def why(view: LiveWindow, seq: int) -> Reason:
@@ -286,10 +266,10 @@ def why(view: LiveWindow, seq: int) -> Reason:
 
 
 _KEPT_BY: Final = {
-    PINNED: "because it is pinned",
-    RECENT: "because it is recent",
-    TASK: "because it states the task",
-    CURRENT: "because it is the newest exchange",
+    exchanges.PINNED: "because it is pinned",
+    exchanges.RECENT: "because it is recent",
+    exchanges.TASK: "because it states the task",
+    exchanges.CURRENT: "because it is the newest exchange",
 }
 _LEFT_BY: Final = {
     "ceiling": "the window was full and this was next ({reason})",
@@ -305,12 +285,12 @@ _LEFT_BY: Final = {
 def _inside(view: View, call: Call, line: Line) -> Reason:
     measured = view.measure(call)
     units = units_of(view, call, measured, view.marks(call))
-    ranked = view.rank(eligible(units))
+    ranked = view.rank(exchanges.eligible(units))
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)
     state = view.fold.state
     stand_in = state.trimmed.get(line.seq, state.cut.get(line.seq))
-    protected = unit.protected or (TASK if line.seq == view.fold.task else "")
+    protected = unit.protected or (exchanges.TASK if line.seq == view.fold.task else "")
     text = f"In the window {_KEPT_BY.get(protected, 'because nothing made it leave yet')}."
     if line.seq in state.trimmed:
         text += " Its place is taken by one line; the full text stays in the transcript."
@@ -334,15 +314,16 @@ def _outside(view: View, line: Line) -> Reason:
         if not isinstance(item, Line):
             continue
         match item.entry:
-            case ContextWindowPruned(left=left, policy=policy, trigger=trigger):
-                gone = next((each for each in left if _is(each, line)), None)
+            case window.ContextWindowPruned(left=left, policy=policy, trigger=trigger):
+                same = (each for each in left if each.turn == line.turn or line.seq in each.span)
+                gone = next(same, None)
                 if gone is not None:
                     return _left(line, item, gone, policy, trigger)
-            case Rewound(to_turn=to_turn, state=state):
+            case window.Rewound(to_turn=to_turn, state=state):
                 if line.turn > to_turn and line.seq <= state.through:
                     text = f"The conversation was rewound to turn {to_turn}."
                     return msgspec.structs.replace(found, why=text, by=item.seq)
-            case WindowRepaired(seqs=seqs, why=reason) if line.seq in seqs:
+            case window.WindowRepaired(seqs=seqs, why=reason) if line.seq in seqs:
                 text = f"It was left out because {reason}."
                 return msgspec.structs.replace(found, why=text, by=item.seq)
             case _:
@@ -350,11 +331,7 @@ def _outside(view: View, line: Line) -> Reason:
     return found
 
 
-def _is(left: Left, line: Line) -> bool:
-    return left.turn == line.turn or line.seq in left.span
-
-
-def _left(line: Line, by: Line, gone: Left, policy: str, trigger: str) -> Reason:
+def _left(line: Line, by: Line, gone: window.Left, policy: str, trigger: str) -> Reason:
     proof = ". It was found again in the index first" if gone.receipt else "; it is not indexed"
     summed = f"a summary took its place ({trigger.replace('_', ' ')})"
     cause = _LEFT_BY.get(trigger, summed).replace("{reason}", gone.reason)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_arguments, read_as
-from mindstone_tui.core.entries import Image, Line, Message, ToolCall
+from mindstone_tui.core.entries import Image, Line, Message
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -115,7 +115,14 @@ def _part(each: Image, blob: ReadBlob) -> dict[str, Any]:
 def _assistant(entry: AssistantMessage, text: str | None, thinking: bool) -> Message:
     message: Message = {"role": "assistant", "content": entry.text if text is None else text}
     if entry.calls:
-        message["tool_calls"] = [_call(call) for call in entry.calls]
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+            }
+            for call in entry.calls
+        ]
     if thinking and (blocks := [_thought(block) for block in entry.thinking if _signed(block)]):
         message["thinking_blocks"] = blocks
     return message
@@ -130,14 +137,6 @@ def _thought(block: Thinking) -> dict[str, Any]:
     if block.redacted:
         return {"type": "redacted_thinking", "data": block.redacted}
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-    }
 
 
 def _arguments(arguments: str) -> str:

@@ -11,51 +11,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.cascade import (
-    HANDOFF_SHARE,
-    Apply,
-    Effect,
-    StepName,
-    StepOutcome,
-    by_level,
-    cascade_due,
-    cascade_plan,
-    kept_recent,
-    run_auto_compact,
-    run_cascade,
-    to_compact,
-)
+from mindstone_tui.core.context import budget, cascade, extract, prune, summaries
 from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
-from mindstone_tui.core.context.extract import (
-    SURVIVORS,
-    Facts,
-    approvals_of,
-    facts_of,
-    missing,
-    passages_of,
-)
-from mindstone_tui.core.context.prune import (
-    departure,
-    leave,
-    make_room,
-    prune_ranked,
-    record_trimmed,
-    repair,
-    trim_over_share,
-    trim_results,
-    units_of,
-)
 from mindstone_tui.core.context.report import Marks
-from mindstone_tui.core.context.summaries import (
-    Material,
-    Summarizer,
-    Summary,
-    labelled,
-    level_of,
-    summarise,
-)
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import freed_by, trimmable
 from mindstone_tui.core.context.window import LiveWindow
@@ -81,7 +40,7 @@ SHORTENED: Final = 4
 class CompactionSteps:
     """The window while one call is being planned, and the steps that it can take itself."""
 
-    def __init__(self, live: LiveWindow, call: Call, summarizer: Summarizer) -> None:
+    def __init__(self, live: LiveWindow, call: Call, summarizer: summaries.Summarizer) -> None:
         self.live = live
         self.call = call
         self.usable = max(call.room.usable, 1)
@@ -89,7 +48,7 @@ class CompactionSteps:
         self.beside: int | None = None
         """Tokens that come into the head beside a summary; None where it need not gain anything."""
         self.marks: Marks = live.marks(call)
-        self.plan = cascade_plan(live.settings.cascade, live.settings.context.emergency)
+        self.plan = cascade.cascade_plan(live.settings.cascade, live.settings.context.emergency)
         self.count = live.ledger(call.model).counter.text
         self.summarizer = msgspec.structs.replace(
             summarizer, count=self.count, short_result=live.settings.cascade.result_tokens
@@ -104,7 +63,7 @@ class CompactionSteps:
         """How full the next prompt would be, against the usable room."""
         return self.tokens() / self.usable
 
-    def steps(self) -> dict[StepName, Apply]:
+    def steps(self) -> dict[cascade.StepName, cascade.Apply]:
         """The steps that the window itself can take."""
         return {
             "tool_results": self._trim_results,
@@ -118,12 +77,12 @@ class CompactionSteps:
         """The window's exchanges; all recent ones are held, since later steps can shorten them."""
         measured = self.live.measure(self.call)
         whole = msgspec.structs.replace(self.marks, floor=self.usable)
-        return units_of(self.live, self.call, measured, whole)
+        return prune.units_of(self.live, self.call, measured, whole)
 
-    async def _trim_results(self, _excess: int) -> Effect:
+    async def _trim_results(self, _excess: int) -> cascade.Effect:
         """Let every larger result that was answered give way to its finding; nobody is asked."""
-        self.lines += trim_results(self.live, self.call, self.marks, "cascade")
-        return Effect(strategy="finding")
+        self.lines += prune.trim_results(self.live, self.call, self.marks, "cascade")
+        return cascade.Effect(strategy="finding")
 
     async def _summarise_results(self, excess: int) -> int:
         """Have the results that are still whole shortened by a model; how many requests it took."""
@@ -140,44 +99,44 @@ class CompactionSteps:
         for line, size in sorted(found, key=lambda one: -one[1])[:SHORTENED]:
             if freed_by(taken) >= excess:
                 break
-            material = Material(passages=passages_of([line]))
-            outcome = await summarise("tool_result_summary", material, self.summarizer)
+            material = summaries.Material(passages=extract.passages_of([line]))
+            outcome = await summaries.summarise("tool_result_summary", material, self.summarizer)
             calls += outcome.calls
-            if isinstance(outcome, Summary):
+            if isinstance(outcome, summaries.Summary):
                 self.lines.append(self.live.record(outcome.entry(), self.call.turn))
                 taken.append(_trimmed(line, size, outcome, measured.factor))
         if not taken:
             return calls
         taken.sort(key=lambda one: one.result)
-        self.lines += record_trimmed(self.live, self.call, measured, taken, "cascade")
+        self.lines += prune.record_trimmed(self.live, self.call, measured, taken, "cascade")
         return calls
 
-    async def _evict(self, excess: int) -> Effect:
+    async def _evict(self, excess: int) -> cascade.Effect:
         measured = self.live.measure(self.call)
         target = measured.total - excess
-        pruned = await prune_ranked(
+        pruned = await prune.prune_ranked(
             self.live, self.call, measured, eligible(self.units()), target, "cascade"
         )
         self.lines += pruned.lines
         why = "" if pruned.left else "nothing may leave"
-        return Effect(held=bool(pruned.left), why=why, strategy=self.live.policy)
+        return cascade.Effect(held=bool(pruned.left), why=why, strategy=self.live.policy)
 
-    async def _condense(self, excess: int) -> Effect:
+    async def _condense(self, excess: int) -> cascade.Effect:
         """Condense by age, the oldest first, until enough is freed: summaries that grew old are
         made again from their originals, then exchanges, after results that are still whole."""
         goal = self.fullness() - excess / self.usable
         effects = [await self._age_summaries()]
         if self.summarizer.ask is not None and self.fullness() > goal:
-            effects.append(Effect(held=False, calls=await self._summarise_results(excess)))
+            effects.append(cascade.Effect(held=False, calls=await self._summarise_results(excess)))
         may = {unit.turn: unit for unit in self.units() if unit.protected in ("", RECENT)}
-        groups = by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
+        groups = cascade.by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
         for level in sorted(groups, reverse=True):
             if self.fullness() <= goal:
                 break
             units = [may[turn] for turn in groups[level]]
             effects.append(await self._replace("progressive", units, level))
         measured = [effect.fidelity for effect in effects if effect.fidelity is not None]
-        return Effect(
+        return cascade.Effect(
             held=any(effect.held for effect in effects),
             why="; ".join(filter(None, (effect.why for effect in effects))),
             strategy="progressive",
@@ -185,10 +144,10 @@ class CompactionSteps:
             fidelity=round(sum(measured) / len(measured), 4) if measured else None,
         )
 
-    async def _age_summaries(self) -> Effect:
+    async def _age_summaries(self) -> cascade.Effect:
         """Make condensed exchanges shorter once they are old enough, from their originals."""
         read = reader(self.live.history)
-        done: list[Summary] = []
+        done: list[summaries.Summary] = []
         for seq in self.live.fold.state.summaries:
             (line,) = read(seq, seq)
             old = line.entry
@@ -196,40 +155,40 @@ class CompactionSteps:
                 continue
             lines = [one for span in old.sources for one in read(span.first, span.last)]
             newest = max((one.turn for one in lines), default=self.call.turn)
-            level = level_of(self.call.turn - newest, self.live.settings.cascade.ages)
+            level = summaries.level_of(self.call.turn - newest, self.live.settings.cascade.ages)
             if level <= old.level:
                 continue
             rules, permissions = rules_in(old.text)
-            material = Material(
-                passages=passages_of(lines), approvals=permissions, rules=rules, level=level
+            material = summaries.Material(
+                passages=extract.passages_of(lines), approvals=permissions, rules=rules, level=level
             )
-            outcome = await summarise("progressive", material, self.summarizer)
-            if isinstance(outcome, Summary) and outcome.tokens_after < old.tokens_after:
+            outcome = await summaries.summarise("progressive", material, self.summarizer)
+            if isinstance(outcome, summaries.Summary) and outcome.tokens_after < old.tokens_after:
                 self.live.catch_up()
                 state = self.live.fold.state
                 staying = tuple(each for each in state.summaries if each != seq)
                 entry = outcome.entry(msgspec.structs.replace(state, summaries=staying))
                 self.lines.append(self.live.record(entry, self.call.turn))
                 done.append(outcome)
-        return Effect(held=bool(done), calls=sum(each.calls for each in done))
+        return cascade.Effect(held=bool(done), calls=sum(each.calls for each in done))
 
-    async def _compact(self, _excess: int) -> Effect:
+    async def _compact(self, _excess: int) -> cascade.Effect:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
         units = self.units()
         fixed = self.live.measure(self.call).total - sum(unit.tokens for unit in units)
         poor = self._judged_poor()
-        keep = kept_recent(
+        keep = cascade.kept_recent(
             self.live.settings.context.keep_recent_tokens,
             self.usable,
             self.marks.floor - fixed,
             times=2 if poor else 1,
         )
-        turns = set(to_compact(units, keep))
+        turns = set(cascade.to_compact(units, keep))
         chosen = [unit for unit in units if unit.turn in turns]
         if not chosen:
-            return Effect(held=False, why="there is nothing but the newest exchanges")
+            return cascade.Effect(held=False, why="there is nothing but the newest exchanges")
         if not self._gains(chosen, self._summaries_that_stay(), ""):
-            return Effect(held=False, why=NOTHING_TO_GAIN)
+            return cascade.Effect(held=False, why=NOTHING_TO_GAIN)
         effect = await self._replace("conversation_compaction", chosen, 0)
         return msgspec.structs.replace(effect, why="; ".join(filter(None, (effect.why, poor))))
 
@@ -242,47 +201,49 @@ class CompactionSteps:
                 return "" if entry.passes else kept
         return ""
 
-    async def _delegate(self, _excess: int) -> Effect:
+    async def _delegate(self, _excess: int) -> cascade.Effect:
         """Give everything but the current exchange to a reader with a clean window of its own."""
         rest = [unit for unit in self.units() if unit.protected in ("", RECENT)]
         rest = [unit for unit in rest if unit.turn != self.call.turn]
         if not rest:
-            return Effect(held=False, why="there is nothing but the current exchange")
+            return cascade.Effect(held=False, why="there is nothing but the current exchange")
         return await self._replace("sub_agent", rest, 0)
 
-    async def _replace(self, name: str, units: Sequence[Exchange], level: int) -> Effect:
+    async def _replace(self, name: str, units: Sequence[Exchange], level: int) -> cascade.Effect:
         """Write a summary of exchanges that can be found again, then let them leave."""
         asked = [ExchangeLines(unit.turn, unit.lines) for unit in units]
         try:
             receipts = await self.live.ensure(asked)
         except RecallError as error:
-            return Effect(held=False, why=error.what)
+            return cascade.Effect(held=False, why=error.what)
         found = {each.turn: receipt for each in asked if (receipt := proven(each, receipts))}
         leaving = [unit for unit in units if unit.turn in found]
         if not leaving:
-            return Effect(held=False, why="none of it can be found again yet")
+            return cascade.Effect(held=False, why="none of it can be found again yet")
         staying = self._summaries_that_stay()
         material = self._material(leaving, level, staying)
-        outcome = await summarise(name, material, self.summarizer)
-        if not isinstance(outcome, Summary):
-            return Effect(held=False, why=outcome.why, strategy=name, calls=outcome.calls)
+        outcome = await summaries.summarise(name, material, self.summarizer)
+        if not isinstance(outcome, summaries.Summary):
+            return cascade.Effect(held=False, why=outcome.why, strategy=name, calls=outcome.calls)
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
             outcome = self._as_stand_in(outcome, leaving)
         self.live.catch_up()
         if not self._gains(leaving, staying, outcome.text):
-            return Effect(held=False, why=NOTHING_TO_GAIN, strategy=name, calls=outcome.calls)
+            return cascade.Effect(
+                held=False, why=NOTHING_TO_GAIN, strategy=name, calls=outcome.calls
+            )
         before = self.live.measure(self.call).total
         gone = tuple(
-            departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
+            prune.departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
             for unit in leaving
             if unit.turn not in self.live.fold.state.pins
         )
         state = msgspec.structs.replace(self.live.fold.state, summaries=staying)
         entry = outcome.entry(state)
         self.lines.append(self.live.record(entry, self.call.turn))
-        self.lines.append(leave(self.live, self.call, gone, before, self.live.mode))
+        self.lines.append(prune.leave(self.live, self.call, gone, before, self.live.mode))
         originals = [line for unit in leaving for line in unit.lines]
-        return Effect(
+        return cascade.Effect(
             why=outcome.why,
             strategy=name,
             calls=outcome.calls,
@@ -315,14 +276,16 @@ class CompactionSteps:
         raw += self.count(text) + _MARKER + self.beside
         return round(raw * self.live.watch.factor(self.call.model)) < measured.total
 
-    def _as_stand_in(self, report: Summary, units: Sequence[Exchange]) -> Summary:
+    def _as_stand_in(
+        self, report: summaries.Summary, units: Sequence[Exchange]
+    ) -> summaries.Summary:
         lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
-        text = labelled(report.text, passages_of(lines), self.summarizer.nonce())
+        text = summaries.labelled(report.text, extract.passages_of(lines), self.summarizer.nonce())
         return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
 
     def _material(
         self, units: Sequence[Exchange], level: int, staying: Collection[int]
-    ) -> Material:
+    ) -> summaries.Material:
         """The originals of exchanges, and the rules of summaries that make place."""
         read = reader(self.live.history)
         lines = [line for unit in units for line in unit.lines]
@@ -335,9 +298,9 @@ class CompactionSteps:
             if isinstance(line.entry, SummaryDerived)
         ]
         permissions = [said for _, group in carried for said in group]
-        return Material(
-            passages=passages_of(sorted(lines, key=lambda line: line.seq)),
-            approvals=tuple(dict.fromkeys((*permissions, *approvals_of(around)))),
+        return summaries.Material(
+            passages=extract.passages_of(sorted(lines, key=lambda line: line.seq)),
+            approvals=tuple(dict.fromkeys((*permissions, *extract.approvals_of(around)))),
             rules=self._newest_rules(said for group, _ in carried for said in group),
             level=level,
         )
@@ -375,12 +338,12 @@ class CompactionSteps:
 
 def _kept_share(originals: Iterable[Line], text: str) -> float | None:
     """How much of what must survive stands in a text; None when the originals had nothing."""
-    facts = facts_of(passages_of(originals), SURVIVORS)
-    wanted = sum(len(getattr(facts, name)) for name in Facts.__struct_fields__)
-    return round(1 - len(missing(facts, text)) / wanted, 4) if wanted else None
+    facts = extract.facts_of(extract.passages_of(originals), extract.SURVIVORS)
+    wanted = sum(len(getattr(facts, name)) for name in extract.Facts.__struct_fields__)
+    return round(1 - len(extract.missing(facts, text)) / wanted, 4) if wanted else None
 
 
-def _trimmed(line: Line, size: int, outcome: Summary, factor: float) -> Trimmed:
+def _trimmed(line: Line, size: int, outcome: summaries.Summary, factor: float) -> Trimmed:
     return Trimmed(
         result=line.seq,
         placeholder=outcome.text,
@@ -390,8 +353,8 @@ def _trimmed(line: Line, size: int, outcome: Summary, factor: float) -> Trimmed:
     )
 
 
-_NEW_WINDOW: Final[tuple[StepName, ...]] = ("checkpoint", "handoff", "handoff_replay")
-_WRITTEN_DOWN: Final[tuple[StepName, ...]] = ("checkpoint", "handoff")
+_NEW_WINDOW: Final[tuple[cascade.StepName, ...]] = ("checkpoint", "handoff", "handoff_replay")
+_WRITTEN_DOWN: Final[tuple[cascade.StepName, ...]] = ("checkpoint", "handoff")
 _REARMING: Final = frozenset({"context_window_pruned", "tool_results_trimmed", "summary_derived"})
 _LOOKED_BACK: Final = 10_000
 """Lines among which a checkpoint of this pressure is looked for."""
@@ -400,11 +363,11 @@ _LOOKED_BACK: Final = 10_000
 class Means(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What a mode needs from outside the window."""
 
-    summarizer: Summarizer
+    summarizer: summaries.Summarizer
     """Its counter is replaced by the call's own."""
-    steps: Mapping[StepName, Apply] = {}
+    steps: Mapping[cascade.StepName, cascade.Apply] = {}
     """`checkpoint`, `handoff`, `handoff_replay`, `backfill` and `delegate`, as far as there are."""
-    ended: Callable[[StepOutcome], Awaitable[None]] | None = None
+    ended: Callable[[cascade.StepOutcome], Awaitable[None]] | None = None
     """Told how a cascade or a chain went."""
 
 
@@ -413,9 +376,9 @@ class Modes:
 
     def __init__(self, means: Means) -> None:
         self.means = means
-        self.last: StepOutcome | None = None
+        self.last: cascade.StepOutcome | None = None
         """The newest cascade: what cannot help is not tried again at once."""
-        self.last_chain: StepOutcome | None = None
+        self.last_chain: cascade.StepOutcome | None = None
         """How the newest compaction by hand went, link by link."""
         self._anew = -1
         """The turn in which the window last began anew."""
@@ -434,16 +397,16 @@ class Modes:
         """Bring the next prompt under its marks; the lines that were written are returned."""
         room = CompactionSteps(live, call, self.means.summarizer)
         if live.mode != "sliding_window":
-            room.lines += trim_over_share(live, call)
+            room.lines += prune.trim_over_share(live, call)
         if live.mode == "cascade":
             await self._cascade(room)
         elif live.mode == "auto_compact":
             await self._auto_compact(room)
         else:
             await self._checkpoint(room)
-            room.lines += await make_room(live, call)
+            room.lines += await prune.make_room(live, call)
         if live.mode != "sliding_window" and room.fullness() >= room.plan.emergency:
-            room.lines += await make_room(live, call)
+            room.lines += await prune.make_room(live, call)
             if live.mode == "cascade" and room.fullness() >= live.settings.cascade.overflow / 100:
                 await self._new_window(room)
         return room.lines
@@ -456,17 +419,20 @@ class Modes:
         live, call = room.live, room.call
         units = [unit for unit in room.units() if unit.protected in ("", RECENT)]
         stays = live.measure(call).total - sum(unit.freed for unit in units)
-        if stays + call.room.tokens(HANDOFF_SHARE / 2) > room.usable or call.turn == self._anew:
+        if (
+            stays + call.room.tokens(cascade.HANDOFF_SHARE / 2) > room.usable
+            or call.turn == self._anew
+        ):
             return
         self._anew = call.turn
         outside = self._outside(room)
         for step in _NEW_WINDOW:
             if step in outside and not (await outside[step](0)).held:
                 return
-        pruned = await prune_ranked(live, call, live.measure(call), units, 0, "new window")
+        pruned = await prune.prune_ranked(live, call, live.measure(call), units, 0, "new window")
         room.lines += pruned.lines
         if room.fullness() >= room.plan.emergency:  # the handoff itself may be what does not fit
-            room.lines += await make_room(live, call)
+            room.lines += await prune.make_room(live, call)
 
     async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
         """Compact now, whatever the mode and the marks say: the same chain, asked for by hand.
@@ -474,18 +440,18 @@ class Modes:
         Unlike under pressure, a window that would not get smaller stays as it is.
         """
         room = CompactionSteps(live, call, self.means.summarizer)
-        room.lines += repair(live, call.turn)
+        room.lines += prune.repair(live, call.turn)
         room.beside = 0
         outside = self._outside(room)
         if hand_over := outside.get("handoff"):
 
-            async def weighed(excess: int) -> Effect:
+            async def weighed(excess: int) -> cascade.Effect:
                 effect = await hand_over(excess)
                 room.beside = effect.adds
                 return effect
 
             outside["handoff"] = weighed
-        self.last_chain = await run_auto_compact(
+        self.last_chain = await cascade.run_auto_compact(
             {**outside, **room.steps()}, room.fullness, room.usable, room.plan
         )
         return room.lines
@@ -504,10 +470,10 @@ class Modes:
 
     async def _cascade(self, room: CompactionSteps) -> None:
         await self._checkpoint(room)
-        room.lines += repair(room.live, room.call.turn)
-        if not cascade_due(room.fullness(), self.last, room.plan):
+        room.lines += prune.repair(room.live, room.call.turn)
+        if not cascade.cascade_due(room.fullness(), self.last, room.plan):
             return
-        self.last = await run_cascade(
+        self.last = await cascade.run_cascade(
             {**room.steps(), **self._outside(room)},
             room.fullness,
             room.usable,
@@ -517,20 +483,20 @@ class Modes:
         await self._tell(room, self.last)
 
     async def _auto_compact(self, room: CompactionSteps) -> None:
-        room.lines += repair(room.live, room.call.turn)
+        room.lines += prune.repair(room.live, room.call.turn)
         if room.tokens() < room.marks.ceiling:
             await self._checkpoint(room)
             return
-        outcome = await run_auto_compact(
+        outcome = await cascade.run_auto_compact(
             {**self._outside(room), **room.steps()}, room.fullness, room.usable, room.plan
         )
         await self._tell(room, outcome)
 
-    def _outside(self, room: CompactionSteps) -> dict[StepName, Apply]:
+    def _outside(self, room: CompactionSteps) -> dict[cascade.StepName, cascade.Apply]:
         """The steps from outside the window, with what they write collected."""
 
-        def collecting(apply: Apply) -> Apply:
-            async def applied(excess: int) -> Effect:
+        def collecting(apply: cascade.Apply) -> cascade.Apply:
+            async def applied(excess: int) -> cascade.Effect:
                 effect = await apply(excess)
                 room.lines += effect.lines
                 return effect
@@ -539,7 +505,7 @@ class Modes:
 
         return {name: collecting(apply) for name, apply in self.means.steps.items()}
 
-    async def _tell(self, room: CompactionSteps, outcome: StepOutcome) -> None:
+    async def _tell(self, room: CompactionSteps, outcome: cascade.StepOutcome) -> None:
         """Write each step down, and say how all of them went."""
         taken = [step.entry(outcome.mode, room.usable) for step in outcome.taken]
         room.lines += room.live.record_all(taken, room.call.turn) if taken else []

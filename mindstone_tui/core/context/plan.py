@@ -18,15 +18,8 @@ from mindstone_tui.core.context.trim import refuse_if_hopeless
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
 from mindstone_tui.core.disk import read_blob
-from mindstone_tui.core.entries import Line, Request, Sampling
+from mindstone_tui.core.entries import Line, Request, Sampling, window
 from mindstone_tui.core.entries.base import ShareLevel
-from mindstone_tui.core.entries.window import (
-    Measure,
-    PromptPlanned,
-    ShareCrossed,
-    WindowCarried,
-    ZoneChanged,
-)
 from mindstone_tui.core.errors import NoSuchEntry, UnpairedRequest, WindowError
 from mindstone_tui.core.transcript import History
 
@@ -113,7 +106,7 @@ def _record_plan(
 def _carry(live: LiveWindow, turn: int) -> list[Line]:
     if live.fold.head - live.fold.at < CARRY_AFTER:
         return []
-    return [live.record(WindowCarried(state=live.fold.state), turn)]
+    return [live.record(window.WindowCarried(state=live.fold.state), turn)]
 
 
 def _request(live: LiveWindow, call: Call) -> Request:
@@ -140,7 +133,7 @@ def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
     after = budget.zone_after(before, utilization, call.room.window, live.settings.zones)
     if after == before:
         return []
-    entry = ZoneChanged(
+    entry = window.ZoneChanged(
         before=before,
         after=after,
         utilization=round(utilization, 4),
@@ -160,7 +153,7 @@ def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]
         after = budget.share_level(before, share, live.settings.zones.hysteresis)
         if after == before or share.name == "memory_injection":
             continue
-        entry = ShareCrossed(
+        entry = window.ShareCrossed(
             component=share.name, before=before, after=after, tokens=share.tokens, limit=share.limit
         )
         lines.append(live.record(entry, call.turn))
@@ -182,7 +175,7 @@ def _plan(
     fold = live.fold
     sent = keys_of(fold, call.model, call.turn)
     shares = budget.components(measured, call.room, live.settings.budget)
-    entry = PromptPlanned(
+    entry = window.PromptPlanned(
         call=number,
         model=call.model,
         at=fold.at,
@@ -192,7 +185,7 @@ def _plan(
         window=call.room.window,
         window_label=call.room.label,
         reserve=call.room.reserve,
-        measure=Measure(
+        measure=window.Measure(
             tokens=measured.total,
             label=measured.label,
             utilization=round(measured.total / call.room.usable, 4),
@@ -227,7 +220,7 @@ def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
 def rebuild(history: History, plan_line: Line) -> Request:
     """The request that a plan announced, byte for byte."""
     plan = plan_line.entry
-    if not isinstance(plan, PromptPlanned):
+    if not isinstance(plan, window.PromptPlanned):
         raise NoSuchEntry(
             f"Line {plan_line.seq} is {plan_line.kind}, not a planned request.",
             "`mindstone replay --turn N --prompt` finds the plans of a turn.",
@@ -248,5 +241,5 @@ def plans_of_turn(history: History, turn: int) -> list[Line]:
     return [
         line
         for line in history.turn(turn)
-        if isinstance(line.entry, PromptPlanned) and not line.entry.purpose
+        if isinstance(line.entry, window.PromptPlanned) and not line.entry.purpose
     ]

@@ -178,12 +178,7 @@ def _alike(candidate: EvictionCandidate, scene: Scene) -> float:
 
 
 POLICIES: Final[Mapping[str, Callable[[EvictionCandidate, Scene], dict[str, float]]]] = {
-    "fifo": fifo,
-    "lru": lru,
-    "priority": priority,
-    "semantic_merge": semantic_merge,
-    "type_based": type_based,
-    "hybrid": hybrid,
+    each.__name__: each for each in (fifo, lru, priority, semantic_merge, type_based, hybrid)
 }
 
 

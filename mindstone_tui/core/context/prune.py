@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context import budget
+from mindstone_tui.core.context import budget, trim
 from mindstone_tui.core.context.exchanges import (
     RECENT,
     Exchange,
@@ -27,31 +27,11 @@ from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
-from mindstone_tui.core.context.trim import (
-    cut_oversized,
-    cut_task,
-    freed_by,
-    plan_trim,
-    refuse_if_over,
-    trimmable,
-)
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
-from mindstone_tui.core.entries import Line, Span
+from mindstone_tui.core.entries import Line, Span, window
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.window import (
-    ContextPruneBlocked,
-    ContextWindowPruned,
-    HeadShortened,
-    Left,
-    Outside,
-    Receipt,
-    ToolResultsTrimmed,
-    Trimmed,
-    VelocitySpiked,
-    WindowRepaired,
-)
 from mindstone_tui.core.errors import RecallError
 
 MARKER_TOKENS: Final = 80
@@ -73,10 +53,10 @@ def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
 
 
 def departure(
-    unit: Exchange, scored: Scored | None, receipt: Receipt | None, why: str = ""
-) -> Left:
+    unit: Exchange, scored: Scored | None, receipt: window.Receipt | None, why: str = ""
+) -> window.Left:
     """The record of one exchange that leaves."""
-    return Left(
+    return window.Left(
         turn=unit.turn,
         span=unit.span,
         tokens=unit.freed,
@@ -87,19 +67,19 @@ def departure(
     )
 
 
-def after_leaving(outside: Outside, gone: Sequence[Left]) -> Outside:
+def after_leaving(outside: window.Outside, gone: Sequence[window.Left]) -> window.Outside:
     """What is out of the window once these have left."""
-    return Outside(
+    return window.Outside(
         exchanges=outside.exchanges + len(gone),
         tokens=outside.tokens + sum(each.tokens for each in gone),
         unindexed=outside.unindexed + sum(each.receipt is None for each in gone),
     )
 
 
-def after_returning(outside: Outside, exchanges: int, tokens: int) -> Outside:
+def after_returning(outside: window.Outside, exchanges: int, tokens: int) -> window.Outside:
     """What is out of the window once some came back."""
     remaining = max(outside.exchanges - exchanges, 0)
-    return Outside(
+    return window.Outside(
         exchanges=remaining,
         tokens=max(outside.tokens - tokens, 0) if remaining else 0,
         unindexed=min(outside.unindexed, remaining),
@@ -122,7 +102,7 @@ def _turn_ranges(spans: Iterable[Span]) -> str:
     )
 
 
-def marker_text(outside: Outside, shown: Collection[int], tools: Collection[str]) -> str:
+def marker_text(outside: window.Outside, shown: Collection[int], tools: Collection[str]) -> str:
     """One line for the model: how much is out of its window, and how to get it."""
     if not outside.exchanges:
         return ""
@@ -162,7 +142,7 @@ def drop_summaries(live: LiveWindow, call: Call, target: int) -> list[Line]:
         freed += size
     without = state.handoff if freed < excess else None
     freed += handoff if without is not None else 0
-    entry = HeadShortened(
+    entry = window.HeadShortened(
         state=msgspec.structs.replace(
             state,
             summaries=tuple(seq for seq in state.summaries if seq not in gone),
@@ -182,7 +162,7 @@ class Tempo(msgspec.Struct, frozen=True):
     speed: float
     now: int
     """What this turn added so far."""
-    spike: VelocitySpiked | None
+    spike: window.VelocitySpiked | None
 
 
 def tempo_of(live: LiveWindow, call: Call) -> Tempo:
@@ -220,7 +200,7 @@ class Pruned(msgspec.Struct, frozen=True):
     """What came of a prune."""
 
     lines: list[Line]
-    left: tuple[Left, ...]
+    left: tuple[window.Left, ...]
     unproven: tuple[int, ...]
 
 
@@ -239,10 +219,10 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     pruned, held = await _prune_if_due(live, call, marks)
     lines += gave + pruned
     lines += await _emergency(live, call, marks, tempo)
-    lines += cut_oversized(live, call, marks)
+    lines += trim.cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
         lines += _blocked(live, call, "protected", held, total)
-    refuse_if_over(live, call)
+    trim.refuse_if_over(live, call)
     return lines
 
 
@@ -256,7 +236,7 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
     if not pairing.unpaired:
         return []
     state = live.fold.without_lines(pairing.unpaired)
-    entry = WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
+    entry = window.WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
     return [live.record(entry, turn)]
 
 
@@ -286,7 +266,7 @@ def trim_results(
     if measured.total <= marks.trim and trigger != "cascade":
         return []
     settings, state = live.settings.context, live.fold.state
-    results = trimmable(
+    results = trim.trimmable(
         measured,
         trimmed=state.trimmed,
         spared={*state.pins, call.turn},
@@ -300,7 +280,7 @@ def trim_results(
         return []
     ranked = rank_results(live.fold, results, live.policy, live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results)
-    if freed_by(taken) < least:
+    if trim.freed_by(taken) < least:
         return []
     return record_trimmed(live, call, measured, taken, trigger)
 
@@ -329,13 +309,13 @@ def _results_give_way(
             return []
         share = live.settings.context.spike_step
     pins = live.fold.state.pins
-    results = trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
+    results = trim.trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
     least = max(call.room.tokens(share), 1)
-    taken: list[Trimmed] = []
+    taken: list[window.Trimmed] = []
     for running in (False, True) if total > marks.ceiling else (False,):
-        left = total - freed_by(taken)
+        left = total - trim.freed_by(taken)
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
-        if not some or (freed_by(taken) >= least and left <= marks.ceiling):
+        if not some or (trim.freed_by(taken) >= least and left <= marks.ceiling):
             continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
@@ -343,7 +323,7 @@ def _results_give_way(
             order.sort(key=lambda one: (one.candidate.key not in again, -one.candidate.tokens))
         target = marks.floor if running else marks.trim_to
         taken += _placeholders(live, call, measured, order, some, left - target)
-    if freed_by(taken) < least:
+    if trim.freed_by(taken) < least:
         return []
     return record_trimmed(live, call, measured, taken, "pressure")
 
@@ -383,12 +363,12 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
         return []
     spared = {*state.pins, call.turn}
     keep = min(live.settings.context.keep_trimmed, 1)
-    results = trimmable(measured, trimmed=state.trimmed, spared=spared, keep=keep)
+    results = trim.trimmable(measured, trimmed=state.trimmed, spared=spared, keep=keep)
     if sum(size for _, size in results) < share:
         return []
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results, used - share)
-    if freed_by(taken) < share:
+    if trim.freed_by(taken) < share:
         return []
     return record_trimmed(live, call, measured, taken, "share")
 
@@ -400,10 +380,10 @@ def _placeholders(
     ranked: Sequence[Scored],
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
-) -> list[Trimmed]:
+) -> list[window.Trimmed]:
     count = live.ledger(call.model).counter.text
     longest = live.settings.context.placeholder_tokens
-    return plan_trim(
+    return trim.plan_trim(
         ranked,
         {line.seq: line for line, _ in results},
         factor=measured.factor,
@@ -413,14 +393,18 @@ def _placeholders(
 
 
 def record_trimmed(
-    live: LiveWindow, call: Call, measured: Measured, taken: Sequence[Trimmed], trigger: TrimTrigger
+    live: LiveWindow,
+    call: Call,
+    measured: Measured,
+    taken: Sequence[window.Trimmed],
+    trigger: TrimTrigger,
 ) -> list[Line]:
     """Write down which results gave way, and what that freed."""
-    entry = ToolResultsTrimmed(
+    entry = window.ToolResultsTrimmed(
         results=tuple(taken),
         state=live.fold.state,
         tokens_before=measured.total,
-        tokens_after=measured.total - freed_by(taken),
+        tokens_after=measured.total - trim.freed_by(taken),
         policy=live.policy,
         trigger=trigger,
     )
@@ -434,7 +418,7 @@ async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
     Nobody's words leave while results of this turn could still give a share.
     """
     measured, state = live.measure(call), live.fold.state
-    more = trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
+    more = trim.trimmable(measured, trimmed=state.trimmed, spared=state.pins, keep=0)
     target = min(marks.trim_to, marks.floor - call.room.tokens(WORTH_IT))
     giving = eligible(units_of(live, call, measured, marks))
     if (
@@ -459,7 +443,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
         total = _pressing(live, call)
         if total <= marks.ceiling:
             break
-        if cut := cut_task(live, call):
+        if cut := trim.cut_task(live, call):
             lines += cut
             continue
         units = units_of(live, call, measured, marks)
@@ -492,7 +476,7 @@ async def prune_ranked(
     queue = list(live.rank(units) if ranked is None else ranked)
     marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
     remaining = measured.total + marker_room
-    chosen: list[Left] = []
+    chosen: list[window.Left] = []
     unproven: list[int] = []
     why, detail = "unindexed", ""
     while queue and remaining > target:
@@ -520,7 +504,9 @@ async def prune_ranked(
     return Pruned(lines, tuple(chosen), tuple(unproven))
 
 
-def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, trigger: str) -> Line:
+def leave(
+    live: LiveWindow, call: Call, gone: tuple[window.Left, ...], before: int, trigger: str
+) -> Line:
     """Record that exchanges left, with the line that tells the model."""
     turns = {each.turn for each in gone}
     counted = [each for each in gone if not _remainder(live, each.turn)]
@@ -535,7 +521,7 @@ def leave(live: LiveWindow, call: Call, gone: tuple[Left, ...], before: int, tri
     marker = marker_text(outside, shown, tools) if live.settings.context.marker else ""
     count = live.ledger(call.model).text
     grown = count(marker) - count(live.fold.marker) if marker else 0
-    entry = ContextWindowPruned(
+    entry = window.ContextWindowPruned(
         left=tuple(sorted(gone, key=lambda each: each.turn)),
         state=msgspec.structs.replace(live.fold.without_turns(turns), outside=outside),
         tokens_before=before,
@@ -568,7 +554,7 @@ def _blocked(
         return []
     live.blocked = {seen for seen in live.blocked if seen[0] == call.turn} | {(call.turn, why)}
     target = call.room.tokens(live.settings.context.floor)
-    entry = ContextPruneBlocked(
+    entry = window.ContextPruneBlocked(
         why=why, turns=tuple(sorted(turns)), tokens=tokens, target=target, detail=detail
     )
     return [live.record(entry, call.turn)]

@@ -95,19 +95,8 @@ class Summary(Part):
 
     def entry(self, state: WindowState | None = None) -> SummaryDerived:
         """What the transcript remembers of it."""
-        return SummaryDerived(
-            strategy=self.strategy,
-            sources=self.sources,
-            text=self.text,
-            tokens_before=self.tokens_before,
-            tokens_after=self.tokens_after,
-            model=self.model,
-            state=state,
-            level=self.level,
-            prompt_version=self.prompt_version,
-            audit_missed=self.audit_missed,
-            fallback=self.fallback,
-        )
+        shared = (name for name in SummaryDerived.__struct_fields__ if name != "state")
+        return SummaryDerived(**{name: getattr(self, name) for name in shared}, state=state)
 
 
 class Unchanged(Part):

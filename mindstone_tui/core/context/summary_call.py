@@ -13,6 +13,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import Message, Part
 from mindstone_tui.core.errors import ProviderError
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_data, fresh_nonce
 
@@ -21,11 +22,7 @@ Ask = Callable[[str, Sequence[Message]], Awaitable[str]]
 
 Count = Callable[[str], int]
 
-_REFUSAL: Final = pattern_of(
-    r"\W{0,4}(?:i['’]?m (?:very )?sorry|sorry,|i (?:cannot|can['’]t|am unable|am not able|won['’]t)"
-    r"|unfortunately,? i|as an ai\b|i must decline)",
-    re.IGNORECASE,
-)
+_REFUSAL: Final = pattern_beside(__file__, "refusal", re.IGNORECASE)
 _REFUSAL_LENGTH: Final = 600
 _CUT: Final = pattern_of(r"(?:[,;:(\[{–—]|\b(?:and|or|the|a|an|of|to|with|because|that))\s*\Z")
 

@@ -11,7 +11,7 @@ import msgspec
 from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, window
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolReturned,
@@ -19,14 +19,6 @@ from mindstone_tui.core.entries.conversation import (
     usage_in,
 )
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
-from mindstone_tui.core.entries.window import (
-    Anchor,
-    Carried,
-    Component,
-    ContextWindowPruned,
-    Growth,
-    PromptPlanned,
-)
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 _CONTINUED: Final = 8
@@ -39,7 +31,7 @@ _AS_BEFORE: Final = ("cost_unknown", "delegated", "spiked", "windows", "shares")
 """What a plan carries that hardly ever changes."""
 
 
-_NOTHING: Final = Carried()
+_NOTHING: Final = window.Carried()
 
 
 class CarriedBy(msgspec.Struct, frozen=True):
@@ -47,11 +39,11 @@ class CarriedBy(msgspec.Struct, frozen=True):
 
     turn: int
     seq: int
-    carried: Carried
+    carried: window.Carried
     hops: int
 
 
-def _all_of(carried: Carried, before: CarriedBy | None) -> Carried:
+def _all_of(carried: window.Carried, before: CarriedBy | None) -> window.Carried:
     """What a plan carries, with what it leaves to the one before."""
     if before is None:
         return msgspec.structs.replace(carried, base=None)
@@ -78,14 +70,14 @@ class Watch:
     def __init__(self, calibration: Calibration, read: ReadLines) -> None:
         self._calibration = calibration
         self._read = read
-        self.carried = Carried()
-        self.anchor: Anchor | None = None
+        self.carried = window.Carried()
+        self.anchor: window.Anchor | None = None
         self._plan: Line | None = None
         self._continued: CarriedBy | None = None
         """What the next plan continues, unless a new turn begins with it."""
         self._newest: CarriedBy | None = None
         """The newest plan, which a new turn continues."""
-        self._full: tuple[int, PromptPlanned] | None = None
+        self._full: tuple[int, window.PromptPlanned] | None = None
         """The newest plan that says everything itself, and which line it is."""
 
     def start(self, plan: Line | None, after: Iterable[Line]) -> None:
@@ -98,7 +90,7 @@ class Watch:
     def observe(self, line: Line) -> None:
         """Take in plans, reports, the start of a window or a task, the end of a sub-agent."""
         match line.entry:
-            case PromptPlanned(purpose="") as plan:
+            case window.PromptPlanned(purpose="") as plan:
                 self._plan = line
                 if plan.carried is not None:
                     self.carried = self._all_carried(line, plan.carried)
@@ -110,7 +102,7 @@ class Watch:
                     self._anchor(line, report)
             case DelegationEnded(tokens=tokens, cost=cost) if tokens:
                 self._spend(cost, delegated=cost or 0.0)
-            case ContextWindowPruned():
+            case window.ContextWindowPruned():
                 self.carried = msgspec.structs.replace(
                     self.carried, windows=self.carried.windows + 1
                 )
@@ -119,7 +111,7 @@ class Watch:
 
     # Most of a plan is as in the one before: it says what is new and names the one with the rest.
 
-    def _all_carried(self, line: Line, carried: Carried) -> Carried:
+    def _all_carried(self, line: Line, carried: window.Carried) -> window.Carried:
         before = self._carried_by(carried.base)
         hops = before.hops + 1 if before is not None else 0
         self._newest = CarriedBy(line.turn, line.seq, _all_of(carried, before), hops)
@@ -132,13 +124,13 @@ class Watch:
             if known is not None and known.seq == seq:
                 return known
         for line in self._read(seq, seq) if seq is not None and most > 0 else ():
-            if isinstance(line.entry, PromptPlanned) and (carried := line.entry.carried):
+            if isinstance(line.entry, window.PromptPlanned) and (carried := line.entry.carried):
                 before = self._carried_by(carried.base, most - 1)
                 hops = before.hops + 1 if before is not None else 0
                 return CarriedBy(line.turn, line.seq, _all_of(carried, before), hops)
         return None
 
-    def to_carry(self, growth: tuple[Growth, ...], turn: int) -> Carried:
+    def to_carry(self, growth: tuple[window.Growth, ...], turn: int) -> window.Carried:
         """What the next plan carries, as far as an earlier one does not.
 
         Within a turn all plans continue the same one, so that no way back is longer than a few
@@ -161,15 +153,15 @@ class Watch:
         left_out = {name: getattr(_NOTHING, name) for name in _AS_BEFORE} if same else {}
         return msgspec.structs.replace(whole, base=before.seq, growth=own, same=same, **left_out)
 
-    def _know_full(self, seq: int, plan: PromptPlanned) -> None:
+    def _know_full(self, seq: int, plan: window.PromptPlanned) -> None:
         if plan.measure is not None and plan.measure.components:
             self._full = (seq, plan)
         elif plan.like is not None and (self._full is None or self._full[0] != plan.like):
             found = [line.entry for line in self._read(plan.like, plan.like)]
-            full = [entry for entry in found if isinstance(entry, PromptPlanned)]
+            full = [entry for entry in found if isinstance(entry, window.PromptPlanned)]
             self._full = (plan.like, full[0]) if full else None
 
-    def in_short(self, plan: PromptPlanned) -> PromptPlanned:
+    def in_short(self, plan: window.PromptPlanned) -> window.PromptPlanned:
         """The plan, without what an earlier one says with the very same words."""
         if self._full is None or plan.measure is None or not plan.is_like(self._full[1]):
             return plan
@@ -184,7 +176,7 @@ class Watch:
         """Forget how fast the window filled before a turn: another task has another tempo."""
         self._continued = self._newest = None
         self.carried = msgspec.structs.replace(
-            self.carried, growth=(Growth(turn, 0, 0, 0),), spiked=0
+            self.carried, growth=(window.Growth(turn, 0, 0, 0),), spiked=0
         )
 
     def factor(self, model: str) -> float:
@@ -217,9 +209,9 @@ class Watch:
         return error_percent(self.anchor.estimated, self.anchor.reported)
 
     @property
-    def _planned(self) -> PromptPlanned | None:
+    def _planned(self) -> window.PromptPlanned | None:
         entry = self._plan.entry if self._plan else None
-        return entry if isinstance(entry, PromptPlanned) else None
+        return entry if isinstance(entry, window.PromptPlanned) else None
 
     def _answers(self, line: Line, report: UsageReported) -> bool:
         """Whether a report is about the newest plan."""
@@ -250,7 +242,7 @@ class Watch:
         if detect_cut(estimated, reported):
             self.anchor = None
             return
-        self.anchor = Anchor(
+        self.anchor = window.Anchor(
             plan=self._plan.seq,
             at=plan.at,
             model=plan.model,
@@ -260,7 +252,7 @@ class Watch:
             cached=report.usage.cached,
         )
 
-    def growth(self, measured: Measured, factor: float) -> tuple[Growth, ...]:
+    def growth(self, measured: Measured, factor: float) -> tuple[window.Growth, ...]:
         """What each of the last turns added; trimming and pruning later take nothing away.
 
         Sizes are our own counts by the learned factor: an anchor that comes or goes is no growth.
@@ -273,11 +265,11 @@ class Watch:
         return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
 
 
-def _limit(share: Component) -> tuple[str, int, int, int]:
+def _limit(share: window.Component) -> tuple[str, int, int, int]:
     return share.name, share.limit, share.soft, share.hard
 
 
-def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
+def added_by_turn(measured: Measured, factor: float) -> dict[int, window.Growth]:
     """How much of the window each turn is."""
     sums: dict[int, list[int]] = {}
     newest = recalled = 0
@@ -289,7 +281,7 @@ def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
         elif piece.component == "memory_injection":
             recalled += piece.raw
     return {
-        turn: Growth(
+        turn: window.Growth(
             turn,
             round(messages * factor),
             round(results * factor),
@@ -299,10 +291,10 @@ def added_by_turn(measured: Measured, factor: float) -> dict[int, Growth]:
     }
 
 
-def _larger(before: Growth | None, now: Growth) -> Growth:
+def _larger(before: window.Growth | None, now: window.Growth) -> window.Growth:
     if before is None:
         return now
-    return Growth(
+    return window.Growth(
         now.turn,
         max(before.messages, now.messages),
         max(before.results, now.results),
@@ -310,6 +302,8 @@ def _larger(before: Growth | None, now: Growth) -> Growth:
     )
 
 
-def completed(growth: Sequence[Growth], current: int, *, ended: bool) -> Sequence[Growth]:
+def completed(
+    growth: Sequence[window.Growth], current: int, *, ended: bool
+) -> Sequence[window.Growth]:
     """Turns whose growth is final."""
     return [turn for turn in growth if turn.turn < current or ended]

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context import policies
 from mindstone_tui.core.context.budget import Room, marks, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
@@ -20,14 +21,6 @@ from mindstone_tui.core.context.measure import (
     scaled,
 )
 from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
-from mindstone_tui.core.context.policies import (
-    EvictionCandidate,
-    Scored,
-    Similarity,
-    rank,
-    text_of,
-    word_similarity,
-)
 from mindstone_tui.core.context.report import GoneExchange, Marks
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
@@ -152,7 +145,7 @@ class View:
         fold: Fold | None = None,
         counters: Callable[[str], Counter] = counter_for,
         calibration: Calibration | None = None,
-        similar: Similarity = word_similarity,
+        similar: policies.Similarity = policies.word_similarity,
     ) -> None:
         self.history = history
         self.settings = settings
@@ -175,9 +168,10 @@ class View:
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
         self._grown: tuple[Measured, tuple[Growth, ...], float, tuple[Growth, ...]] | None = None
-        self._ranked: tuple[tuple[str, list[EvictionCandidate], int, str], list[Scored]] | None = (
-            None
-        )
+        self._ranked: (
+            tuple[tuple[str, list[policies.EvictionCandidate], int, str], list[policies.Scored]]
+            | None
+        ) = None
         self._encoded: dict[Key, bytes] = {}
         self.gone: dict[tuple[int, str], GoneExchange] = {}
         """The exchanges outside the window that are shown, by turn and model; none changes."""
@@ -217,7 +211,7 @@ class View:
             kept = self._grown = (measured, known, factor, self.watch.growth(measured, factor))
         return kept[3]
 
-    def rank(self, units: Iterable[Exchange], policy: str = "") -> list[Scored]:
+    def rank(self, units: Iterable[Exchange], policy: str = "") -> list[policies.Scored]:
         """Exchanges in the order in which they leave.
 
         The order is kept until anything in it could differ: what is drawn between two prunes is
@@ -229,7 +223,7 @@ class View:
         if self._ranked is None or self._ranked[0] != key:
             named, candidates, now, query = key
             how = self.settings.eviction
-            order = rank(
+            order = policies.rank(
                 named,
                 candidates,
                 now=now,
@@ -408,7 +402,7 @@ class ExchangeLines(msgspec.Struct, frozen=True):
     @property
     def has_text(self) -> bool:
         """Whether there is anything to find."""
-        return any(text_of(line).strip() for line in self.lines)
+        return any(policies.text_of(line).strip() for line in self.lines)
 
 
 class Indexer(Protocol):

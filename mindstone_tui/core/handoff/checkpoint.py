@@ -15,37 +15,22 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core import statements
 from mindstone_tui.core.context.extract import BINDING, folded
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries import Line, Part, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import (
-    NoteTaken,
-    RuleSet,
-    SummaryDerived,
-    TaskDone,
-    TaskStarted,
-    TodoChanged,
-)
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.language.clause import content_words
 from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import (
-    KINDS,
-    Pointer,
-    Register,
-    StatementKind,
-    Utterance,
-    kind_of_sentence,
-    restate,
-)
 from mindstone_tui.core.statements import Statement as Settled
 from mindstone_tui.core.statements import advance as settle_on
 from mindstone_tui.core.statements import register as registers
@@ -69,10 +54,7 @@ _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
 _COMMAND_LENGTH: Final = 160
-_COMMAND_LINE: Final = pattern_of(
-    r"(?:[$%>] )?(?:python3?|pip|npm|npx|node|git|docker|cargo|go|make|curl|cd|ls|cat|uv|poetry"
-    r"|bash|sh|\./\S+) [^\n]+"
-)
+_COMMAND_LINE: Final = pattern_beside(__file__, "command line")
 """A command that somebody pasted is no topic of a conversation."""
 
 _STATUS: Final[dict[str, Status]] = {
@@ -82,22 +64,10 @@ _STATUS: Final[dict[str, Status]] = {
     "x": "done", "done": "done", "finished": "done", "completed": "done",
 }  # fmt: skip
 _CHECKBOX: Final = pattern_of(r"\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[([ xX~>-])\]\s+(\S.{0,300})")
-_PREFIX: Final = pattern_of(
-    r"(todo|planned|next|doing|current|in progress|now|done|finished|completed)"
-    r"\s{0,2}:\s+(\S.{0,300})",
-    re.IGNORECASE,
-)
+_PREFIX: Final = pattern_beside(__file__, "prefix", re.IGNORECASE)
 _SUFFIX: Final = pattern_of(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
 _SOLVED: Final = pattern_of(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
-_NEXT: Final = pattern_of(
-    r"\bnext(?: steps?)?\b[,:]|\b(?:the )?next (?:step|thing|task)s? (?:is|are|would)\b"
-    r"|\bremain(?:s|ing)\b|\bstill (?:to do|needs?|missing|open|left)\b|\bleft to do\b"
-    r"|\bnot (?:yet )?(?:done|implemented|tested)\b|\bwaiting for\b|\bblocked (?:on|by)\b"
-    r"|\b(?:would you like|do you want|want|should|shall) (?:me|i) (?:to )?\w"
-    r"|\bi(?:'|’)ll (?:now|next|then)\b"
-    r"|\byou(?:'ll| will| should| need to)? (?:now )?(?:restart|run|test|try)\b",
-    re.IGNORECASE,
-)
+_NEXT: Final = pattern_beside(__file__, "next", re.IGNORECASE)
 
 
 class Sourced(Part):
@@ -277,8 +247,8 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
     return msgspec.structs.replace(work.result(), head=HeadMark(seq=new[-1].seq, hash=new[-1].hash))
 
 
-def _utterance(line: Line) -> Utterance | None:
-    said = partial(Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
+def _utterance(line: Line) -> statements.Utterance | None:
+    said = partial(statements.Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
     match line.entry:
         case UserMessage(text=text):
             return said(speaker="user", text=text)
@@ -290,7 +260,7 @@ def _utterance(line: Line) -> Utterance | None:
 class _Work:
     """A checkpoint while lines are taken in."""
 
-    def __init__(self, checkpoint: Checkpoint, recent: Sequence[Utterance]) -> None:
+    def __init__(self, checkpoint: Checkpoint, recent: Sequence[statements.Utterance]) -> None:
         self._state = checkpoint
         self._since = checkpoint.head.seq
         groups = (
@@ -299,7 +269,7 @@ class _Work:
         )
         known = sorted((one for group in groups for one in group), key=lambda o: (o.seq, o.start))
         standing = tuple(_restated(one) for one in known)
-        self._register = Register(standing=standing, recent=tuple(recent))
+        self._register = statements.Register(standing=standing, recent=tuple(recent))
 
     def result(self) -> Checkpoint:
         """The state with what stands now."""
@@ -315,7 +285,7 @@ class _Work:
     def take(self, line: Line) -> None:
         state = self._state
         match line.entry:
-            case TaskStarted(title=title, criteria=criteria, constraints=rules):
+            case derived.TaskStarted(title=title, criteria=criteria, constraints=rules):
                 self._state = msgspec.structs.replace(
                     fresh(state.session),
                     window=state.window,
@@ -327,16 +297,16 @@ class _Work:
                 self._end_task()
                 for rule in rules:
                     self._add("rule", rule, line, start=_OF_TASK)
-            case TaskDone():
+            case derived.TaskDone():
                 self._state = msgspec.structs.replace(
                     state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
                 )
                 self._end_task()
-            case TodoChanged(items=items):
+            case derived.TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
-            case RuleSet(words=words):
+            case derived.RuleSet(words=words):
                 self._add("rule", words, line)
-            case NoteTaken(category=category, text=text):
+            case derived.NoteTaken(category=category, text=text):
                 kind = _KIND_OF_NOTE.get(category)
                 if kind is not None:
                     self._add(kind, text, line)
@@ -352,7 +322,7 @@ class _Work:
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
             case AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
-            case SummaryDerived():
+            case derived.SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
 
     def _end_task(self) -> None:
@@ -366,9 +336,11 @@ class _Work:
         if (said := _utterance(line)) is not None:
             self._register = settle_on(self._register, [said])
 
-    def _add(self, kind: StatementKind, text: str, line: Line, start: int = 0) -> None:
+    def _add(self, kind: statements.StatementKind, text: str, line: Line, start: int = 0) -> None:
         number = start + len(self._register.standing)
-        one = restate(kind, " ".join(text.split()), Pointer(line.seq, number), line.turn)
+        one = statements.restate(
+            kind, " ".join(text.split()), statements.Pointer(line.seq, number), line.turn
+        )
         same = [each for each in self._register.standing if folded(each.words) == folded(one.words)]
         if not any(each.sure for each in same):
             standing = (*(each for each in self._register.standing if each not in same), one)
@@ -401,18 +373,25 @@ class _Work:
         )
 
 
-_KIND_OF_NOTE: Final[dict[str, StatementKind]] = {"constraints": "rule", "decisions": "decision"}
+_KIND_OF_NOTE: Final[dict[str, statements.StatementKind]] = {
+    "constraints": "rule",
+    "decisions": "decision",
+}
 
 
 def _restated(one: Sourced) -> Settled:
-    kind: StatementKind = next((each for each in KINDS if each == one.kind.rstrip("?")), "rule")
-    at = Pointer(one.seq, one.start)
-    stated = restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
-    corrects = Pointer(one.old_seq) if one.old else None
+    kind: statements.StatementKind = next(
+        (each for each in statements.KINDS if each == one.kind.rstrip("?")), "rule"
+    )
+    at = statements.Pointer(one.seq, one.start)
+    stated = statements.restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
+    corrects = statements.Pointer(one.old_seq) if one.old else None
     return msgspec.structs.replace(stated, old=one.old, corrects=corrects)
 
 
-def _sourced_statements(register: Register, *kinds: StatementKind) -> tuple[Sourced, ...]:
+def _sourced_statements(
+    register: statements.Register, *kinds: statements.StatementKind
+) -> tuple[Sourced, ...]:
     """What is settled, and behind it what only sounds so."""
     return tuple(map(_sourced_statement, (*register.of(*kinds), *register.perhaps(*kinds))))
 
@@ -431,7 +410,7 @@ def _sourced_statement(one: Settled) -> Sourced:
 
 def _only_tells(said: str) -> bool:
     """Whether somebody promises, wishes or leaves something open, and asks for nothing."""
-    return len(prose(said)) == 1 and kind_of_sentence(said) in _TELLS
+    return len(prose(said)) == 1 and statements.kind_of_sentence(said) in _TELLS
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
@@ -579,7 +558,7 @@ def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:
 
 def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Line) -> Checkpoint:
     """The list is whole: what is neither in it nor done is no longer to be done."""
-    if not steps and not isinstance(line.entry, TodoChanged):
+    if not steps and not isinstance(line.entry, derived.TodoChanged):
         return state
     kept = tuple(one for one in state.subtasks if one.status == "done")
     found = [

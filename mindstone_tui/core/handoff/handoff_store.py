@@ -13,17 +13,8 @@ from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError
+from mindstone_tui.core.handoff import handoff
 from mindstone_tui.core.handoff.checkpoint_store import HashAt, hashes
-from mindstone_tui.core.handoff.handoff import (
-    MAX_BYTES,
-    SHOWN,
-    TAIL_MESSAGES,
-    TELLS_IMPORTED_APART,
-    Letter,
-    parse,
-    refused,
-    render,
-)
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript import History
@@ -41,10 +32,10 @@ class TakenOver(Part):
         return HandoffReplayed(sha256=self.sha256, text=self.text, state=state)
 
 
-def write(places: SessionPlaces, letter: Letter) -> HandoffWritten:
+def write(places: SessionPlaces, letter: handoff.Letter) -> HandoffWritten:
     """Put a handoff into its own file, whole or not at all."""
     name = f"{letter.covers.last:08d}-{letter.sha256[:12]}.md"
-    replace_file(places.handoffs / name, render(letter).encode())
+    replace_file(places.handoffs / name, handoff.render(letter).encode())
     return HandoffWritten(
         path=f"handoffs/{name}",
         sha256=letter.sha256,
@@ -61,37 +52,39 @@ def newest_file(places: SessionPlaces) -> Path:
     return files[-1]
 
 
-def load(path: Path, session: str, hash_at: HashAt) -> Letter:
+def load(path: Path, session: str, hash_at: HashAt) -> handoff.Letter:
     """A handoff proven against this session's history; refused as torn, edited or foreign."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise refused("foreign", "it is larger than any that was written here")
+        if path.stat().st_size > handoff.MAX_BYTES:
+            raise handoff.refused("foreign", "it is larger than any that was written here")
         text = read_regular(path).decode()
     except OSError as error:
         raise ContinuityError(
             f"The handoff cannot be read ({error.strerror}).", "/handoff writes one."
         ) from error
     except UnicodeDecodeError as error:
-        raise refused("torn", "it is not text") from error
-    letter = parse(text)
+        raise handoff.refused("torn", "it is not text") from error
+    letter = handoff.parse(text)
     if letter.session != session:
-        raise refused("foreign", f"it belongs to {letter.session}")
+        raise handoff.refused("foreign", f"it belongs to {letter.session}")
     if hash_at(letter.covers.last) != letter.head:
-        raise refused("foreign", f"line {letter.covers.last} of this history is another one")
+        raise handoff.refused(
+            "foreign", f"line {letter.covers.last} of this history is another one"
+        )
     return letter
 
 
 def show_newest(places: SessionPlaces, history: History) -> str:
     """The newest handoff as it stands in its file; refused as it would be when it is used."""
-    return render(_newest(places, history))
+    return handoff.render(_newest(places, history))
 
 
-def _newest(places: SessionPlaces, history: History) -> Letter:
+def _newest(places: SessionPlaces, history: History) -> handoff.Letter:
     letter = load(newest_file(places), str(places.key), hashes(history))
-    if letter.format < TELLS_IMPORTED_APART:
+    if letter.format < handoff.TELLS_IMPORTED_APART:
         covered = history.read(letter.covers.first, letter.covers.last)
         if any(isinstance(line, Line) and is_imported(line) for line in covered):
-            raise refused("outdated", "it takes imported words for what was said here")
+            raise handoff.refused("outdated", "it takes imported words for what was said here")
     return letter
 
 
@@ -106,7 +99,7 @@ def take_over_newest(places: SessionPlaces, history: History, count: Count) -> T
 
 
 def take_over(
-    letter: Letter,
+    letter: handoff.Letter,
     since: Sequence[Line],
     count: Count,
     *,
@@ -118,16 +111,16 @@ def take_over(
     `since` are the lines after the ones it covers; `replayed` the hashes that were used before.
     """
     if letter.sha256 in replayed:
-        raise refused("stale", "it was already taken over")
+        raise handoff.refused("stale", "it was already taken over")
     written = {line.entry.sha256 for line in since if isinstance(line.entry, HandoffWritten)}
     if written - {letter.sha256}:
-        raise refused("stale", "a newer one was written")
+        raise handoff.refused("stale", "a newer one was written")
     later = passages_of(since)
-    if len(later) > TAIL_MESSAGES:
+    if len(later) > handoff.TAIL_MESSAGES:
         why = f"{len(later)} messages were written since, more than it can be carried on with"
-        raise refused("stale", why)
+        raise handoff.refused("stale", why)
     tail = "\n".join(
-        f"{one.name or one.speaker} [{one.place}, line {one.seq}]: {one.text[:SHOWN]}"
+        f"{one.name or one.speaker} [{one.place}, line {one.seq}]: {one.text[: handoff.SHOWN]}"
         for one in later
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.intent import is_small_talk
-from mindstone_tui.core.language.lists import lists_in, verb
+from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import Statement, StatementKind
@@ -32,14 +32,9 @@ from mindstone_tui.core.values import Value
 
 _FILE: Final = Path(__file__).with_name("questions.txt")
 _NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
-_TYPED: Final = pattern_of(
-    r">>|&&|\||\$|=|[\\{}<>@]|https?:|\.(?:png|jpe?g)\b|\b(?:error|failure|log|output)s?\Z|\w{40,}"
-)
+_TYPED: Final = pattern_beside(str(_FILE), "typed")
 """A command, a path of pictures or the head of a paste: nobody talks like that."""
-_POLITE: Final = pattern_of(
-    r"(?:(?:can|could|would|will) (?:you|we) (?:please |also |now |maybe |just )*"
-    r"|(?:i(?:'d| would) like|i want|i need) you to |let'?s |please |now |also |go ahead and )+"
-)
+_POLITE: Final = pattern_beside(str(_FILE), "polite")
 _REQUEST: Final = pattern_of(r"[,;:!?()…]+(?:\s|\Z)|\.(?:\s|\Z)|\.{2,}|\s[–—-]+\s")
 _MOST_WORDS: Final = 7
 _LONGEST_REQUEST: Final = 12
@@ -91,17 +86,7 @@ def question_about(one: Statement) -> str:
         return f"Is anybody still going to {about.words}?" if about.deed else ""
     if one.kind == "decision" and one.reason:
         return f"What did we decide about {about.thing}, and why?"
-    return f"{_ASKED[one.kind]} {about.thing}?"
-
-
-_ASKED: Final[dict[StatementKind, str]] = {
-    "rule": "What is the rule about",
-    "preference": "What do I prefer about",
-    "memory": "What should be remembered about",
-    "correction": "What did I correct about",
-    "decision": "What did we decide about",
-    "question": "What is still open about",
-}
+    return f"{_KINDS[one.kind][1]} {about.thing}?"
 
 
 def question_of_request(said: str) -> str:
@@ -226,12 +211,7 @@ _IDENTIFIER: Final = pattern_of(r"[A-Za-z_][\w.-]{4,80}(?:\(\))?")
 _DISTINCT: Final = pattern_of(r"[a-z0-9][A-Z]|_|[a-zA-Z]\d|[A-Z]-\d")
 """A name that nobody takes for a plain word."""
 _PATH: Final = pattern_of(r"(?:[^/]+/){2,}[^/]+|.*\.\w{1,5}")
-_MACHINES: Final = pattern_of(
-    r"https?:|\A/(?:home|tmp|var|usr|opt|nix|proc)/(?:runner|node|root)?|node_modules|/Caches/"
-    r"|\.cache"
-    r"|\A[0-9a-f]{7,}\Z|[0-9a-f]{10,}|@\d|[0-9a-f]{8}-[0-9a-f]{4}|\Av?\d+(?:\.\d+)+\Z|\A__|_next"
-    r"|-lock\."
-)
+_MACHINES: Final = pattern_beside(str(_FILE), "machines")
 """Addresses, hashes, versions and folders of programs: no person asks for them."""
 _AT_HOME: Final = pattern_of(r"\A(?:~|/(?:Users|home)/[^/]+|[A-Za-z]:\\Users\\[^\\]+)[/\\]")
 _LONGEST_NAMED: Final = 300
@@ -245,15 +225,16 @@ _MENTIONED: Final = 2
 """Turns in which a model must have used a name before it is asked for."""
 
 ProbeKind = Literal["rule", "correction", "decision", "open", "state", "path", "identifier"]
-_KINDS: Final[dict[StatementKind, ProbeKind]] = {
-    "rule": "rule",
-    "preference": "rule",
-    "memory": "rule",
-    "correction": "correction",
-    "decision": "decision",
-    "question": "open",
-    "commitment": "open",
+_KINDS: Final[dict[StatementKind, tuple[ProbeKind, str]]] = {
+    "rule": ("rule", "What is the rule about"),
+    "preference": ("rule", "What do I prefer about"),
+    "memory": ("rule", "What should be remembered about"),
+    "correction": ("correction", "What did I correct about"),
+    "decision": ("decision", "What did we decide about"),
+    "question": ("open", "What is still open about"),
+    "commitment": ("open", ""),
 }
+"""What a statement is a probe of, and how it is asked for; a promise has a question of its own."""
 
 
 class FidelityProbe(Part):
@@ -328,7 +309,7 @@ def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
         question = question_about(one)
         if question:
             yield FidelityProbe(
-                kind=_KINDS[one.kind],
+                kind=_KINDS[one.kind][0],
                 query=question,
                 expected=one.words,
                 seq=one.line,

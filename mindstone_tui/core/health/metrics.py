@@ -1,7 +1,7 @@
 """Six metrics after each turn, from numbers that are already there, shown and exported.
 
-Each is one row of `GAUGES`. A value that nobody measured is None; it is absent in what is exported
-as Prometheus text or OTLP-shaped JSON, for which no port is opened.
+Each is one row of `gauges.json`. A value that nobody measured is None; it is absent in what is
+exported as Prometheus text or OTLP-shaped JSON, for which no port is opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part, window
@@ -19,7 +22,7 @@ from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.text import one_line
 
 
-class Gauge(NamedTuple):
+class Gauge(Part):
     """A field of `HealthMeasured`: what it says, how others know it, where it is healthy."""
 
     field: str
@@ -48,43 +51,8 @@ class Gauge(NamedTuple):
         return f"usual is at least {ends[0]}" if ends[0] else f"usual is at most {ends[1]}"
 
 
-GAUGES: Final = (
-    Gauge(
-        "utilization",
-        "context_utilization_ratio",
-        "{:.1%}",
-        "Prompt against usable room.",
-        high=0.6,
-    ),
-    Gauge(
-        "eviction_rate",
-        "evictions_per_turn",
-        "{:g} exchanges",
-        "Exchanges that left in the turn.",
-        high=2.0,
-    ),
-    Gauge(
-        "compression_ratio",
-        "compression_ratio",
-        "{:.1f}×",
-        "Tokens before and after shortening in the turn.",
-        low=3.0,
-        high=15.0,
-    ),
-    Gauge(
-        "burn_rate",
-        "burn_tokens_per_turn",
-        "{:,.0f} tokens",
-        "Tokens the turn added.",
-        unit="{token}",
-    ),
-    Gauge(
-        "fidelity", "recall_fidelity_ratio", "{:.1%}", "Probes that recall brings back.", low=0.85
-    ),
-    Gauge("tool_bloat", "tool_result_ratio", "{:.1%}", "Tool results in the prompt.", high=0.15),
-    Gauge("index_lag", "index_lag_exchanges", "", "Exchanges that are not indexed yet."),
-    Gauge("protected", "protected_ratio", "", "Usable room that may not leave."),
-    Gauge("window", "window_number", "", "Windows that the session had so far."),
+GAUGES: Final = msgspec.json.decode(
+    Path(__file__).with_name("gauges.json").read_bytes(), type=tuple[Gauge, ...]
 )
 """The six metrics, and what is exported beside them; alerts begin further out and must last."""
 

@@ -65,12 +65,7 @@ class ProgramFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Trae", "Kiro")
-_TASKS: Final = ("*/api_conversation_history.json",)
-_EXTENSIONS: Final = {
-    "cline": "saoudrizwan.claude-dev",
-    "roo-code": "rooveterinaryinc.roo-cline",
-    "kilo-code": "kilocode.kilo-code",
-}
+"""Editors whose extensions keep sessions."""
 
 
 @cache
@@ -89,31 +84,24 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
-    bases = {"home": home, "data": data, "claude": claude, "codex": codex}
-    rows: list[tuple[str, Path, tuple[str, ...]]] = []
+    editors = _editor_data(home, environ)
+    bases: dict[str, list[Path]] = {
+        "home": [home],
+        "data": [data],
+        "claude": [claude],
+        "codex": [codex],
+        "editors": editors,
+        "editor": [base / editor for base in editors for editor in _EDITORS],
+        "project": [] if project is None else [project],
+    }
+    found: list[SessionFolder] = []
     for program, place, *patterns in _listed():
         start, _, way = place.partition("/")
-        rows.append((program, bases[start] / way, tuple(patterns)))
-    for base in _editor_data(home, environ):
-        kiro = base / "Kiro" / "User" / "globalStorage" / "kiro.kiroagent"
-        rows.append(("cursor", base / "Cursor" / "User" / "globalStorage", ("state.vscdb",)))
-        rows.append(("kiro", kiro / "workspace-sessions", ("*/*-*.json",)))
-        for editor in _EDITORS:
-            shared = base / editor / "User" / "globalStorage"
-            rows += [
-                (program, shared / extension / "tasks", _TASKS)
-                for program, extension in _EXTENSIONS.items()
-            ]
-    if project is not None:
-        rows += [
-            ("aider", project, (".aider.chat.history.md",)),
-            ("crush", project / ".crush", ("crush.db",)),
-            ("specstory", project / ".specstory" / "history", ("*.md",)),
+        found += [
+            SessionFolder(program=program, folder=base / way, patterns=tuple(patterns))
+            for base in bases[start]
         ]
-    return [
-        SessionFolder(program=program, folder=folder, patterns=patterns)
-        for program, folder, patterns in rows
-    ]
+    return found
 
 
 def keeps_its_own(environ: Mapping[str, str], program: str, file: Path) -> bool:

@@ -48,8 +48,6 @@ _LONGEST_NAME: Final = 80
 
 Progress = Callable[[int, int], None]
 """Called now and then with (records read, messages added)."""
-Finish = Callable[[Transcript], None]
-"""Called once, after the last message and before the entry that says the import is complete."""
 
 
 class HowTakenOver(TypedDict, total=False):
@@ -58,7 +56,6 @@ class HowTakenOver(TypedDict, total=False):
     clean: Clean
     progress: Progress | None
     index: Index | None
-    finish: Finish | None
     trust: Trust
 
 
@@ -153,7 +150,6 @@ def import_records(
     clean: Clean = str,
     progress: Progress | None = None,
     index: Index | None = None,
-    finish: Finish | None = None,
     trust: Trust = NO_TRUST,
 ) -> ImportReport:
     """Take over one stream of records, and write down that it happened."""
@@ -169,8 +165,6 @@ def import_records(
     black = writer.blackened
     described = described_by(tally.description, format, transcript.places.key.agent, path, trust)
     if writer.added or writer.taken_before:
-        if finish is not None:
-            finish(transcript)
         _describe(transcript, writer, described)
         transcript.append(
             Imported(
@@ -373,18 +367,18 @@ def _below(folder: Path) -> Iterator[Path]:
 def import_each(
     path: Path,
     open_session: OpenSession,
+    follow: Callable[[Transcript], Index] | None = None,
     *,
     agent: str = "default",
     format: str = "auto",  # noqa: A002 (the option's own name)
-    clean: Clean = str,
-    progress: Progress | None = None,
-    index: Callable[[Transcript], Index] | None = None,
-    finish: Finish | None = None,
-    trust: Trust = NO_TRUST,
+    **how: Unpack[HowTakenOver],
 ) -> Iterator[ImportReport]:
-    """Take over every conversation of one file into a session of its own; a report each."""
+    """Take over every conversation of one file into a session of its own; a report each.
+
+    `follow` makes what takes in the lines of one session.
+    """
     reader = format_of(path, format)
-    digest = file_digest(path)
+    about = {"format": reader.name, "digest": file_digest(path)}
     for began, found in _conversations(reader.read(path), many=reader.many):
         lead, is_empty = _lead(found)
         if is_empty:
@@ -393,18 +387,9 @@ def import_each(
         records = itertools.chain(lead, found)
         transcript = open_session(key_for(reader, path, began, agent))
         try:
-            yield import_records(
-                records,
-                transcript,
-                format=reader.name,
-                path=path,
-                digest=digest,
-                clean=clean,
-                progress=progress,
-                index=index(transcript) if index else None,
-                finish=finish,
-                trust=trust,
-            )
+            if follow is not None:
+                how["index"] = follow(transcript)
+            yield import_records(records, transcript, path=path, **about, **how)
         finally:
             transcript.close()
 

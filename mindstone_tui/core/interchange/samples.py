@@ -12,8 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.interchange.import_session import Finish, ImportReport, import_file
-from mindstone_tui.core.interchange.write_entries import Index
+from mindstone_tui.core.interchange.import_session import ImportReport, import_file
 from mindstone_tui.core.transcript import Transcript
 
 SAMPLE_SESSION: Final = "agent:sample:tidewatch"
@@ -44,8 +43,6 @@ def sample_probes() -> tuple[SampleProbe, ...]:
     return msgspec.json.decode(raw, type=tuple[SampleProbe, ...])
 
 
-def import_sample(
-    transcript: Transcript, *, index: Index | None = None, finish: Finish | None = None
-) -> ImportReport:
+def import_sample(transcript: Transcript) -> ImportReport:
     """Take the sample over; a second time adds nothing."""
-    return import_file(sample_file(), transcript, format="messages", index=index, finish=finish)
+    return import_file(sample_file(), transcript, format="messages")

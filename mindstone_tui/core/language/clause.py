@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.lists import english, lists_of
+from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
 from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.values import Value
@@ -17,75 +17,28 @@ LONGEST_READ: Final = 1_000
 """Characters in which a sentence must have said what it settles; nobody settles anything later."""
 
 _PLAIN: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " "})
-_PLACE: Final = pattern_of(
-    r"(?<![\w.~@-])@?[\w.~-]*[\\/][\w.\\/@~%?=&#:-]{6,}|@[\w.-]{3,}(?: \(\d+(?:-\d+)?\))?"
-)
+_PLACE: Final = pattern_beside(__file__, "place")
 """Paths and mentions: long, and full of words that nobody said."""
-_ASIDE: Final = pattern_of(
-    r"(?<=[\w,]) ?\((?![^)]*\b(?:not|only|no|never|don't|always|must|leave|keep)\b)[^()]{1,120}\)"
-)
+_ASIDE: Final = pattern_beside(__file__, "aside")
 """What stands in brackets on the way does not belong to the clause around it."""
 _CITED: Final = pattern_of(r"\"[^\"]{24,400}\"")
 """Whole sentences between quotation marks are somebody else's."""
 _EMPHASIS: Final = pattern_of(r"\*{1,3}|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|~~")
-_NOISES: Final = pattern_of(
-    r"[(]?(?:(?:i\.e\.?|e\.g\.?|@[\w.-]+|anw|anyways?|c'?mon|come on|ok(?:ay)?|k+|yes|ye(?:ah|p)"
-    r"|yup|y|sure|so|well|h+m+|uh+|um+|oh+|ah+|also|and|but|then|now|alright|all right|great|good"
-    r"|nice|cool|perfect|agreed|right|fine|please|honestly|anyway|btw|by the way|thanks|thank you"
-    r"|hey|hi|hello|dude|my dude|man|omf?g|wow|look|listen|lastly|finally|first(?: of all)?"
-    r"|second(?:ly)?|third(?:ly)?|next|plus|again|sorry|wait|in (?:general|addition|short)"
-    r"|however|also note|ideally|(?:where|when|whenever|if) possible"
-    r"|for (?:clarity|the record)(?: though)?|of course|i think|i guess|i suppose|you know what"
-    r"|agree|to be honest|to be precise|because|strictly|absolutely|definitely|personally"
-    r"|after some thought|presumably|maybe|just|really|seriously)\b[\s,.!:;…–—-]*)+"
-)
-_LABEL: Final = pattern_of(
-    r"(?!(?:[a-z]+ ){0,2}(?:in mind|remember|memori[sz]e|forget):)"
-    r"[a-z][\w&/-]*(?: [\w&/-]+){0,3}: (?=(?:please )?(?:use|do|don't|never|always|only|keep|no"
-    r"|avoid"
-    r"|must|should|explicitly|set|ensure|make|leave|prefer|pass|pull|go)\b)"
-)
+_NOISES: Final = pattern_beside(__file__, "noises")
+_LABEL: Final = pattern_beside(__file__, "label")
 """The heading of a point in a list of requirements ("Security: never log the key"); not a wish
 ("Please keep in mind: no GPU")."""
-_TAG_QUESTION: Final = pattern_of(
-    r"[,;.…-]? *\b(?:yeah|no|right|ok|okay|correct|agreed|make sense|wth|wtf|huh|eh|hm+|lol"
-    r"|isn't it|aren't we|don't we)\? *\Z"
-)
-_PARTS: Final = pattern_of(
-    r"\.{2,} *|…|; *|[,:]? +(?:but|though) +|,? +[–—-]{1,2} +|: +(?=\w)"
-    r"|, +(?:and )?(?=(?:can|could|would|will|do|are) you\b|(?:can|should|shall|could|do) (?:i"
-    r"|we)\b"
-    r"|(?:what|how|why|where|which|is there|is it|are there|does) )"
-)
-_TOLD_FIRST: Final = pattern_of(
-    r"((?:don't|do not|never|always|only|let'?s not|i don't want|we don't need) .{3,160}), .{3,}"
-)
+_TAG_QUESTION: Final = pattern_beside(__file__, "tag question")
+_PARTS: Final = pattern_beside(__file__, "parts")
+_TOLD_FIRST: Final = pattern_beside(__file__, "told first")
 """An order, and a question behind its comma: "don't use puppeteer, will html do?"."""
-_JOINT: Final = pattern_of(
-    r"[,;:(] *|\.{2,} *|… *|[–—-] +"
-    r"|\b(?:and|but|so|then|also|just|please|instead|now|simply|again|i\.?e\.?,?) "
-)
-_DENIAL: Final = pattern_of(
-    r"(?:no(?=[,.!;:…–—-]"
-    r"| (?:that|this|it|the|man|dude|i|we|you|they|there|not|don't|it's|that's)\b)"
-    r"|nope|nah|(?:(?:a (?:little )?bit|quite|kinda|slightly|completely|totally|all) )?"
-    r"(?:wrong|incorrect|not (?:quite|true|correct|right|exactly|it|really))(?=[,.!;:…–—-]))"
-    r"[\s,.!;:…–—-]*(?:(?:man|dude|wait|sorry)\b[\s,.!]*)?"
-)
+_JOINT: Final = pattern_beside(__file__, "joint")
+_DENIAL: Final = pattern_beside(__file__, "denial")
 _WORD: Final = pattern_of(r"[a-z][a-z']*")
-_ASKS: Final = pattern_of(
-    r"(?:is|are|was) there (?:an?y? |some )?(?:way|reason|option|chance|easy|good|better)\b"
-    r"|is it (?:possible|ok|okay|normal|worth|better|make sense)\b"
-    r"|(?:how|why|where|when) (?:do|does|did|is|are|can|could|should|would) (?:i|we|you|it|the)\b"
-    r"|(?:do|should|must) (?:i|we) (?:need|have|still|really|just) (?:to|a|an|the)\b"
-    r"|(?:do|does|did) (?:you|it|this|that) (?:know|think|see|not|make sense|work|look|also)\b"
-)
+_ASKS: Final = pattern_beside(__file__, "asks")
 """A question whose sign was left out."""
 _STRESSED: Final = pattern_of(r"\b(?:NEVER|ALWAYS|MUST|ONLY)\b")
-_BARE: Final = pattern_of(
-    r"\b(?:(do|does|did|is|are|was|were|would|could|should|has|have|had|wo|ca)nt"
-    r"|(i)(m|ve)|(you|they|we)(re|ve)(?<!were)|(that|what|there|here)(s))\b"
-)
+_BARE: Final = pattern_beside(__file__, "bare")
 _MISSPELT: Final = pattern_of(r"\bsh(?:ou|u)l?dl?n'?t\b")
 _SHORTHAND: Final = pattern_of(r"\b(?:u|ur|b/c|w/o?|wan't|doens't|[a-z]{2,8})(?=\s|[,.;:!?)]|\Z)")
 _ITS: Final = pattern_of(r"\bits (?=not|a\b|the\b|still|just|actually|only|always|never|fine|ok)")

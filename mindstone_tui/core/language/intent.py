@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.languages import ENGLISH, language_of, small_words
-from mindstone_tui.core.language.lists import english, lists_of
+from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
 from mindstone_tui.core.language.sentences import parts_of, sentences
 from mindstone_tui.core.language.words import fold, stopwords, words_of
 from mindstone_tui.core.patterns import pattern_of
@@ -25,57 +25,17 @@ _MARKS: Final = pattern_of(r"[?？؟¿]")
 _LAST_SIGNS: Final = 16
 """Characters at the end of a text among which its last question mark stands."""
 _LONGEST_SMALL_TALK: Final = 12
-_OPENING: Final = (
-    r"^\W*(?:(?:so|and|but|ok|okay|well|hey|hi|hello|also|then|now|great|thanks|actually|wait|hmm|oh"
-    r"|good \w+)\W+)*"
-)
-_ABOUT_THE_MODEL: Final = pattern_of(
-    _OPENING + r"(?:how (?:are|is|was|were|do|did) (?:you|your|it|things)\b|who are you\b"
-    r"|what (?:are|can) you\b|what['’]?s up\b|are you\b|do you (?:like|want|feel|think)\b"
-    r"|nice to\b)",
-    re.IGNORECASE,
-)
-_REQUEST: Final = pattern_of(
-    _OPENING + r"(?:please\b|let['’]?s\b|help me\b|(?:can|could|would|will) (?:you|we)\b"
-    r"|i(?:['’]d| would)? (?:want|need|like) (?:you to|a|an|to)\b)",
-    re.IGNORECASE,
-)
-_QUESTION_WORD: Final = pattern_of(
-    _OPENING
-    + r"(?:who|whom|whose|what|which|when|where|why|how|did|do|does|have|has|had|is|are|was"
-    r"|were|am|will|would|should|can|could|may|might|any)\b",
-    re.IGNORECASE,
-)
-_REFERS_TO_THE_PAST: Final = pattern_of(
-    r"\b(?:remind|recall|remember|forgot|earlier|previously|the other day|back then|as before"
-    r"|last (?:time|week|month|year|session)|like (?:before|last)|do you know|any idea"
-    r"|tell me (?:again|once more)"
-    r"|(?:we|i|you)(?:['’]d|['’]ve| had| have)? (?:decided|agreed|chose|chosen|picked|discussed"
-    r"|settled|talked|said|told|mentioned|suggested|recommended|promised|planned))\b",
-    re.IGNORECASE,
-)
-_TELL_ME: Final = pattern_of(
-    _OPENING + r"(?:please |(?:can|could|would|will) you (?:please )?)?tell me,? "
-    r"(?:who|whose|what|which|when|where|why|how|if|whether)\b",
-    re.IGNORECASE,
-)
-_GREETS: Final = pattern_of(
-    r"(?:who|what) (?:are|r) you\b|what (?:can|do) you do\b|how are (?:you|things)\b"
-    r"|my name(?:'s| is)|i(?:'m| am) (?:called )?[a-z]+[.!]*\Z|nice to meet"
-    r"|good (?:morning|evening|afternoon|night|day)|(?:many )?thank|hello|hi\b|hey\b|bye\b|see you"
-    r"|test(?:ing)?[.!]*\Z|tell me (?:a joke|about you)"
-)
+_ABOUT_THE_MODEL: Final = pattern_beside(__file__, "about the model", re.IGNORECASE)
+_REQUEST: Final = pattern_beside(__file__, "request", re.IGNORECASE)
+_QUESTION_WORD: Final = pattern_beside(__file__, "question word", re.IGNORECASE)
+_REFERS_TO_THE_PAST: Final = pattern_beside(__file__, "refers to the past", re.IGNORECASE)
+_TELL_ME: Final = pattern_beside(__file__, "tell me", re.IGNORECASE)
+_GREETS: Final = pattern_beside(__file__, "greets")
 _SAYS_LITTLE: Final = 2
 """Telling words without which a message only goes on with what was said before it."""
 _COMMAND_WORDS: Final = 3
 _TALK_READ: Final = 4_000
-_CORRECTION: Final = pattern_of(
-    # "No problem" and "sorry to hear that" correct nothing.
-    r"^(?:no|nope|wait|sorry|hm+|oh)\s*[,.:;!—-]|^(?:correction|scratch that|update)\b[\s,.:;—-]"
-    r"|^(?:\w+[,.!]? )?actually[ ,](?!-)|\b(?:is|are|was|were|it['’]s|that['’]s) actually\b"
-    r"|\b(?:instead of|from now on|no longer|not anymore|i meant|i was wrong|not \w+ anymore"
-    r"|has changed|have changed|changed (?:it |that )?to|switched to|moved to|rather than)\b"
-)
+_CORRECTION: Final = pattern_beside(__file__, "correction")
 _CORRECTS_WITHIN: Final = 400
 """Characters of a message within which it says that it corrects something."""
 _EMOJI: Final = pattern_of(r"u[0-9a-f]{4,5}")

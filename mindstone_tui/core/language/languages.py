@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -40,44 +39,15 @@ _ENGLISH_ALONE: Final = (" the ", " and ", " this ", " that ", " with ", " you "
 _LETTERS_ALONE: Final = bytes(sign if 97 <= sign <= 122 else 32 for sign in range(256))
 """Makes blanks of everything but small letters."""
 
-_LETTERS: Final = MappingProxyType(
-    {
-        "de": "ß",
-        "es": "ñ¿¡",
-        "pt": "ãõ",
-        "pl": "łąęśźżćń",
-        "tr": "ğışİ",
-        "cs": "řůěťď",
-        "hu": "őű",
-        "ro": "țșăţş",
-        "vi": "ăđơưạảấầẩậắằặẹẻẽềểễệỉịọỏốồổộớờởợụủứừửựỳỵỷỹ",
-        "da": "øæ",
-        "sv": "å",
-        "fr": "œêèù",
-        "it": "ìò",
-        "fi": "",
-        "nl": "ĳ",
-    }
-)
+_TABLES: Final = lists_of("languages")
 _HINTS: Final = tuple(
-    (name, pattern_of(f"[{letters}]")) for name, letters in _LETTERS.items() if letters
+    (name, pattern_of(f"[{letters}]")) for name, letters in map(str.split, _TABLES["letters"])
 )
 _UMLAUT: Final = pattern_of("[äöü]")
 
 _WORD: Final = pattern_of(r"(?<![\w./@:$#<>=\\-])[^\W\d_]+(?![\w/@:()=]|\.\w)")
 """A word of prose: part of an address, a path or an identifier is none."""
-_ENDINGS: Final = MappingProxyType(
-    {
-        "de": "ungen|ung|keit|heit|lich|lichen|ische|ischen",
-        "fr": "eux|euse|elle|ette|ées|aient",
-        "es": "ción|iendo|aron|ieron|amos|dad",
-        "it": "zione|zioni|iamo|ndo|gli|ità|ato|ati",
-        "pt": "ção|ções|dade|aram|eram|inho",
-        "nl": "lijk|lijke|heid|ijn|oeken|tjes",
-        "pl": "emy|imy|ych|ować|iej|ość|ości|ał|ała|owego|ego",
-        "tr": "yor|yorum|yoruz|lar|ler|lık|lik|imiz|ımız|umuz|ıyla|iyle|undan|inden",
-    }
-)
+_ENDINGS: Final = dict(line.split() for line in _TABLES["endings"])
 _ENDS: Final = pattern_of(
     "|".join(rf"(?P<{name}>\w{{3,}}(?:{ends}))" for name, ends in _ENDINGS.items())
 )

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.content import parts
-from mindstone_tui.core.language.lists import english, lists_of
+from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -43,72 +43,19 @@ _DIGIT: Final = pattern_of(r"\d")
 _CLOCK: Final = pattern_of(r"\d{1,2}:\d\d(?:am|pm)?|\d{1,2}(?:am|pm)")
 _ORDINAL: Final = pattern_of(r"\d{1,2}(?:st|nd|rd|th)")
 _THOUSANDS: Final = pattern_of(r"(?<=\d),(?=\d)")
-_STATES: Final = pattern_of(
-    r"\b(?:is|are|was|were|am|be|has|have|had|go|goes|runs?|uses?|lives?|called|owns?|leads?|must"
-    r"|should|will|starts?|costs?|takes?|plays?|keeps?|ask|needs?|gives?|gave|adds?|owe|can't|don't"
-    r"|deploy|store|listens?|handles?|works?|stays?|sits?|leaves?|arrives?|expires?|means?|wants?"
-    r"|likes?|prefers?|comes?|reads?|weighs?|counts?|says)\b|\w'(?:s|re|m|ve)\b"
-)
+_STATES: Final = pattern_beside(__file__, "states")
 _FORBIDS: Final = pattern_of(r"\b(?:never|don't|do not|avoid|no(?= \w))\b")
 _SCOPE: Final = pattern_of(r"\s+(?:in|for|on|inside|within)\s+(?:the |a |an |our |my )?(\w+)")
-_UNSURE: Final = pattern_of(
-    r"\b(?:what if|if (?:we|i|you|he|she|they|it|\w+ ever)\b|maybe|perhaps|could we|should we|might"
-    r"|i think\W*\Z|suppose|assume|imagine|thinking aloud|wondering|considering|i could|if i ever"
-    r"|dream|would (?:be|have|make|love)|joking|kidding|proposes?|suggests?|thinks|thought|reckons"
-    r"|insists|heard|says? (?:that|every|:)|probably|states|according to|rumou?r|claims?"
-    r"|haha|lol)\b|[\"“]"
-)
-_ADDS: Final = pattern_of(
-    r"\b(?:also|as well|too|both|each|another|again|same (?:place|time|as)|as (?:usual|ever|i"
-    r" keep)|to be exact|exactly|to put a number|means:|remember\W*\Z|includes?|but not"
-    r"|not (?:just|only|gonna)|isn't just|can't wait|don't forget|i\.e\.)(?:\b|\Z)"
-)
-_AT_A_TIME: Final = pattern_of(
-    r"\b(?:yesterday|today|tonight|right now|at the moment|last (?:year|week|month|night)"
-    r"|this morning|back then|when i (?:joined|was|started)|in (?:19|20)\d\d)\b"
-)
-_OPENS: Final = pattern_of(
-    r"\W*(?:(?:oh|ah|ok|okay|hey|hm+|so|and|but|well|um|uh|yeah|btw|ugh|small|quick)\W+)*"
-    r"(?:no\b(?=[,.:;!—-]| (?:it|that|the|my|we|i|they|he|she|you)\b)|nope\b|nah\b|wrong\b|wait\b"
-    r"|sorry[,:]|oops|whoops|scratch (?:that|the)|strike that|correction\b|update:|edit:|actually\b"
-    r"|hold on\b|change of plans?|(?:looked|checked) (?:again|the)|turns out|i meant|i mixed"
-    r"|i was wrong|i stand corrected|that's wrong|that was wrong"
-    r"|not (?!sure|bad|only|just|yet|that|really|a\b|too|so\b)\S+, )"
-)
-_OWNS_UP: Final = pattern_of(
-    r"\b(?:i (?:was wrong|meant|misspoke|misremembered|mixed (?:it|them|that|up))"
-    r"|you (?:swapped|mixed up|misread)|(?:when|why) i told you"
-    r"|got (?:it|that) wrong|(?:is|was|that's) wrong|turns out|turned out|after all|looked again"
-    r"|checked (?:again|the)|(?:is|are|was|were) actually)\b"
-)
+_UNSURE: Final = pattern_beside(__file__, "unsure")
+_ADDS: Final = pattern_beside(__file__, "adds")
+_AT_A_TIME: Final = pattern_beside(__file__, "at a time")
+_OPENS: Final = pattern_beside(__file__, "opens")
+_OWNS_UP: Final = pattern_beside(__file__, "owns up")
 _NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|used to)\b")
-_CHANGES: Final = pattern_of(
-    r"\b(?:moved|switched|changed|swapped|replaced|renamed|rewritten|rewrote|migrated"
-    r"|ditched|dropped|cancel+ed|postponed|rescheduled|bumped|raised|lowered|retired|deprecated"
-    r"|upgraded|downgraded|gave up|fell through|called off|took over|pushed (?:back|to)|renewed|cut"
-    r"|brought forward|handed over|instead)\b"
-    r"|\Amake (?:it|that|the)\b"
-)
-_DENIES: Final = pattern_of(
-    r"\b(?:no(?! (?:idea|problem|need|doubt|worries|one\b))|not|never|nobody|nothing|none|without"
-    r"|cannot|\w+n't|neither)\b"
-)
-_DENIED: Final = (
-    pattern_of(
-        r"\b(?:not|no longer|isn't|aren't|wasn't|weren't|doesn't|don't|can't|cannot|instead of"
-        r"|rather than|nobody|no(?! (?:problem|worries|idea|need|doubt|thanks|one|way)\b)|without"
-        r"|ditched|dropped|(?:gave|give) up(?: on)?|stopped|(?<!don't )forget)\s+"
-        r"(?:(?:on|in|at|to|by|for|from|with|through|as|the|a|an|my|our|his|her|any|using|go|goes"
-        r"|use|log|grant|have|take|port)\s+){0,4}"
-        r"(\S+(?: (?!in\b|for\b|on\b|inside\b|within\b)[^\s,;.!?()—:]+){0,2})"
-    ),
-    pattern_of(r"\bfrom\s+(?:the\s+)?([^,;.!?()—]{1,30}?)\s+(?:over\s+)?(?:to|into|onto)\b"),
-)
-_OF_NO_USE: Final = pattern_of(
-    r"(?:^|[\s(;:])([^\s,;]+(?: [^\s,;]+)?)\s+(?:is|was|are|were)\s+"
-    r"(?:(?:already|now|also|no longer|just)\s+)?(?:taken|occupied|in use|gone|dead|wrong|broken"
-    r"|retired|deprecated|eol|cancelled|rejected|blocked)\b"
-)
+_CHANGES: Final = pattern_beside(__file__, "changes")
+_DENIES: Final = pattern_beside(__file__, "denies")
+_DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
+_OF_NO_USE: Final = pattern_beside(__file__, "of no use")
 
 
 class _Words(msgspec.Struct, frozen=True):

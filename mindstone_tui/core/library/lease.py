@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, place_error, read_regular
+from mindstone_tui.core.disk import REAL, ensure_folder, place_error, read_regular
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
@@ -144,6 +144,18 @@ def take_lock(path: Path) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+@contextlib.contextmanager
+def only_one(folder: Path, name: str) -> Iterator[bool]:
+    """True while a lock in a home's own folder is ours, False while another has it."""
+    ensure_folder(folder)
+    fd = take_lock(folder / name)
+    try:
+        yield fd is not None
+    finally:
+        if fd is not None:
+            os.close(fd)
 
 
 class SharedLease(Lease):

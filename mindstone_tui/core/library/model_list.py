@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,9 @@ import msgspec
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.disk import ensure_folder, replace_file
-from mindstone_tui.core.entries import Request, ToolSchema
+from mindstone_tui.core.entries import Part, Request, ToolSchema
 from mindstone_tui.core.errors import MindstoneError, ProviderUnreachable, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, key_store, local_models, weights
@@ -24,7 +26,7 @@ from mindstone_tui.core.providers.discovery import discover, look_at, usual_plac
 from mindstone_tui.core.providers.local_provider import LocalProvider
 from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model, resolve
 from mindstone_tui.core.providers.registry import Availability as Availability
-from mindstone_tui.core.replay.what_if import PriceList, PriceOf
+from mindstone_tui.core.replay.what_if import PriceOf
 from mindstone_tui.core.values import Value
 
 _PATIENCE: Final = 30.0
@@ -147,44 +149,36 @@ async def _try(
 
 def prices_of(home: Places, settings: Settings, environ: Mapping[str, str]) -> PriceOf:
     """What prompts cost with each model, as far as is known without asking anybody."""
-    known: dict[str, PriceList] = {}
 
-    def look_up(model: str) -> PriceList:
+    @cache
+    def price_of(model: str) -> PromptPrices:
         try:
             info = resolve(model, settings.models, home, environ).info(model)
         except MindstoneError:
-            return PriceList()
-        return PriceList(prompt=info.prompt_price, cached=info.cached_price)
-
-    def price_of(model: str) -> PriceList:
-        if model not in known:
-            known[model] = look_up(model)
-        return known[model]
+            return PromptPrices()
+        return PromptPrices(prompt=info.prompt_price, cached=info.cached_price)
 
     return price_of
 
 
-_HEAD: Final = (
-    "You are MindStone, an assistant in a terminal. Answer in one short sentence. "
-    "If the notes do not say it, answer: I don't know."
-)
-_NOTES: Final = (
-    '<data-0000000000000000 origin="recall">\n[try #1 · turn 1]\nThe staging database listens on '
-    "port 5544 and is restored every Monday.\n</data-0000000000000000>"
-)
-_READ: Final = ToolSchema(
-    name="read",
-    description="Read a text file.",
-    parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-)
-_PROMPTS: Final = (
-    ("a plain question", "What is the capital of France?", ""),
-    ("an answer from a note", "Which port does the staging database use?", _NOTES),
-    ("a tool", "Show me what is in the file docs/setup.md.", ""),
-)
 _LONGEST: Final = 64
 _ONE_PIECE: Final = 0.05
 """Seconds between the first word and the end of what came at once."""
+
+
+class _TrialQuestion(Part):
+    about: str
+    question: str
+    notes: str = ""
+    """What is recalled for it."""
+
+
+class _Trial(Part):
+    """What a model is tried with (`model_trial.json`)."""
+
+    head: str
+    tool: ToolSchema
+    questions: tuple[_TrialQuestion, ...]
 
 
 class Tried(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -210,14 +204,16 @@ async def try_model(
     home: Places, settings: ModelSettings, name: str, environ: Mapping[str, str] = os.environ
 ) -> AsyncIterator[Tried]:
     """Ask the three questions, one after the other."""
+    told = Path(__file__).with_name("model_trial.json").read_bytes()
+    trial = msgspec.json.decode(told, type=_Trial)
     model = local_models.find(name)
     provider = LocalProvider(model, home, settings, environ)
     try:
-        for about, question, notes in _PROMPTS:
-            messages = [{"role": "system", "content": _HEAD}, {"role": "user", "content": question}]
-            messages += [{"role": "user", "content": notes}] if notes else []
-            asked = Request(model=model.full_name, messages=tuple(messages), tools=(_READ,))
-            yield await _tried(provider, asked, settings, about, question)
+        for each in trial.questions:
+            said = (("system", trial.head), ("user", each.question), ("user", each.notes))
+            messages = tuple({"role": role, "content": text} for role, text in said if text)
+            asked = Request(model=model.full_name, messages=messages, tools=(trial.tool,))
+            yield await _tried(provider, asked, settings, each.about, each.question)
     finally:
         await provider.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -15,22 +14,8 @@ from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library.profile import OWN, ListedSession
 
 _ID: Final = "{id}"
-RESUME_COMMANDS: Final = MappingProxyType(
-    {
-        OWN: ("mindstone", "chat", "--session", _ID),
-        "claude-code": ("claude", "--resume", _ID),
-        "codex": ("codex", "resume", _ID),
-        "copilot-cli": ("copilot", "--resume", _ID),
-        "crush": ("crush", "--session", _ID),
-        "droid": ("droid", "--resume", _ID),
-        "gemini-cli": ("gemini", "--resume", _ID),
-        "goose": ("goose", "session", "--resume", "--session-id", _ID),
-        "openhands": ("openhands", "--resume", _ID),
-        "opencode": ("opencode", "--session", _ID),
-        "pi": ("pi", "--session", _ID),
-        "qwen-code": ("qwen", "--resume", _ID),
-        "aider": ("aider", "--restore-chat-history"),
-    }
+RESUME_COMMANDS: Final = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, tuple[str, ...]]
 )
 """Words of each program's own command; what is left out has none that takes a session."""
 

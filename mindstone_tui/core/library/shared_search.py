@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import DamagedTranscript, MindstoneError
@@ -173,7 +172,7 @@ def ask_servers(
     answers: list[SearchResult] = []
     words_only: list[str] = []
     sessions = 0
-    for url in _addresses(history):
+    for url in filter(None, dict.fromkeys((history.url, *history.sessions.values()))):
         with (
             contextlib.suppress(MindstoneError),
             contextlib.closing(open_address(history, url)) as store,
@@ -200,10 +199,6 @@ def ask_servers(
         sessions=sessions,
         words_only=tuple(words_only),
     )
-
-
-def _addresses(history: HistorySettings) -> list[str]:
-    return [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
 
 
 def _is_left_out(key: SessionKey, home: Places, settings: Settings, url: str, agent: str) -> bool:

@@ -219,11 +219,7 @@ def stats_page(stats: Stats) -> str:
         _table("Days", tuple(reversed(stats.days))),
     )
     start = html.page_start(
-        "Looking back",
-        html.escaped(headline(stats)),
-        html.PAGE_TOOLS,
-        figures,
-        more_style="stats.css",
+        "Looking back", html.escaped(headline(stats)), figures, more_style="stats.css"
     )
     return start + "".join(body) + html.page_end()
 

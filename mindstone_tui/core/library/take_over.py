@@ -30,7 +30,12 @@ from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.interchange.describe import Trust
 from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
-from mindstone_tui.core.interchange.import_session import ImportReport, import_each, import_file
+from mindstone_tui.core.interchange.import_session import (
+    HowTakenOver,
+    ImportReport,
+    import_each,
+    import_file,
+)
 from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease
@@ -341,7 +346,8 @@ class Importer:
         def progress(read: int, added: int) -> None:
             self._progress(label, read, expected)
 
-        reports = self._into(file, key, progress) if key else self._each(file, progress)
+        how: HowTakenOver = {"clean": self._clean, "progress": progress, "trust": self._trust}
+        reports = self._into(file, key, how) if key else self._each(file, how)
         try:
             for report in reports:
                 if self._uptake is not None:
@@ -351,30 +357,13 @@ class Importer:
         finally:
             self._give_back()
 
-    def _each(self, file: Path, progress: Callable[[int, int], None]) -> Iterator[ImportReport]:
-        return import_each(
-            file,
-            self._open,
-            format=self._origin,
-            clean=self._clean,
-            progress=progress,
-            index=self._follow,
-            trust=self._trust,
-        )
+    def _each(self, file: Path, how: HowTakenOver) -> Iterator[ImportReport]:
+        return import_each(file, self._open, self._follow, format=self._origin, **how)
 
-    def _into(
-        self, file: Path, key: SessionKey, progress: Callable[[int, int], None]
-    ) -> Iterator[ImportReport]:
+    def _into(self, file: Path, key: SessionKey, how: HowTakenOver) -> Iterator[ImportReport]:
         with contextlib.closing(self._open(key)) as transcript:
-            yield import_file(
-                file,
-                transcript,
-                format=self._origin,
-                clean=self._clean,
-                progress=progress,
-                index=self._follow(transcript),
-                trust=self._trust,
-            )
+            how["index"] = self._follow(transcript)
+            yield import_file(file, transcript, format=self._origin, **how)
 
     def _open(self, key: SessionKey) -> Transcript:
         """The session to write to, with the right to do so; others wait, and so do we."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,11 +15,11 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import ensure_folder, read_regular
+from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.library.agent_files import files_of, state_of_files
-from mindstone_tui.core.library.lease import take_lock
+from mindstone_tui.core.library.lease import only_one
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import EmbeddedModel
 from mindstone_tui.core.recall.multilingual import open_multilingual
@@ -146,13 +146,6 @@ def progress_file(home: Places) -> Path:
     return home.state / "vectors.json"
 
 
-@contextlib.contextmanager
-def locked(home: Places) -> Iterator[bool]:
+def locked(home: Places) -> contextlib.AbstractContextManager[bool]:
     """True while the lock is ours, False when another has it; raises where there can be none."""
-    ensure_folder(home.state)
-    fd = take_lock(lock_file(home))
-    try:
-        yield fd is not None
-    finally:
-        if fd is not None:
-            os.close(fd)
+    return only_one(home.state, lock_file(home).name)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import IO, Final
@@ -34,7 +35,7 @@ from mindstone_tui.core.interchange.formats import Format, format_of, formats
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.library.find import index_session
-from mindstone_tui.core.library.lease import Lease, take_lock
+from mindstone_tui.core.library.lease import Lease, only_one
 from mindstone_tui.core.library.profile import profile_of
 from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
@@ -503,16 +504,9 @@ class FolderWatch:
         self._live.forget(file)
 
 
-@contextlib.contextmanager
-def only_watch(home: Places) -> Iterator[bool]:
+def only_watch(home: Places) -> AbstractContextManager[bool]:
     """True while this process is the one that follows folders; False where another does."""
-    ensure_folder(home.state)
-    fd = take_lock(home.state / "watch.lock")
-    try:
-        yield fd is not None
-    finally:
-        if fd is not None:
-            os.close(fd)
+    return only_one(home.state, "watch.lock")
 
 
 def _stored(home: Places) -> WatchState:

@@ -91,7 +91,10 @@ class WorkDone:
             met = done.like(signature_of(error), _FOLLOWED)
             return list(_remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
 
-        return [self._placed(each) for each in self._ask(ask)[:count]]
+        return [
+            msgspec.structs.replace(each, folder=self._folder(each.error.session))
+            for each in self._ask(ask)[:count]
+        ]
 
     def met_often(self, count: int) -> list[Recurring]:
         """Errors that were met in several sessions."""
@@ -144,9 +147,6 @@ class WorkDone:
         with contextlib.closing(library):
             library.bring_up_to_date(sessions, self._progress)
             return library.done([each.key for each in sessions], ask)
-
-    def _placed(self, remedy: Remedy) -> Remedy:
-        return msgspec.structs.replace(remedy, folder=self._folder(remedy.error.session))
 
     def _folder(self, session: str) -> str:
         places = self._home.session(SessionKey.parse(session))

@@ -19,6 +19,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
@@ -41,17 +42,10 @@ _TELLING: Final = 3
 """Words from which on a line of a memory says something by itself."""
 _SHOWN: Final = 8_000
 """Characters of one message that a model gets to see."""
-_LESSON: Final = pattern_of(
-    r"\b(?:root cause|turns? out|the (?:bug|problem|cause|reason|trick|fix) (?:was|is)|lesson"
-    r"|learned|learnt|because of this|caused by|was wrong|my mistake|note to self|gotcha)\b",
-    re.IGNORECASE,
-)
+_LESSON: Final = pattern_beside(__file__, "lesson", re.IGNORECASE)
 _LEAST_LESSON: Final = 6
 """Words below which a lesson does not say what it is about."""
-_ASKS: Final = pattern_of(
-    r"\b(?:remember (?:this|that)|memor(?:y|ise|ize)|ignore (?:all|any|previous)|system prompt)\b",
-    re.IGNORECASE,
-)
+_ASKS: Final = pattern_beside(__file__, "asks", re.IGNORECASE)
 """What a model says about memory is no finding; what a person says about it is one."""
 _KIND_OF: Final[dict[StatementKind, Kind]] = {
     "rule": "preference",

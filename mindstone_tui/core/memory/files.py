@@ -226,14 +226,16 @@ def file_name(kind: str, name: str, taken: frozenset[str] = frozenset()) -> str:
 
 LIKENESS: Final = 0.76
 KIND_WEIGHT: Final = {
-    "preference": 0.06,
-    "lesson": 0.06,
-    "decision": 0.05,
-    "procedure": 0.05,
-    "project": 0.04,
-    "fact": 0.03,
-    "reference": 0.02,
+    "preference": (0.06, 0.25),
+    "lesson": (0.06, 0.20),
+    "decision": (0.05, 0.20),
+    "procedure": (0.05, 0.15),
+    "project": (0.04, 0.05),
+    "fact": (0.03, 0.10),
+    "reference": (0.02, 0.05),
 }
+"""What each kind adds to a memory's score, and its share of the digest's room, so that one
+talkative kind cannot crowd out the others."""
 CRITICAL: Final = 0.08
 EVERGREEN: Final = 0.03
 MOST_USE: Final = 0.06
@@ -254,7 +256,7 @@ def resonance(memory: Memory, likeness: float, now: datetime) -> Resonance:
     fading = 1.0 if memory.evergreen else 0.5 ** min(1_000.0, age_days(memory, now) / half_life)
     parts = {
         "likeness": LIKENESS * max(0.0, min(1.0, likeness)),
-        "kind": KIND_WEIGHT[memory.kind],
+        "kind": KIND_WEIGHT[memory.kind][0],
         "critical": CRITICAL * memory.critical,
         "evergreen": EVERGREEN * memory.evergreen,
         "use": min(MOST_USE, use),
@@ -272,16 +274,6 @@ def age_days(memory: Memory, now: datetime) -> float:
         return 0.0
 
 
-KIND_SHARE: Final = {
-    "preference": 0.25,
-    "lesson": 0.20,
-    "decision": 0.20,
-    "procedure": 0.15,
-    "fact": 0.10,
-    "project": 0.05,
-    "reference": 0.05,
-}
-"""Of the digest's room, so that one talkative kind cannot crowd out the others."""
 RELEVANT: Final = 0.25
 """Likeness below which a memory is not worth a line."""
 _LINE_LENGTH: Final = 320
@@ -422,7 +414,7 @@ def digest(
         if likeness.get(one.file, 0.0) >= RELEVANT
     ]
     ranked = [one for _, one in sorted(scored, key=lambda pair: (-pair[0], pair[1].file))]
-    room = {kind: int(budget * share) for kind, share in KIND_SHARE.items()}
+    room = {kind: int(budget * share) for kind, (_, share) in KIND_WEIGHT.items()}
     chosen: dict[str, str] = {}
     spent = 0
     for within_share in (True, False):

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
 from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 
@@ -29,34 +31,18 @@ LONGEST: Final = 1_000
 RENDERED: Final = 2_000
 """Tokens that notes may take in a prompt."""
 
-_OTHER_NAMES: Final = {
-    "progress": "task_progress",
-    "task": "task_progress",
-    "todo": "task_progress",
-    "decision": "decisions",
-    "bug": "bugs",
-    "issue": "bugs",
-    "issues": "bugs",
-    "constraint": "constraints",
-    "learning": "learnings",
-    "lesson": "learnings",
-    "lessons": "learnings",
-}
-_DANGLING: Final = pattern_of(
-    r"(?:(?:it|this|that|these|those|they|he|she)(?:['’]s)?\b"
-    r"(?! (?:session|project|repo|file|task))|(?:the )?same (?:as|here|again|thing)"
-    r"|as (?:above|before|discussed|mentioned)|see above|ditto"
-    r"|(?:like|and) (?:before|above)|the (?:above|former|latter)\b)",
-    re.IGNORECASE,
-)
-_POINTING: Final = pattern_of(
-    r"\b(?:as (?:above|discussed|mentioned)|see above|the previous message|what you said"
-    r"|from earlier|mentioned earlier)\b",
-    re.IGNORECASE,
-)
+_DANGLING: Final = pattern_beside(__file__, "dangling", re.IGNORECASE)
+_POINTING: Final = pattern_beside(__file__, "pointing", re.IGNORECASE)
 
 
 _TURN: Final = pattern_of(r"\s*\(turn \d+\)\Z")
+
+
+@cache
+def _other_names() -> dict[str, str]:
+    """What categories are called as well."""
+    found = lists_in(Path(__file__).with_suffix(".txt"))["other names"]
+    return dict(line.split() for line in found)
 
 
 class Note(Part):
@@ -80,7 +66,7 @@ def take(category: str, text: str, importance: str = "normal", *, by: str = "mod
             "Write it so that someone without this conversation understands it.",
         )
     name = category.strip().lower().replace("-", "_").replace(" ", "_")
-    filed = _OTHER_NAMES.get(name, name)
+    filed = _other_names().get(name, name)
     if filed not in CATEGORIES:
         filed, text = "misc", f"({name or 'unnamed'}) {text}"
     chosen: Importance = next((one for one in IMPORTANCES if one == importance), "normal")

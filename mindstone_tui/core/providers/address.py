@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,29 +23,43 @@ from mindstone_tui.core.values import Value
 
 _ALIKE: Final = 0.75
 """How much a provider's name must be like another to be a slip of the pen."""
-VARIABLES: Final[dict[str, tuple[str, ...]]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),
-    "fireworks_ai": ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
-    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
-    "cerebras": ("CEREBRAS_API_KEY",),
-    "azure": ("AZURE_API_KEY",),
-}
-"""Which environment variables hold a provider's key; others follow the same pattern."""
 
-KEYLESS: Final = frozenset(
-    {"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "vllm"}
-    | {"bedrock", "sagemaker", "vertex_ai", "github_copilot", "oci"}
-)
-"""Providers that need no key, or sign in with the system's own credentials."""
+
+class KnownProvider(Part):
+    """What is known of a provider beforehand; others follow the usual pattern."""
+
+    name: str
+    variables: tuple[str, ...] = ()
+    """Which environment variables hold its key."""
+    example: str = ""
+    """A model to start with, for those people ask for most."""
+    keyless: bool = False
+    """It needs no key, or signs in with the system's own credentials."""
+    own_address: bool = False
+    """It is asked at `[models] base_url` when that is set."""
+    address: str = ""
+    """Where it usually listens."""
+    chats: bool = False
+    """It speaks chat completions plainly enough to be asked without a library's help."""
+    base_url: str = ""
+    """Its well-known address; empty where everybody has their own."""
+    tells_usage: bool = False
+    """It reports usage unasked, and may refuse to be asked."""
+    nine_letter_ids: bool = False
+    """An id of a tool call must have nine letters or digits."""
+    takes_top_k: bool = False
+    extra: dict[str, Any] = {}
+    """What else a request to it has."""
+
+
+KNOWN: Final = {
+    each.name: each
+    for each in msgspec.json.decode(
+        Path(__file__).with_name("known_providers.json").read_bytes(), type=list[KnownProvider]
+    )
+}
+VARIABLES: Final = {name: each.variables for name, each in KNOWN.items() if each.variables}
+_UNKNOWN: Final = KnownProvider(name="")
 
 
 class ApiKey(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
@@ -103,18 +117,6 @@ def server_name(base_url: str) -> str:
     return "server_" + re.sub(r"[^a-z0-9]+", "_", urlsplit(base_url).netloc.lower())[:56]
 
 
-COMPATIBLE: Final = frozenset(
-    {"openai", "ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "litellm_proxy"}
-)
-"""Providers that are asked at `[models] base_url` when it is set."""
-_DEFAULT_ADDRESS: Final = {
-    "ollama": "http://127.0.0.1:11434",
-    "ollama_chat": "http://127.0.0.1:11434",
-    "lm_studio": "http://127.0.0.1:1234/v1",
-    "llamafile": "http://127.0.0.1:8080/v1",
-}
-
-
 class Address(Part):
     """Everything a request needs besides its content."""
 
@@ -144,8 +146,9 @@ def address_of(
 ) -> Address:
     """Where a remote model is asked; raises when nobody could know."""
     provider, called = _provider_of(name, settings)
-    base_url = settings.base_url if provider in COMPATIBLE else ""
-    base_url = base_url or _named_in(environ, provider) or _DEFAULT_ADDRESS.get(provider, "")
+    known = KNOWN.get(provider, _UNKNOWN)
+    base_url = settings.base_url if known.own_address else ""
+    base_url = base_url or _named_in(environ, provider) or known.address
     if base_url and not _is_address(base_url):
         raise UnknownName(
             f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
@@ -219,7 +222,7 @@ def require_key(address: Address) -> None:
             f"The key for {address.provider} ({address.key.origin}) is not one line of plain text.",
             "Copy it again.",
         )
-    if address.key or address.base_url or address.provider in KEYLESS:
+    if address.key or address.base_url or KNOWN.get(address.provider, _UNKNOWN).keyless:
         return
     variable = variables_of(address.provider)[0]
     if address.provider not in VARIABLES and not knows_provider(address.provider):

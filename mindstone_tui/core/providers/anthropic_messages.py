@@ -22,6 +22,7 @@ _THOUGHT: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_5
 """Tokens of thinking by effort."""
 _LEAST_THOUGHT: Final = 1_024
 """What this format asks for at least."""
+_FINISH: Final = {"model_context_window_exceeded": "length", "pause_turn": "stop"}
 _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -173,7 +174,7 @@ class MessagesInterpreter(dialect.Interpreter):
                 self._count(event.get("usage"))
                 reason = dialect.words_of(dialect.fields_of(event.get("delta")).get("stop_reason"))
                 self.complete = self.complete or bool(reason)
-                yield dialect.chunk_of(finish=_finish(reason), usage=self._counted())
+                yield dialect.chunk_of(finish=_FINISH.get(reason, reason), usage=self._counted())
             case "message_stop":
                 self.over = True
 
@@ -228,10 +229,6 @@ def _thought(block: Mapping[str, Any]) -> dialect.Chunk:
         dialect.words_of(block.get("signature")),
     )
     return dialect.chunk_of({"thinking_blocks": [{"thinking": thought, "signature": signature}]})
-
-
-def _finish(reason: str) -> str:
-    return {"model_context_window_exceeded": "length", "pause_turn": "stop"}.get(reason, reason)
 
 
 def _is_count(value: object) -> bool:

@@ -98,6 +98,11 @@ def knows_provider(name: str) -> bool:
     return any(key.startswith(f"{name}/") or told in bytes(raw) for key, raw in _listed().items())
 
 
+def per_million(price: float | None) -> float | None:
+    """A price per token as people write it."""
+    return None if price is None else price * 1e6
+
+
 def price_of(model: str, settings: ModelSettings) -> Prices | None:
     """A price the user set, in dollars per token."""
     if (own := settings.prices.get(model)) is None:

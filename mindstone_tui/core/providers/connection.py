@@ -107,10 +107,9 @@ class Connection:
         named = {"host": _host(parts), **headers, "content-length": str(len(body))}
         if parts.username is not None:
             named["authorization"] = _basic(parts)
+        origin = f"{parts.scheme}://{_host(parts)}" if self._relayed else ""
         request = h11.Request(
-            method="POST",
-            target=_origin(parts) + _path(parts) if self._relayed else _path(parts),
-            headers=list(named.items()),
+            method="POST", target=origin + _path(parts), headers=list(named.items())
         )
         for event in (request, h11.Data(data=body), h11.EndOfMessage()):
             self._writer.write(self._http.send(event) or b"")
@@ -216,10 +215,6 @@ def _bracketed(parts: SplitResult) -> str:
 def _host(parts: SplitResult) -> str:
     plain = parts.port in (None, _PORTS.get(parts.scheme))
     return _bracketed(parts) if plain else f"{_bracketed(parts)}:{parts.port}"
-
-
-def _origin(parts: SplitResult) -> str:
-    return f"{parts.scheme}://{_host(parts)}"
 
 
 def _path(parts: SplitResult) -> str:

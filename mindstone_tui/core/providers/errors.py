@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,28 +25,11 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
-from mindstone_tui.core.language.lists import expression
+from mindstone_tui.core.language.lists import expression, lists_in
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.stream import field
 
-_STATUS: Final = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "invalid_api_key": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-    "server_overloaded": 529,
-}
-"""What an error in the middle of a stream would have been as a status."""
+_LISTS: Final = Path(__file__).with_suffix(".txt")
 _LABEL: Final = r"\w+(?:Error|Exception|Timeout)"
 _LABELS: Final = pattern_of(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
 _ADVICE: Final = pattern_of(r"\.? Handle with `litellm\.\w+`\.?$")
@@ -97,8 +81,15 @@ def _message(error: object) -> str:
 
 def _status(name: object) -> int | None:
     if isinstance(name, str):
-        return _STATUS.get(name) or (_status(int(name)) if name.isdecimal() else None)
+        return _statuses().get(name) or (_status(int(name)) if name.isdecimal() else None)
     return name if isinstance(name, int) and 400 <= name < 600 else None
+
+
+@cache
+def _statuses() -> dict[str, int]:
+    """What an error in the middle of a stream would have been as a status."""
+    named = (line.split() for line in lists_in(_LISTS)["statuses"])
+    return {name: int(status) for name, status in named}
 
 
 def _get(value: object, name: str) -> object:
@@ -106,8 +97,6 @@ def _get(value: object, name: str) -> object:
 
 
 _SECRET: Final = pattern_of(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
-
-_BE_PATIENT: Final = "Try again, raise models.timeout, or choose another model."
 
 LONGEST_WORDS: Final = 4_000
 """Characters of an error that are looked at."""
@@ -133,7 +122,7 @@ class Failure(Part):
 
 
 def _says(what: str, text: str) -> bool:
-    return expression(Path(__file__).with_suffix(".txt"), what).search(text) is not None
+    return expression(_LISTS, what).search(text) is not None
 
 
 def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:
@@ -142,14 +131,12 @@ def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> 
         failure, message=failure.message[:LONGEST_WORDS], causes=failure.causes[:LONGEST_WORDS]
     )
     said = quoted(failure.message, secret)
+    told = _Teller(failure, said, model, where)
     for decide in (_by_message, _by_status, _by_kind):
-        if (error := decide(failure, said, model, where)) is not None:
+        if (error := decide(told)) is not None:
             error.status = failure.status or 0
             return error
-    return ProviderNonsense(
-        f"{where} failed in an unexpected way: {said}",
-        "Try again; if it stays, choose another model with /model.",
-    )
+    return told("unexpected", ProviderNonsense)
 
 
 def quoted(message: str, secret: str = "") -> str:
@@ -185,101 +172,80 @@ def _number(text: str) -> float | None:
     return value if 0 <= value < 1e9 else None
 
 
-def _by_message(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
-    text, status = f"{failure.message} {failure.causes}", failure.status
+class _Teller:
+    """Puts a failure into the sentences of `failures.txt`: what happened, then what to do."""
+
+    def __init__(self, failure: Failure, said: str, model: str, where: str) -> None:
+        self.failure = failure
+        self.text = f"{failure.message} {failure.causes}"
+        self._facts = {"said": said, "model": model, "where": where, "status": failure.status}
+
+    def __call__(
+        self, name: str, kind: type[ProviderError] = ProviderRefused, failure: str = ""
+    ) -> ProviderError:
+        what, remedy = (each.format(**self._facts) for each in _sentences()[name])
+        return kind(what, remedy, failure=failure)
+
+    def busy(self, name: str, wait: float | None = None) -> ProviderBusy:
+        what = _sentences()[name][0].format(**self._facts)
+        remedy = f"Try again in {wait:.0f} s." if wait else "Try again in a moment."
+        return ProviderBusy(what, remedy, retry_after=wait)
+
+
+@cache
+def _sentences() -> dict[str, list[str]]:
+    return lists_in(Path(__file__).with_name("failures.txt"))
+
+
+def _by_message(told: _Teller) -> ProviderError | None:
+    failure, status = told.failure, told.failure.status
     client_fault = status is None or status in (400, 413, 422, 500)
-    if failure.kind == "ContextWindowExceededError" or (client_fault and _says("too long", text)):
-        return ContextTooLong(
-            f"{where} says the prompt is too long for {model}: {said}",
-            "Set its real window in [models.windows], /prune, or choose a model with more room.",
-        )
-    if _says("quota", text):
-        return ProviderRefused(
-            f"{where} says the account has no quota left: {said}",
-            "Check the plan and billing of the account, or choose another model.",
-            failure="quota",
-        )
+    too_long = failure.kind == "ContextWindowExceededError"
+    if too_long or (client_fault and _says("too long", told.text)):
+        return told("prompt too long", ContextTooLong)
+    if _says("quota", told.text):
+        return told("no quota", failure="quota")
     refused = failure.kind == "ContentPolicyViolationError"
-    if refused or (client_fault and _says("content", text)):
-        return ProviderRefused(
-            f"{where} refused the content: {said}",
-            "Rephrase it, or choose another model.",
-            failure="content",
-        )
+    if refused or (client_fault and _says("content", told.text)):
+        return told("content refused", failure="content")
     return None
 
 
-def _by_status(failure: Failure, said: str, model: str, where: str) -> ProviderError | None:
-    wait = retry_after(failure.headers)
-    match failure.status:
+def _by_status(told: _Teller) -> ProviderError | None:
+    wait = retry_after(told.failure.headers)
+    match told.failure.status:
         case 401:
-            return ProviderRefused(
-                f"{where} does not accept the key: {said}",
-                "Check the key, or store another one with `mindstone models key`.",
-            )
+            return told("wrong key")
         case 402 | 403:
-            return ProviderRefused(
-                f"{where} does not permit this: {said}",
-                "Check what the key may use, or choose another model.",
-            )
+            return told("not permitted")
         case 404:
-            return ProviderRefused(
-                f"{where} does not know {model}: {said}",
-                "Check the spelling and the address; `mindstone models` lists what is usable.",
-            )
+            return told("unknown model")
         case 413:
-            return ContextTooLong(
-                f"{where} says the request is too large: {said}",
-                "/prune, or choose a model with more room.",
-            )
+            return told("request too large", ContextTooLong)
         case 408 | 504 | 524:
-            return _too_slow(where)
+            return told("too slow", ProviderUnreachable, "timeout")
         case 429:
-            return _busy(f"{where} limits how often it may be asked: {said}", wait)
+            return told.busy("limited", wait)
         case 500 | 502 | 503 | 529:
-            return _busy(f"{where} is in trouble (status {failure.status}): {said}", wait)
+            return told.busy("in trouble", wait)
         case status if status is not None and 400 <= status < 500:
-            return ProviderRefused(
-                f"{where} refused the request (status {status}): {said}",
-                "Choose another model, or look at the request with `mindstone replay --prompt`.",
-            )
+            return told("request refused")
     return None
 
 
-def _busy(what: str, wait: float | None) -> ProviderBusy:
-    remedy = f"Try again in {wait:.0f} s." if wait else "Try again in a moment."
-    return ProviderBusy(what, remedy, retry_after=wait)
-
-
-def _too_slow(where: str) -> ProviderUnreachable:
-    said = f"{where} did not answer in time."
-    return ProviderUnreachable(said, _BE_PATIENT, failure="timeout")
-
-
-def _by_kind(failure: Failure, said: str, _model: str, where: str) -> ProviderError | None:
-    text = f"{failure.message} {failure.causes}"
-    if _says("name", text):
-        return ProviderUnreachable(
-            f"The name of {where} cannot be resolved.", "Check the address and the network."
-        )
-    if _says("no server", text) or failure.kind == "ConnectTimeout":
-        return ProviderUnreachable(
-            f"No server answers at {where}.", "Start the server, or check its address."
-        )
-    if _says("encryption", text):
-        return ProviderUnreachable(
-            f"No secure connection to {where}: {said}",
-            "Check that the address begins with the right http:// or https://.",
-        )
-    if "Timeout" in failure.kind or _says("slow", text):
-        return _too_slow(where)
-    if failure.kind in LOST:
-        return ProviderUnreachable(
-            f"The connection to {where} broke: {said}", "Check the network and try again."
-        )
-    if failure.status is not None and failure.status >= 500:
-        return _busy(f"{where} is in trouble (status {failure.status}): {said}", None)
-    return None
+def _by_kind(told: _Teller) -> ProviderError | None:
+    kind, status = told.failure.kind, told.failure.status
+    if _says("name", told.text):
+        return told("unknown name", ProviderUnreachable)
+    if _says("no server", told.text) or kind == "ConnectTimeout":
+        return told("no server", ProviderUnreachable)
+    if _says("encryption", told.text):
+        return told("not secure", ProviderUnreachable)
+    if "Timeout" in kind or _says("slow", told.text):
+        return told("too slow", ProviderUnreachable, "timeout")
+    if kind in LOST:
+        return told("broken off", ProviderUnreachable)
+    return told.busy("in trouble") if status is not None and status >= 500 else None
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -36,18 +36,9 @@ _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
 _PLACE: Final = "You work in "
 """How the head of a prompt says where the program was started."""
-_EXAMPLES: Final = (
-    ("read", "Show me notes.txt", {"path": "notes.txt"}),
-    ("list", "What is in the folder img?", {"path": "img"}),
-    ("grep", "Where is max_size used?", {"pattern": "max_size", "path": "."}),
-    ("write", "Create a.txt with the text: hi", {"path": "a.txt", "content": "hi"}),
-    (
-        "edit",
-        "In a.txt change hi to bye",
-        {"path": "a.txt", "old_string": "hi", "new_string": "bye"},
-    ),
-    ("shell", "Run git diff", {"command": "git diff"}),
-    ("recall", "What did I say about the car?", {"query": "car"}),
+_EXAMPLES: Final = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(),
+    type=tuple[tuple[str, str, dict[str, str]], ...],
 )
 """One request for each tool: small models follow examples better than rules."""
 TOOLS: Final = tuple(name for name, _, _ in _EXAMPLES)

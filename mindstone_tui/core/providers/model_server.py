@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
 from mindstone_tui.core.providers.address import Address, require_key
 from mindstone_tui.core.providers.base import Delta, ModelInfo, Options, Retrying, Window
-from mindstone_tui.core.providers.catalogue import Listing, look_up
+from mindstone_tui.core.providers.catalogue import Listing, look_up, per_million
 from mindstone_tui.core.providers.discovery import loaded_window
 from mindstone_tui.core.providers.errors import Failure, failure_of, translate
 from mindstone_tui.core.providers.stream import Translator
@@ -139,10 +139,6 @@ def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
     """What the catalogue says about a model; what it does not say is unknown."""
     if listing is None:
         return ModelInfo(name=model, note=note)
-
-    def per_million(price: float | None) -> float | None:
-        return None if price is None else price * 1e6
-
     return ModelInfo(
         name=model,
         window=Window(tokens=listing.window, label="measured") if listing.window else None,

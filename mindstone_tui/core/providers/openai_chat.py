@@ -6,52 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Message, Part, Request
+from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import dialect
-from mindstone_tui.core.providers.address import Address
+from mindstone_tui.core.providers.address import KNOWN, Address, KnownProvider
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.http import HttpCall
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
 
-_OPENAI: Final = "https://api.openai.com/v1"
 _REASONING: Final = pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
-_TAKES_TOP_K: Final = frozenset(
-    {"openrouter", "together_ai", "fireworks_ai", "lm_studio", "hosted_vllm", "llamafile"}
-)
 _FIREWORKS_ROUTERS: Final = ("auto", "auto-instant", "firerouter")
 
 
-class Host(Part):
-    """What is particular about a server that speaks this format."""
-
-    base_url: str = ""
-    """Its well-known address; empty where everybody has their own."""
-    tells_usage: bool = False
-    """It reports usage unasked, and may refuse to be asked."""
-    ids: re.Pattern[str] = STRICT_ID
-    """What an id of a tool call may look like."""
-    extra: dict[str, Any] = {}
-
-
-HOSTS: Final[Mapping[str, Host]] = {
-    "openai": Host(base_url=_OPENAI),
-    "groq": Host(base_url="https://api.groq.com/openai/v1"),
-    "deepseek": Host(base_url="https://api.deepseek.com/beta"),
-    "mistral": Host(base_url="https://api.mistral.ai/v1", tells_usage=True, ids=NINE),
-    "openrouter": Host(base_url="https://openrouter.ai/api/v1", extra={"usage": {"include": True}}),
-    "together_ai": Host(base_url="https://api.together.ai/v1"),
-    "xai": Host(base_url="https://api.x.ai/v1"),
-    "fireworks_ai": Host(base_url="https://api.fireworks.ai/inference/v1"),
-    "cerebras": Host(base_url="https://api.cerebras.ai/v1", tells_usage=True),
-    "lm_studio": Host(),
-    "hosted_vllm": Host(),
-    "llamafile": Host(),
-    "litellm_proxy": Host(),
-}
+HOSTS: Final = {name: each for name, each in KNOWN.items() if each.chats}
 """Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
 
 
@@ -102,14 +72,14 @@ def _more(options: Options, address: Address) -> dict[str, Any]:
     del asked["top_p"]
     if address.provider == "mistral":
         asked["random_seed"] = asked.pop("seed")
-    if address.provider in _TAKES_TOP_K:
+    if HOSTS[address.provider].takes_top_k:
         asked["top_k"] = options.sampling.top_k
     return asked
 
 
-def _fit(message: Message, address: Address, host: Host) -> Message:
+def _fit(message: Message, address: Address, host: KnownProvider) -> Message:
     """A message as this server takes it."""
-    fit = with_valid_calls(message, host.ids)
+    fit = with_valid_calls(message, NINE if host.nine_letter_ids else STRICT_ID)
     fit.pop("thinking_blocks", None)
     mark = fit.pop("cache_control", None)
     if mark is not None:  # a mark on a whole message is litellm's own idea

@@ -23,13 +23,14 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.plugins import PROVIDERS, Admitted, load
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.address import (
+    KNOWN,
     VARIABLES,
     address_of,
     find_key,
     require_key,
     variables_of,
 )
-from mindstone_tui.core.providers.catalogue import cost, look_up, price_of
+from mindstone_tui.core.providers.catalogue import cost, look_up, per_million, price_of
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
 from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from mindstone_tui.core.providers.discovery import FoundServer
 
 _LOCAL: Final = "local/"
-_MILLION: Final = 1e6
 
 
 def resolve(
@@ -172,8 +172,8 @@ class Configured:
         if prices is not None:
             known = msgspec.structs.replace(
                 known,
-                prompt_price=_per_million(prices.prompt),
-                completion_price=_per_million(prices.completion),
+                prompt_price=per_million(prices.prompt),
+                completion_price=per_million(prices.completion),
                 cached_price=None,
             )
         return known
@@ -223,20 +223,7 @@ async def _closing(
             await answer.aclose()
 
 
-def _per_million(price: float | None) -> float | None:
-    return None if price is None else price * _MILLION
-
-
-EXAMPLES: Final = {
-    "openai": "openai/gpt-4o",
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "gemini": "gemini/gemini-2.5-pro",
-    "mistral": "mistral/mistral-large-latest",
-    "groq": "groq/openai/gpt-oss-120b",
-    "deepseek": "deepseek/deepseek-chat",
-    "xai": "xai/grok-4.5",
-    "cerebras": "cerebras/gpt-oss-120b",
-}
+EXAMPLES: Final = {name: each.example for name, each in KNOWN.items() if each.example}
 """A model to start with, for the providers people ask for most."""
 
 

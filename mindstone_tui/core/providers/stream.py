@@ -8,7 +8,10 @@ reach the transcript. Anything with the wrong type is treated as absent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Usage
@@ -16,27 +19,10 @@ from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
 
-_NAMES = {
-    "prompt": ("prompt", "prompt_tokens", "input_tokens"),
-    "completion": ("completion", "completion_tokens", "output_tokens"),
-    "cached": (
-        "cached",
-        "cache_read_input_tokens",
-        "prompt_cache_hit_tokens",
-        "prompt_tokens_details.cached_tokens",
-        "input_tokens_details.cached_tokens",
-    ),
-    "cache_written": (
-        "cache_written",
-        "cache_creation_input_tokens",
-        "prompt_tokens_details.cache_creation_tokens",
-    ),
-    "reasoning": (
-        "reasoning",
-        "completion_tokens_details.reasoning_tokens",
-        "output_tokens_details.reasoning_tokens",
-    ),
-}
+_NAMES: Final = msgspec.json.decode(
+    Path(__file__).with_name("usage_names.json").read_bytes(), type=dict[str, tuple[str, ...]]
+)
+"""Under which names providers report each figure; a point leads one level down."""
 
 
 def usage_of(report: object) -> Usage:

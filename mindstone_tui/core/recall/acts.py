@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.actions import Action, done
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 
 _ALWAYS_BEFORE: Final = frozenset(
@@ -26,14 +27,8 @@ _ALWAYS_BEFORE: Final = frozenset(
 _PARTS: Final = pattern_of(r"&&|\|\||[;|\n&]")
 _ASSIGNMENT: Final = pattern_of(r"[A-Za-z_]\w*=\S*")
 _WORD: Final = pattern_of(r"[\w./+-]{1,100}")
-_RAISED: Final = pattern_of(
-    r"\b\w{0,60}(?:Error|Exception)\b|\b(?:error|fatal|panic|FAILED|denied|refused|npm ERR!"
-    r"|not found|cannot|No such)\b|\bE[A-Z]{4,}\b",
-    re.IGNORECASE,
-)
-_VARIES: Final = pattern_of(
-    r"0x[0-9a-f]+|\b[0-9a-f]{7,40}\b|(?<![\w.])/[\w./+-]*/(?=[\w.+-])|\b\d+", re.IGNORECASE
-)
+_RAISED: Final = pattern_beside(__file__, "raised", re.IGNORECASE)
+_VARIES: Final = pattern_beside(__file__, "varies", re.IGNORECASE)
 """What differs between two runs that met the same error: addresses, hashes, folders, numbers."""
 _ENDED: Final = pattern_of(r"(?:command )?exit(?:ed)?\b.{0,20}\bcode\b.*", re.IGNORECASE)
 """That something failed, and nothing of why."""

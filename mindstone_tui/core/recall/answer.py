@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.intent import only_asks
-from mindstone_tui.core.language.lists import expression, lists_in
+from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -46,32 +46,16 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "price", "number", "fi
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
 _OWN: Final = pattern_of(rf"[(,]\s?line \d+(?: of [^)]+)?\)|\A{re.escape(NOTHING)}")
-_ASKING: Final = pattern_of(
-    r"\A\W*(?:and |so |ok |but )*(?:what|whats|who|whom|whose|when|where|which|why|how|did|do|does"
-    r"|is|are|was|were|can|could|should|have|has|recall|search|remind me|tell me)\b"
-    r"(?!.*[.!:]\W*\w)",
-    re.IGNORECASE | re.DOTALL,
-)
+_ASKING: Final = pattern_beside(__file__, "asking", re.IGNORECASE | re.DOTALL)
 _LONGEST_QUESTION: Final = 300
 _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
-_PRONOUN: Final = pattern_of(
-    r"\A\W*(?:s?he|they|it|this|that|these|those|her|his|their|its)\b", re.IGNORECASE
-)
-_CONFIRMS: Final = pattern_of(
-    r"\A\W*(?:ok(?:ay)?|yes|no|make it|so|then|agreed|deal|fine|now)\b.{0,40}\Z", re.IGNORECASE
-)
+_PRONOUN: Final = pattern_beside(__file__, "pronoun", re.IGNORECASE)
+_CONFIRMS: Final = pattern_beside(__file__, "confirms", re.IGNORECASE)
 _UNIT: Final = pattern_of(r"\d ?([a-z%]{1,8})\b", re.IGNORECASE)
-_VALUE: Final = pattern_of(
-    r"(?<![A-Za-uw-z\d])\d(?:[\d.,:]*\d)?|#[0-9a-f]{3,8}\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
-    re.IGNORECASE,
-)
+_VALUE: Final = pattern_beside(__file__, "value", re.IGNORECASE)
 _BETWEEN: Final = pattern_of(r"\b(\w+) or (\w+)\b")
 _PAST: Final = pattern_of(r"\bwhen (?:did|was|were|had|have)\b", re.IGNORECASE)
-_HEAD: Final = pattern_of(
-    r"\b(?:which|what|how many) ((?:\w+ ){0,2}?\w+) (?:do|does|did|is|are|was|were|have|has|can"
-    r"|should|got|went|of|in|for|to|we|i|you|on|sets?)\b",
-    re.IGNORECASE,
-)
+_HEAD: Final = pattern_beside(__file__, "head", re.IGNORECASE)
 
 
 def means(what: str, text: str) -> re.Match[str] | None:

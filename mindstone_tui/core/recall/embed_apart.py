@@ -22,14 +22,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
-from mindstone_tui.core.recall import import_numpy_on_one_thread
-from mindstone_tui.core.recall.embedding import (
-    EmbeddedModel,
-    Embedder,
-    Encoded,
-    Floats,
-    RemoteEmbedder,
-)
+from mindstone_tui.core.recall import embedding, import_numpy_on_one_thread
 from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual
 
 _LINGERS: Final = 300.0
@@ -128,9 +121,9 @@ class _Process:
 class ModelApart:
     """The embedded model for English, in another process: the same name, the same vectors."""
 
-    name: Final = EmbeddedModel.name
-    dims: Final = EmbeddedModel.dims
-    english_only: Final = EmbeddedModel.english_only
+    name: Final = embedding.EmbeddedModel.name
+    dims: Final = embedding.EmbeddedModel.dims
+    english_only: Final = embedding.EmbeddedModel.english_only
 
     def __init__(self) -> None:
         self._process = _Process()
@@ -140,19 +133,19 @@ class ModelApart:
         self._process.interrupt()
 
     @property
-    def companion(self) -> Embedder | None:
+    def companion(self) -> embedding.Embedder | None:
         """The model for other languages, if the extra `languages` brought it; over there, too."""
         return None if open_multilingual() is None else _LanguagesApart(self._process)
 
-    def embed(self, texts: Sequence[str]) -> Floats:
+    def embed(self, texts: Sequence[str]) -> embedding.Floats:
         """One unit vector a text."""
-        return _stacked([self.encode(text).vector for text in texts], self.dims)
+        return embedding.stacked([self.encode(text).vector for text in texts], self.dims)
 
-    def encode(self, text: str) -> Encoded:
+    def encode(self, text: str) -> embedding.Encoded:
         """The text's vector and its tokens' vectors."""
         made = self._process.ask(_Wanted(text, language=False))
         rows = _floats(made.token_vectors).reshape(-1, self.dims)
-        return Encoded(_floats(made.vector), made.pieces, rows)
+        return embedding.Encoded(_floats(made.vector), made.pieces, rows)
 
 
 class _LanguagesApart:
@@ -162,28 +155,22 @@ class _LanguagesApart:
     def __init__(self, process: _Process) -> None:
         self._process = process
 
-    def embed(self, texts: Sequence[str]) -> Floats:
+    def embed(self, texts: Sequence[str]) -> embedding.Floats:
         """One unit vector a text."""
         asked = (self._process.ask(_Wanted(text, language=True)) for text in texts)
-        return _stacked([_floats(made.vector) for made in asked], self.dims)
+        return embedding.stacked([_floats(made.vector) for made in asked], self.dims)
 
 
-def _floats(raw: bytes) -> Floats:
+def _floats(raw: bytes) -> embedding.Floats:
     import_numpy_on_one_thread()
     import numpy as np
 
     return np.frombuffer(raw, np.float32)
 
 
-def _stacked(rows: Sequence[Floats], dims: int) -> Floats:
-    import numpy as np
-
-    return np.stack(rows) if rows else np.empty((0, dims), np.float32)
-
-
-def open_embedder_apart(name: str) -> Embedder:
+def open_embedder_apart(name: str) -> embedding.Embedder:
     """The embedder a setting names, for a program that is open all day."""
-    return _model_apart() if name == "minilm" else RemoteEmbedder(name)
+    return _model_apart() if name == "minilm" else embedding.RemoteEmbedder(name)
 
 
 @cache
@@ -214,7 +201,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
     return raw
 
 
-def _make(wanted: _Wanted, english: EmbeddedModel) -> _Made:
+def _make(wanted: _Wanted, english: embedding.EmbeddedModel) -> _Made:
     try:
         if not wanted.language:
             made = english.encode(wanted.text)
@@ -234,7 +221,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints is no answer
     os.chdir("/")
     os.nice(_LESS_URGENT)
-    english = EmbeddedModel()
+    english = embedding.EmbeddedModel()
     with contextlib.suppress(OSError, EOFError, msgspec.DecodeError, KeyboardInterrupt):
         while select.select([questions], [], [], _LINGERS)[0]:
             wanted = msgspec.msgpack.decode(_received(questions), type=_Wanted)

@@ -92,6 +92,14 @@ def encode(embedder: Embedder, text: str) -> Encoded:
     return Encoded(vector[0], (), vector[:0])
 
 
+def stacked(vectors: Sequence[Floats], dims: int) -> Floats:
+    """Vectors as the rows of one matrix, which may have none."""
+    import_numpy_on_one_thread()
+    import numpy as np
+
+    return np.stack(vectors) if vectors else np.empty((0, dims), np.float32)
+
+
 class EmbeddedModel:
     """all-MiniLM-L6-v2, int8, run by onnxruntime on one thread, one text a run.
 
@@ -114,11 +122,7 @@ class EmbeddedModel:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
-        rows = [self.encode(text).vector for text in texts]
-        import_numpy_on_one_thread()
-        import numpy as np
-
-        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
+        return stacked([self.encode(text).vector for text in texts], self.dims)
 
     def encode(self, text: str) -> Encoded:
         """The text's vector and its tokens' vectors, from one run."""
@@ -251,10 +255,7 @@ class EmbedsOnce:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One unit vector a text."""
-        rows = [self.encode(text).vector for text in texts]
-        import numpy as np
-
-        return np.stack(rows) if rows else np.empty((0, self.dims), np.float32)
+        return stacked([self.encode(text).vector for text in texts], self.dims)
 
     def encode(self, text: str) -> Encoded:
         """The text's meaning, from memory where it was asked for before."""

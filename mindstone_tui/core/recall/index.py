@@ -29,32 +29,13 @@ from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.paths import EARLIER_INDEX, SessionPlaces
+from mindstone_tui.core.recall import embedding, library_file
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
 from mindstone_tui.core.recall.earlier_index import take_over
-from mindstone_tui.core.recall.embedding import (
-    Embedder,
-    Encoded,
-    Floats,
-    companion_of,
-    encode,
-    knows_english_only,
-    understands,
-)
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import Counts
-from mindstone_tui.core.recall.library_file import (
-    AGAIN_MILLISECONDS,
-    BUSY_MILLISECONDS,
-    DAMAGED,
-    EVERYBODY,
-    open_in_memory,
-    open_library,
-    owner_number,
-    put_aside,
-    unavailable,
-)
 from mindstone_tui.core.recall.passages import CHUNKING, Passage
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Hit, rank
@@ -94,31 +75,33 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 class Asked:
     """A question's meaning, worked out when it is wanted, once for all indexes."""
 
-    def __init__(self, embedder: Embedder | None, query: str) -> None:
+    def __init__(self, embedder: embedding.Embedder | None, query: str) -> None:
         self.embedder = embedder
         self._query = query
 
     @cached_property
-    def encoded(self) -> Encoded | None:
+    def encoded(self) -> embedding.Encoded | None:
         """By the model for English; None when there is none, or it cannot answer."""
         try:
-            return encode(self.embedder, self._query) if self.embedder is not None else None
+            return (
+                embedding.encode(self.embedder, self._query) if self.embedder is not None else None
+            )
         except VectorsUnavailable:
             return None
 
     @property
     def knows_languages(self) -> bool:
         """Whether there is a model for many languages."""
-        return companion_of(self.embedder) is not None
+        return embedding.companion_of(self.embedder) is not None
 
     @cached_property
-    def across(self) -> Floats | None:
+    def across(self) -> embedding.Floats | None:
         """By the model for many languages; None when there is none, or it cannot answer."""
-        companion = companion_of(self.embedder)
+        companion = embedding.companion_of(self.embedder)
         try:
             if companion is None:
                 return None
-            vector: Floats = companion.embed([as_statement(self._query)])[0]
+            vector: embedding.Floats = companion.embed([as_statement(self._query)])[0]
             return vector
         except VectorsUnavailable:
             return None
@@ -130,7 +113,7 @@ class RecallIndex:
     def __init__(
         self,
         path: Path,
-        embedder: Embedder | None,
+        embedder: embedding.Embedder | None,
         owner: str | None = "",
         session: SessionPlaces | None = None,
     ) -> None:
@@ -148,12 +131,12 @@ class RecallIndex:
         self._connect()
 
     @classmethod
-    def open(cls, path: Path, embedder: Embedder | None) -> RecallIndex:
+    def open(cls, path: Path, embedder: embedding.Embedder | None) -> RecallIndex:
         """Open or create a file with one owner; a damaged one is put aside without a question."""
         return cls(path, embedder)
 
     @classmethod
-    def of(cls, session: SessionPlaces, embedder: Embedder | None) -> RecallIndex:
+    def of(cls, session: SessionPlaces, embedder: embedding.Embedder | None) -> RecallIndex:
         """A session's part of its home's library."""
         return cls(session.library, embedder, str(session.key), session)
 
@@ -251,7 +234,7 @@ class RecallIndex:
         """How many passages wait for a vector; all of them when another model made the old ones."""
 
         def work() -> int:
-            model = self._tables.fact("model", EVERYBODY)
+            model = self._tables.fact("model", library_file.EVERYBODY)
             foreign = self._embedder is not None and model not in ("", self._embedder.name)
             if foreign:
                 return self._gatherer.passages()
@@ -302,9 +285,9 @@ class RecallIndex:
         return len(made) + self._embed_languages(limit * _AS_CHEAP)
 
     @property
-    def _companion(self) -> Embedder | None:
+    def _companion(self) -> embedding.Embedder | None:
         """The model for many languages, as long as it works."""
-        return companion_of(self._embedder) if self._companion_works else None
+        return embedding.companion_of(self._embedder) if self._companion_works else None
 
     def _embed_languages(self, limit: int, *, newest: bool = False) -> int:
         """Make vectors for many languages, where they are wanted; how many passages it took.
@@ -327,11 +310,11 @@ class RecallIndex:
             self._guarded(lambda: self._languages.store(rows, vectors))
         return max(read, len(waiting))
 
-    def _meaning(self, embedder: Embedder, content: bytes, text: str) -> Meaning:
+    def _meaning(self, embedder: embedding.Embedder, content: bytes, text: str) -> Meaning:
         """What is stored for a text; an identical one is not embedded again."""
         known = self._guarded(lambda: self._tables.known_meaning(content))
         if known is None:
-            known = _meaning_of(encode(embedder, text))
+            known = _meaning_of(embedding.encode(embedder, text))
             self._model_worked = True
         return known
 
@@ -356,7 +339,7 @@ class RecallIndex:
         if meant != query:
             question, asked = read_question(meant), None
         asked = asked or Asked(self._embedder, meant)
-        english = understands(self._embedder, query)
+        english = embedding.understands(self._embedder, query)
         comparable = english and self._guarded(lambda: self._comparable(allowed))
         meaning = asked.encoded if comparable else None
         if not english and asked.knows_languages:
@@ -372,7 +355,7 @@ class RecallIndex:
                 if ours is not None:
                     self._view_vectors()
                 other = None if across is None else Across(across, self._languages)
-                only = knows_english_only(self._embedder)
+                only = embedding.knows_english_only(self._embedder)
                 gathered = self._gatherer.gather(question, ours, allowed, other, english_only=only)
             hits = rank(
                 question,
@@ -404,7 +387,7 @@ class RecallIndex:
         companion = self._companion
         if companion is None or not self._can_vectors:
             return False
-        if self._tables.fact("language_model", EVERYBODY) != companion.name:
+        if self._tables.fact("language_model", library_file.EVERYBODY) != companion.name:
             return False
         few = english and not getattr(companion, "is_loaded", True)
         least = len(self) // _FOREIGN if few else 0
@@ -431,22 +414,26 @@ class RecallIndex:
     def _connect(self) -> None:
         try:
             self._start()
-        except DAMAGED:
+        except library_file.DAMAGED:
             self._database.close(True)
-            self.damaged = put_aside(self._path)
+            self.damaged = library_file.put_aside(self._path)
             self._start()
 
     def _start(self) -> None:
-        self._database, self._can_vectors, damaged = open_library(self._path)
+        self._database, self._can_vectors, damaged = library_file.open_library(self._path)
         self.damaged = damaged or self.damaged
         self._inode = self._path.stat().st_ino
         self._begin()
 
     def _begin(self) -> None:
-        owner = EVERYBODY if self._owner is None else owner_number(self._database, self._owner)
+        owner = (
+            library_file.EVERYBODY
+            if self._owner is None
+            else library_file.owner_number(self._database, self._owner)
+        )
         self._tables = Tables(self._database, owner)
         self._look_anew()
-        if owner != EVERYBODY:
+        if owner != library_file.EVERYBODY:
             if self._tables.fact("chunking") not in ("", CHUNKING):
                 self._tables.start_over()
             self._tables.try_failed_again()
@@ -479,13 +466,13 @@ class RecallIndex:
         """Whether there are vectors of this very model."""
         if self._embedder is None or not self._can_vectors:
             return False
-        return self._tables.fact("model", EVERYBODY) == self._embedder.name
+        return self._tables.fact("model", library_file.EVERYBODY) == self._embedder.name
 
     def _view_vectors(self) -> None:
         """Look at the vectors as they are now; the view of them is made on first use."""
-        generation = self._tables.fact("generation", EVERYBODY)
+        generation = self._tables.fact("generation", library_file.EVERYBODY)
         if self._gatherer.generation != generation:
-            dims = int(self._tables.fact("dims", EVERYBODY))
+            dims = int(self._tables.fact("dims", library_file.EVERYBODY))
             owner, lexicon = self._tables.owner, self._gatherer.lexicon
             self._gatherer = Gatherer(self._database, owner, dims, generation, lexicon)
 
@@ -498,23 +485,23 @@ class RecallIndex:
                 return self._waited(work())
             except FileNotFoundError:
                 self._reconnect()
-            except DAMAGED:
+            except library_file.DAMAGED:
                 self._database.close(True)
-                self.damaged = put_aside(self._path)
+                self.damaged = library_file.put_aside(self._path)
                 self._connect()
             except apsw.BusyError as error:
                 # The steps that follow in the same turn do not wait as long again.
-                self._database.set_busy_timeout(AGAIN_MILLISECONDS)
+                self._database.set_busy_timeout(library_file.AGAIN_MILLISECONDS)
                 self._kept_waiting = True
-                raise unavailable(self._path, error) from error
+                raise library_file.unavailable(self._path, error) from error
             except apsw.Error as error:
-                raise unavailable(self._path, error) from error
+                raise library_file.unavailable(self._path, error) from error
             return work()
 
     def _waited(self, result: T) -> T:
         """Be patient again once the file could be used."""
         if self._kept_waiting:
-            self._database.set_busy_timeout(BUSY_MILLISECONDS)
+            self._database.set_busy_timeout(library_file.BUSY_MILLISECONDS)
             self._kept_waiting = False
         return result
 
@@ -570,7 +557,7 @@ def _by_turn(passages: Iterable[Passage]) -> list[tuple[Passage, ...]]:
     return [tuple(group) for _, group in groupby(passages, key=lambda each: each.turn)]
 
 
-def _meaning_of(encoded: Encoded) -> Meaning:
+def _meaning_of(encoded: embedding.Encoded) -> Meaning:
     from mindstone_tui.core.recall.closeness import passage_tokens  # numpy: 0.1 s
     from mindstone_tui.core.recall.vector_view import as_bytes  # numpy: 0.1 s
 
@@ -583,11 +570,11 @@ _NOWHERE: Final = Path(":memory:")
 class InMemoryIndex(RecallIndex):
     """Ranks as a session's own index does, over what it was told since it was made."""
 
-    def __init__(self, embedder: Embedder | None = None) -> None:
+    def __init__(self, embedder: embedding.Embedder | None = None) -> None:
         super().__init__(_NOWHERE, embedder)
 
     def _start(self) -> None:
-        self._database, self._can_vectors = open_in_memory()
+        self._database, self._can_vectors = library_file.open_in_memory()
         self._begin()
 
     def _guarded(self, work: Callable[[], T]) -> T:

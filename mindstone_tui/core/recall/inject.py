@@ -12,8 +12,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.language.intent import intent_of
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import query_terms, stopwords
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
@@ -38,15 +38,8 @@ RAISED: Final = (0.4, 0.6, 0.8)
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
-_AND_ASKS: Final = pattern_of(
-    r"(?:,? (?:and|but|or)|\?) +(?=(?:who|whom|whose|what|which|when|where|why|how)\b)",
-    re.IGNORECASE,
-)
-_REFERS_BACK: Final = pattern_of(
-    r"\b(?:that|this|those|these|it|its|them|they|same|again|earlier|before|previous(?:ly)?|above"
-    r"|the (?:error|bug|file|issue|problem|one|other|first|second|last))\b",
-    re.IGNORECASE,
-)
+_AND_ASKS: Final = pattern_beside(__file__, "and asks", re.IGNORECASE)
+_REFERS_BACK: Final = pattern_beside(__file__, "refers back", re.IGNORECASE)
 
 
 def nowhere_known(session: str, seq: int) -> ImportSource:

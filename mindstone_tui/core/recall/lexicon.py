@@ -185,7 +185,7 @@ class Lexicon:
         """The newest passages that have a word, so many at most."""
         found = self._database.execute(
             f"select rowid from words where {_HOLDING} order by rowid desc limit ?",
-            (_asked_for(term), *self._within, most),
+            (f"body : ({quoted([term])})", *self._within, most),
         )
         return [row for (row,) in found]
 
@@ -260,10 +260,6 @@ def slips_between(one: str, other: str, most: int) -> int:
         if min(row) > most:
             return most + 1
     return row[-1]
-
-
-def _asked_for(term: str) -> str:
-    return f"body : ({quoted([term])})"
 
 
 def _first_number(sizes: bytes) -> int:

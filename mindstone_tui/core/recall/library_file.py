@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from functools import cache
@@ -28,94 +29,15 @@ AGAIN_MILLISECONDS: Final = 20
 """And how long after one that waited in vain."""
 TOKENIZER: Final = ("porter", "unicode61", "remove_diacritics", "0", "categories", "L* N* Co M*")
 """Only stems: words were folded and cut before they came here."""
-_TOKENIZE: Final = " ".join(f"'{word}'" for word in TOKENIZER)
 
-MIGRATIONS: Final = (
-    f"""
-    create table facts (
-        owner integer not null, name text not null, value, primary key (owner, name)
-    ) without rowid;
-    create table owners (
-        number integer primary key, name text not null unique, passages integer not null default 0
-    );
-    create table passages (
-        row integer primary key,
-        owner integer not null,
-        id text not null,
-        hash blob not null,
-        session text not null,
-        seq integer not null,
-        entry text not null,
-        turn integer not null,
-        ts text not null,
-        at real not null,
-        role text not null,
-        speaker text not null,
-        kind text not null,
-        text text not null,
-        source_id text not null,
-        piece integer not null,
-        pieces integer not null,
-        form text not null,
-        about text not null,
-        imported integer not null,
-        rewound integer not null,
-        sitting integer not null,
-        vector integer not null,
-        other integer not null
-    );
-    create index passages_by_seq on passages (owner, seq, piece);
-    create index passages_by_turn on passages (owner, turn);
-    create index passages_by_hash on passages (hash);
-    create index passages_without_vector on passages (owner, seq) where vector = 0;
-    create index passages_that_failed on passages (owner) where vector = 2;
-    create index passages_of_other_languages on passages (owner, seq) where other = 0;
-    create index passages_of_unread_language on passages (owner, seq) where other = 4;
-    create index passages_rewound on passages (owner) where rewound > 0;
-    create virtual table words using fts5 (
-        body, hash, content='', contentless_delete=1, tokenize="{_TOKENIZE}"
-    );
-    insert into words (words, rank) values ('automerge', 0);
-    insert into words (words, rank) values ('crisismerge', 1999);
-    create table signs (
-        place integer primary key, owner integer not null, row integer not null, bits blob not null
-    );
-    create index signs_by_owner on signs (owner);
-    create table numbers (row integer primary key, numbers blob not null);
-    create table tokens (row integer primary key, signs blob not null);
-    create table language_signs (
-        place integer primary key, owner integer not null, row integer not null, bits blob not null
-    );
-    create index language_signs_by_owner on language_signs (owner);
-    create table language_numbers (row integer primary key, numbers blob not null);
-    create table acts (
-        row integer primary key,
-        owner integer not null,
-        seq integer not null,
-        turn integer not null,
-        ts text not null,
-        kind text not null,
-        about text not null,
-        ok integer not null,
-        code integer,
-        error text not null,
-        signature text not null,
-        rewound integer not null default 0,
-        unique (owner, seq, about)
-    );
-    create index acts_by_turn on acts (owner, turn);
-    create index acts_by_signature on acts (signature) where signature <> '';
-    create index acts_by_file on acts (about) where kind <> 'command';
-    create table act_programs (
-        program text not null, act integer not null, primary key (program, act)
-    ) without rowid;
-    create table uses (
-        entry text primary key, injected integer not null, used integer not null
-    ) without rowid;
-    """,
-    "alter table passages add column superseded integer not null default 0",
-)
-"""Each step is applied once; `user_version` counts them and changes in the same transaction."""
+
+@cache
+def _steps() -> list[str]:
+    """What makes the tables: each step is applied once, `user_version` counts them."""
+    written = Path(__file__).with_name("library.sql").read_text("utf-8")
+    tokenizer = " ".join(f"'{word}'" for word in TOKENIZER)
+    return re.split(r"(?m)^-- Step \d.*$", written.replace("{tokenizer}", tokenizer))[1:]
+
 
 DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
@@ -201,18 +123,19 @@ def open_in_memory() -> tuple[apsw.Connection, bool]:
 
 
 def _migrate(database: apsw.Connection) -> None:
-    if _version(database) == len(MIGRATIONS):
+    steps = _steps()
+    if _version(database) == len(steps):
         return
     with writing(database):
         version = _version(database)
-        if version > len(MIGRATIONS):
+        if version > len(steps):
             raise IndexUnavailable(
                 "The recall index was made by a newer version of this program.",
                 "Update the program, or move library.db away: it is rebuilt from the transcripts.",
             )
-        for step in MIGRATIONS[version:]:
+        for step in steps[version:]:
             database.execute(step).fetchall()
-        database.execute(f"pragma user_version = {len(MIGRATIONS)}").fetchall()
+        database.execute(f"pragma user_version = {len(steps)}").fetchall()
 
 
 def _version(database: apsw.Connection) -> int:

@@ -13,13 +13,14 @@ import hashlib
 import io
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core.protobuf import fields_of
 from mindstone_tui.core.recall import import_numpy_on_one_thread
 
 if TYPE_CHECKING:
@@ -141,13 +142,13 @@ def _tokenizer(content: bytes) -> Any:
 
     vocabulary: list[tuple[str, float]] = []
     characters = b""
-    for number, body in _fields(content):
+    for number, body in fields_of(content):
         if number == 1:
-            piece = dict(_fields(body))
+            piece = dict(fields_of(body))
             (score,) = struct.unpack("<f", piece.get(2, bytes(4)))
             vocabulary.append((piece[1].decode(), score))
         elif number == 3:
-            characters = dict(_fields(body))[2]
+            characters = dict(fields_of(body))[2]
     tokenizer = Tokenizer(models.Unigram(vocabulary, 0, False))
     tokenizer.normalizer = normalizers.Sequence(
         [
@@ -158,38 +159,6 @@ def _tokenizer(content: bytes) -> Any:
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     return tokenizer
-
-
-def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a protobuf message that hold bytes or a float; whole numbers are left out."""
-    at = 0
-    while at < len(content):
-        tag, at = _number(content, at)
-        match tag & 7:
-            case 0:
-                _, at = _number(content, at)
-                continue
-            case 1:
-                size = 8
-            case 2:
-                size, at = _number(content, at)
-            case 5:
-                size = 4
-            case kind:
-                raise ValueError(f"unknown kind of field {kind}")
-        yield tag >> 3, content[at : at + size]
-        at += size
-
-
-def _number(content: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
 
 
 # The network

@@ -19,22 +19,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolCalled,
-    ToolReturned,
-    UserMessage,
-)
-from mindstone_tui.core.entries.derived import (
-    DelegationEnded,
-    HandoffReplayed,
-    NoteTaken,
-    TaskDone,
-    TaskStarted,
-)
+from mindstone_tui.core.entries import Line, conversation, derived
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import indexed, without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.question import MONTHS
@@ -217,20 +204,10 @@ _TROUBLE: Final = (
     *("not found", "cannot"),
 )
 """What stands in a line that tells of an error."""
-_ERROR: Final = pattern_of(
-    r"\b(?i:error|exception|traceback|fail(?:ed|ure)|fatal|panic|warning|denied|refused|not found"
-    r"|cannot)\b|\bE[A-Z]{4,}\b"
-)
+_ERROR: Final = pattern_beside(__file__, "error")
 _ERRNO: Final = pattern_of(r"E[A-Z]{4}")
 _LONGEST_ERROR: Final = 160
-_TELLING: Final = pattern_of(
-    r"(?<![\w.~-])[\w.~-]*+(?:[/\\][\w.@-]++){2,}+(?::\d++)?"  # paths
-    r"|\b(?:[\w-]++\.[a-z]{1,4}\d?:\d++\b"  # file.ts:42
-    r"|[a-z]++(?:[A-Z][a-z0-9]++)++\b"  # camelCase
-    r"|(?:[A-Z][a-z0-9]++){2,}+\b"  # PascalCase
-    r"|[A-Za-z]++(?:_[A-Za-z0-9]++)++\b"  # snake_case
-    r"|E[A-Z]{4,}+\b|[0-9a-f]{7,40}+\b)"
-)
+_TELLING: Final = pattern_beside(__file__, "telling")
 _LEAST_ROOM: Final = 12
 """With less room than this hardly a telling word fits."""
 
@@ -244,36 +221,36 @@ class Chunker:
     def passages(self, line: Line) -> list[Passage]:
         """The passages of one line; none when there is nothing to find."""
         match line.entry:
-            case UserMessage() as said:
+            case conversation.UserMessage() as said:
                 own = [piece for part in own_parts(said.text) for piece in pieces_of(part)]
                 return _make(line, own, said.name or "user", said.source_id, "")
-            case AssistantMessage() as said:
+            case conversation.AssistantMessage() as said:
                 for call in said.calls:
                     self._calls[call.id] = f"{call.name} {call.arguments}"
                 return _cut(line, said.text, said.name or "assistant", source_id=said.source_id)
-            case AssistantPartial(text=text):
+            case conversation.AssistantPartial(text=text):
                 return _cut(line, text, "assistant")
-            case ToolCalled() as call:
+            case conversation.ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
                 return []
-            case ToolReturned(name=name) if name == _RECALL and not is_imported(line):
+            case conversation.ToolReturned(name=name) if name == _RECALL and not is_imported(line):
                 return []
-            case ToolReturned() as result:
+            case conversation.ToolReturned() as result:
                 return self._of_result(line, result)
-            case NoteTaken(category=category, text=text):
+            case derived.NoteTaken(category=category, text=text):
                 return _cut(line, text, "note", about=category)
-            case HandoffReplayed(text=text):
+            case derived.HandoffReplayed(text=text):
                 return _cut(line, text, "handoff")
-            case DelegationEnded(child=child, text=text):
+            case derived.DelegationEnded(child=child, text=text):
                 return _cut(line, text, "sub-agent", about=child)
-            case TaskStarted(title=title, criteria=criteria, constraints=constraints):
+            case derived.TaskStarted(title=title, criteria=criteria, constraints=constraints):
                 return _cut(line, "\n".join((title, *criteria, *constraints)), "task")
-            case TaskDone(title=title, summary=summary):
+            case derived.TaskDone(title=title, summary=summary):
                 return _cut(line, f"{title}\n{summary}".strip(), "task")
             case _:
                 return []
 
-    def _of_result(self, line: Line, result: ToolReturned) -> list[Passage]:
+    def _of_result(self, line: Line, result: conversation.ToolReturned) -> list[Passage]:
         call = self._calls.pop(result.call, result.name)
         outcome = "" if result.status == "ok" else f" ({result.status})"
         about = " ".join(call.split())[:_CALL_SHOWN] + outcome

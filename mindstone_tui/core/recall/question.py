@@ -9,52 +9,18 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.languages import is_english
+from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import query_terms, stopwords, words_of
 from mindstone_tui.core.patterns import pattern_of
 
-_WHEN: Final = pattern_of(
-    r"\b(?:when|how long|how recently|since when|until when|what (?:date|day|month|year|time|week)"
-    r"|which (?:date|day|month|year|week)|wann|cuándo|cuando|quand|когда)\b|什么时候|いつ|متى",
-    re.IGNORECASE,
-)
-_TIME: Final = pattern_of(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|last|next|weekend|weekly|monthly|daily"
-    r"|(?:this|every|each) (?:week|month|year|morning|evening|summer|winter|spring|autumn|fall)"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august"
-    r"|september|october|november|december|weeks?|months?|years?|days?|hours?|minutes?"
-    r"|\d{4}|\d{1,2}(?:st|nd|rd|th)|\d{1,2}:\d{2}|\d{1,2} ?[ap]m)\b",
-    re.IGNORECASE,
-)
-_OF_THE_WORLD: Final = pattern_of(
-    r"^\W*(?:how (?:do|can|would|could) (?:i|you|we|one) (?!usually|like|normally)"
-    r"|how (?:far|high|deep|old|fast) (?:is|are)\b|how many \w+ (?:are|is) (?:there )?in an?\b"
-    r"|what(?:['’]s| is| are) (?:(?:an?|\d[\d.]*)\b|the (?:difference|capital|plural|meaning"
-    r"|definition|best|default|fastest|purpose|(?:time|space) complexity|boiling|melting|opposite"
-    r"|square|speed|population)\b)"
-    r"|what does \S+(?: \S+)? (?:mean|do|stand for)[?\s]*$|explain\b|define\b"
-    r"|who (?:wrote|invented|discovered|painted|won)\b|what year did\b"
-    r"|why (?:is|are|do|does) the (?:sky|sun|moon|sea|earth)\b|(?:can|could) you write an?\b"
-    r"|is \S+ (?:faster|better|larger|bigger|older) than\b|what temperature does\b)",
-    re.IGNORECASE,
-)
-_OF_RECORD: Final = pattern_of(
-    r"\b(?:have|has|had|did|was|were)(?:n['’]t)? (?:i|we|you|my|our|your)\b",
-    re.IGNORECASE,
-)
+_WHEN: Final = pattern_beside(__file__, "when", re.IGNORECASE)
+_TIME: Final = pattern_beside(__file__, "time", re.IGNORECASE)
+_OF_THE_WORLD: Final = pattern_beside(__file__, "of the world", re.IGNORECASE)
+_OF_RECORD: Final = pattern_beside(__file__, "of record", re.IGNORECASE)
 _NAME: Final = pattern_of(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
 MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 _MONTH: Final = pattern_of("|".join(rf"\b{month}\b" for month in MONTHS))
 _YEAR: Final = pattern_of(r"\b(?:19|20)\d\d\b")

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.intent import is_correction, only_asks
+from mindstone_tui.core.language.lists import english
 from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
@@ -39,39 +40,6 @@ _MODEL: Final = "assistant"
 """How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
-
-_SOUNDS_LASTING: Final = (
-    "always",
-    "never",
-    " ever ",
-    "prefer",
-    "from now on",
-    "from here on",
-    "going forward",
-    "future",
-    "henceforth",
-    "rest of",
-    "every time",
-    "whenever",
-    "circumstances",
-    "call me",
-    "address me",
-    "my name is",
-    "want you",
-    "expect you",
-    "remember",
-    "keep in mind",
-    "forget",
-    "stop",
-    "by default",
-    "rule",
-    "convention",
-    "policy",
-    "as of",
-    "important",
-    "do_not_evict",
-)
-"""One look that spares most sentences the closer one for a standing instruction."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -386,8 +354,9 @@ def _is_rule(text: str) -> bool:
 
 
 def _sounds_lasting(text: str) -> bool:
+    """One look that spares most sentences the closer one for a standing instruction."""
     lowered = f" {text.lower()} "
-    return any(words in lowered for words in _SOUNDS_LASTING)
+    return " ever " in lowered or any(words in lowered for words in english("sounds lasting"))
 
 
 def _newest_first(hits: Sequence[Hit]) -> list[Hit]:

@@ -15,10 +15,9 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language.intent import intent_of, only_asks
-from mindstone_tui.core.language.lists import english
+from mindstone_tui.core.language.lists import english, pattern_beside
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, root, words_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
@@ -46,13 +45,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 _READ: Final = 4_000
 """Characters in which names are looked for: a message that is longer has named its matter."""
-_SPECIFIC: Final = pattern_of(
-    r"`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”"  # quoted
-    r"|(?<![\w.~-])(?:[\w.~-]+)?(?:/[\w.@-]+)+"  # paths
-    r"|\b\w[\w-]*(?:\.\w+)+\b"  # files, hosts, versions
-    r"|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b\w+_\w+\b"  # identifiers
-    r"|#\d+|\b[A-Z]+-\d+\b|\b[a-zA-Z]+\d\w*\b"  # tickets, db7, v2
-)
+_SPECIFIC: Final = pattern_beside(__file__, "specific")
 
 
 def specifics(message: str, names: Iterable[str] = ()) -> frozenset[str]:
@@ -198,12 +191,8 @@ _ONESELF: Final = frozenset({"i", "me", "my", "mine", "myself", "im", "ive"})
 _OTHERS: Final = frozenset({"you", "your", "yours", "youve", "we", "our", "ours", "us"})
 _WANTS_ADVICE: Final = frozenset({"should", "can", "could", "would", "might", "suggest", "advise"})
 """Who asks so wants to hear what the model thinks of it."""
-_FIRST_PERSON: Final = pattern_of(
-    r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b|\b(?:i|we)['’](?:m|re|ve|d|ll)\b", re.IGNORECASE
-)
-_SECOND_PERSON: Final = pattern_of(
-    r"\b(?:you|your|yours|yourself)\b|\byou['’](?:re|ve|d|ll)\b", re.IGNORECASE
-)
+_FIRST_PERSON: Final = pattern_beside(__file__, "first person", re.IGNORECASE)
+_SECOND_PERSON: Final = pattern_beside(__file__, "second person", re.IGNORECASE)
 
 
 class _Persons:

@@ -21,22 +21,8 @@ from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
-from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived
+from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, window
 from mindstone_tui.core.entries.standings import not_rewound
-from mindstone_tui.core.entries.window import (
-    ContextWindowPruned,
-    InstructionsChanged,
-    ModeChanged,
-    ModelChanged,
-    Pinned,
-    PolicyChanged,
-    PromptPlanned,
-    Receipt,
-    Restored,
-    Rewound,
-    ToolsChanged,
-    Unpinned,
-)
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowError
 from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
@@ -55,9 +41,9 @@ from mindstone_tui.core.transcript import History
 class Continuing:
     """Saves checkpoints and hands over, as entries alone."""
 
-    def __init__(self, sketch: InMemoryTranscript, window: LiveWindow, count: Count) -> None:
+    def __init__(self, sketch: InMemoryTranscript, live: LiveWindow, count: Count) -> None:
         self._sketch = sketch
-        self._window = window
+        self._window = live
         self._count = count
         self._state = checkpoint.fresh(str(sketch.places.key))
         self._letter: handoff.Letter | None = None
@@ -77,7 +63,7 @@ class Continuing:
             sha256=checkpoint_store.digest(saved),
             trigger="window",
         )
-        return Effect(lines=(self._put(entry),))
+        return Effect(lines=(self._window.record(entry),))
 
     async def _write(self, _excess: int) -> Effect:
         self._advance()
@@ -100,7 +86,7 @@ class Continuing:
             covers=self._letter.covers,
             trigger="window",
         )
-        return Effect(lines=(self._put(entry),))
+        return Effect(lines=(self._window.record(entry),))
 
     async def _take_over(self, _excess: int) -> Effect:
         if self._letter is None:
@@ -113,7 +99,7 @@ class Continuing:
             )
         except ContinuityError as error:
             return Effect(held=False, why=error.what)
-        return Effect(lines=(self._put(taken.entry(self._window.fold.state)),))
+        return Effect(lines=(self._window.record(taken.entry(self._window.fold.state)),))
 
     def _advance(self) -> None:
         self._state = checkpoint.advance(
@@ -125,11 +111,6 @@ class Continuing:
         lines = self._sketch.lines
         held = [line for span in spans for line in lines[span.first : span.last + 1]]
         return [*held, *lines[(held[-1].seq if held else -1) + 1 :]]
-
-    def _put(
-        self, entry: derived.CheckpointSaved | derived.HandoffWritten | derived.HandoffReplayed
-    ) -> Line:
-        return self._window.record(entry)
 
 
 ASKED_FOR: Final = 6
@@ -153,12 +134,12 @@ class Recollection:
             while self._has_vectors and self._index.embed_pending(_AT_ONCE):
                 pass
 
-    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
         """Index exchanges and read them back, as the law wants it before anything leaves."""
-        receipts: dict[int, Receipt] = {}
+        receipts: dict[int, window.Receipt] = {}
         for exchange in turns:
             found = self._index.ensure(passages_of(exchange.lines))
-            receipt = found[0] if found else Receipt(turn=exchange.turn, passages=0)
+            receipt = found[0] if found else window.Receipt(turn=exchange.turn, passages=0)
             if not self._has_vectors:
                 receipt = msgspec.structs.replace(receipt, vectors="")
             receipts[exchange.turn] = receipt
@@ -240,7 +221,7 @@ def by_meaning(progress: Callable[[int, int], None] | None) -> RehearsalOptions:
     return RehearsalOptions(embedder=EmbedsOnce(open_embedder(SHIPPED_EMBEDDER)), progress=progress)
 
 
-async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
     return ensure(units)
 
 
@@ -272,7 +253,7 @@ class Rehearsal:
         self._options = options
         self._references = references
         self._model = UNNAMED
-        self._planned: PromptPlanned | None = None
+        self._planned: window.PromptPlanned | None = None
         """The request that was really sent next."""
         self._tail: tuple[int, ...] = ()
         self._number = 0
@@ -291,7 +272,7 @@ class Rehearsal:
         entry = line.entry
         if isinstance(entry, Unknown):
             return
-        if isinstance(entry, PromptPlanned):
+        if isinstance(entry, window.PromptPlanned):
             self._planned = None if entry.purpose else entry
         elif isinstance(entry, conversation.AssistantMessage | conversation.AssistantPartial):
             await self._call(line, entry.model)
@@ -314,31 +295,31 @@ class Rehearsal:
 
     async def _do_again(self, line: Line) -> None:
         """What a person changed; the window writes it down for this session."""
-        window, fixed = self.window, self._options.fixed
+        live, fixed = self.window, self._options.fixed
         # Some of it makes no sense in this window, and is left out.
         with contextlib.suppress(MindstoneError):
             match line.entry:
-                case InstructionsChanged(sections=sections):
-                    window.set_instructions(sections)
-                case ToolsChanged(tools=tools):
-                    window.set_tools(tools)
-                case ModelChanged(model=model, window=tokens, window_label=label):
+                case window.InstructionsChanged(sections=sections):
+                    live.set_instructions(sections)
+                case window.ToolsChanged(tools=tools):
+                    live.set_tools(tools)
+                case window.ModelChanged(model=model, window=tokens, window_label=label):
                     self._model = model
-                    window.set_model(model, window=tokens, label=label)
-                case PolicyChanged(policy=policy) if "context.policy" not in fixed:
-                    window.set_policy(policy)
-                case ModeChanged(mode=mode) if "context.mode" not in fixed:
-                    window.set_mode(mode)
-                case Pinned(pinned_turn=turn, why=why):
-                    manual.pin(window, turn, why)
-                case Unpinned(pinned_turn=turn):
-                    manual.unpin(window, turn)
-                case Restored(turns=turns):
-                    manual.restore(window, turns)
-                case Rewound(to_turn=turn):
-                    await manual.rewind(window, turn)
-                case ContextWindowPruned(trigger="manual", left=left):
-                    await manual.prune(window, turns=[each.turn for each in left])
+                    live.set_model(model, window=tokens, label=label)
+                case window.PolicyChanged(policy=policy) if "context.policy" not in fixed:
+                    live.set_policy(policy)
+                case window.ModeChanged(mode=mode) if "context.mode" not in fixed:
+                    live.set_mode(mode)
+                case window.Pinned(pinned_turn=turn, why=why):
+                    manual.pin(live, turn, why)
+                case window.Unpinned(pinned_turn=turn):
+                    manual.unpin(live, turn)
+                case window.Restored(turns=turns):
+                    manual.restore(live, turns)
+                case window.Rewound(to_turn=turn):
+                    await manual.rewind(live, turn)
+                case window.ContextWindowPruned(trigger="manual", left=left):
+                    await manual.prune(live, turns=[each.turn for each in left])
 
     async def _begin(self, line: Line, text: str) -> None:
         """Make room and look for what matters, as before every turn."""
@@ -385,7 +366,7 @@ class Rehearsal:
         except WindowError as error:
             self.refused.append(f"turn {line.turn}: {error.what}")
 
-    def _target(self, planned: PromptPlanned | None = None) -> Target:
+    def _target(self, planned: window.PromptPlanned | None = None) -> Target:
         """With the window asked for, else the one the request really had, else what is known."""
         if tokens := self._settings.context.window:
             return Target(model=self._model, window=tokens, label="measured")

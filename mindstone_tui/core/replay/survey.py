@@ -100,25 +100,22 @@ def survey(history: History) -> Survey:
     return Survey(tuple(marks), last, turns, model)
 
 
+_MARKING: Final[dict[type[object], Kind]] = {
+    conversation.UserMessage: "turn",
+    conversation.ToolCalled: "tool",
+    window.PromptPlanned: "call",
+    window.ContextWindowPruned: "prune",
+    window.ToolResultsTrimmed: "trim",
+    derived.RecallInjected: "recall",
+    derived.SummaryDerived: "summary",
+    derived.CheckpointSaved: "checkpoint",
+    derived.HandoffWritten: "checkpoint",
+}
+
+
 def _kind_of(line: Line) -> Kind | None:
-    match line.entry:
-        case conversation.UserMessage():
-            return "turn"
-        case window.PromptPlanned(purpose=""):
-            return "call"
-        case conversation.ToolCalled():
-            return "tool"
-        case window.ContextWindowPruned():
-            return "prune"
-        case window.ToolResultsTrimmed():
-            return "trim"
-        case derived.RecallInjected():
-            return "recall"
-        case derived.SummaryDerived():
-            return "summary"
-        case derived.CheckpointSaved() | derived.HandoffWritten():
-            return "checkpoint"
-    return None
+    aside = isinstance(line.entry, window.PromptPlanned) and line.entry.purpose
+    return None if aside else _MARKING.get(type(line.entry))
 
 
 ReferenceKind = Literal["name", "citation", "recalled"]

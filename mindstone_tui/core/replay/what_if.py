@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core.config.edit import all_keys, nearest
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, ToolResultsTrimmed
@@ -26,19 +27,12 @@ PLACES: Final[tuple[Place, ...]] = get_args(Place)
 _FAMILIES: Final = ("context", "zones", "budget", "recall", "eviction", "cascade")
 
 
-class PriceList(Part):
-    """Dollars per million prompt tokens; None where nobody knows."""
-
-    prompt: float | None = None
-    cached: float | None = None
+PriceOf = Callable[[str], PromptPrices]
 
 
-PriceOf = Callable[[str], PriceList]
-
-
-def no_prices(_model: str) -> PriceList:
+def no_prices(_model: str) -> PromptPrices:
     """Nobody knows what anything costs."""
-    return PriceList()
+    return PromptPrices()
 
 
 class Moment(Part, omit_defaults=False):

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui import core
-from mindstone_tui.core.language.lists import expression, lists_in, lists_of, verb
+from mindstone_tui.core.language.lists import (
+    expression,
+    lists_in,
+    lists_of,
+    pattern_beside,
+    verb,
+)
 from mindstone_tui.core.providers.guide.provider import wishes
 from mindstone_tui.core.statements.cues import all_cues
 
@@ -51,6 +57,16 @@ def test_every_expression_over_several_lines_is_one_and_finds_no_empty_text(name
     (path,) = CORE.glob(f"providers/**/{name}.txt")
     for each in lists_in(path):
         assert expression(path, each).fullmatch("") is None, each
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_expression_beside_a_module_is_one(path: Path) -> None:
+    module = path.with_suffix(".py")
+    source = module.read_text(encoding="utf-8") if module.is_file() else ""
+    for name in re.findall(r'pattern_beside\(__file__, "([a-z ]+)"', source):
+        found = pattern_beside(str(module), name)
+        assert "(?&" not in found.pattern, name
+        found.search("")
 
 
 def test_every_way_to_wish_for_a_tool_can_be_read() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.replay.what_if import PriceList, WhatIf, parse_changes, what_if
+from mindstone_tui.core.replay.what_if import WhatIf, parse_changes, what_if
 from tests.builders import say, transcript_in
 from tests.core.context.stage import MODEL, with_context
 from tests.core.replay.recorded import FAST, SMALL, WITHOUT_RECALL, recorded
@@ -55,7 +56,7 @@ async def asked(home: Path, **changes: object) -> WhatIf:
             {f"context.{name}": value for name, value in changes.items()},
             options=FAST,
             price_of=lambda model: (
-                PriceList(prompt=2.0, cached=0.2) if model == MODEL else PriceList()
+                PromptPrices(prompt=2.0, cached=0.2) if model == MODEL else PromptPrices()
             ),
         )
 

@@ -53,16 +53,11 @@ class _Renderer(RendererHTML):
 
     def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """A cell whose alignment is a class: the page allows no inline style."""
-        return self._cell(tokens[idx])
-
-    def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A cell whose alignment is a class: the page allows no inline style."""
-        return self._cell(tokens[idx])
-
-    @staticmethod
-    def _cell(token: Token) -> str:
+        token = tokens[idx]
         found = re.search(r"left|right|center", str(token.attrs.get("style", "")))
         return f'<{token.tag} class="{found.group()}">' if found else f"<{token.tag}>"
+
+    td_open = th_open
 
 
 @cache
@@ -172,7 +167,6 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_start(
         one_line(session.session, 200),
         _facts(session),
-        PAGE_TOOLS,
         timeline(session),
         more_style="stats.css" if numbers else "",
     )
@@ -182,45 +176,20 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
     yield page_end()
 
 
-PAGE_TOOLS: Final = """<form class="tools" role="search">
-<input id="search" type="search" placeholder="Search (/)" aria-label="Search" autocomplete="off">
-<output id="found" aria-live="polite"></output>
-<button type="button" id="fold" title="Fold or unfold every tool result (f)">Fold</button>
-<button type="button" id="theme" title="Light or dark (t)">Theme</button>
-</form>"""
-
-
 def _resource(name: str) -> str:
     return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
 
 
-def page_start(title: str, facts: str, tools: str, figure: str, *, more_style: str = "") -> str:
-    """A page up to its main part; `facts`, `tools` and `figure` are HTML, the title is not."""
+def page_start(title: str, facts: str, figure: str, *, more_style: str = "") -> str:
+    """A page up to its main part; `facts` and `figure` are HTML, the title is not."""
     style = _resource("page.css") + (_resource(more_style) if more_style else "")
     policy = (
         f"default-src 'none'; script-src '{_hash(_resource('page.js'))}'; "
         f"style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
-    name = escaped(title)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="generator" content="MindStone">
-<title>{name}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<div class="title"><h1>{name}</h1><p>{facts}</p></div>
-{tools}
-{figure}
-</header>
-<main>
-"""
+    return _resource("start.html").format(
+        policy=policy, name=escaped(title), style=style, facts=facts, figure=figure
+    )
 
 
 def page_end() -> str:

@@ -304,18 +304,16 @@ class Overview(msgspec.Struct):
             case Imported(format=name):
                 self.imported_from = name
             case window.PromptPlanned(measure=window.Measure() as measure, purpose=""):
-                self.points.append(self._point(line, measure))
+                point = Point(
+                    turn=line.turn,
+                    seq=line.seq,
+                    tokens=measure.tokens,
+                    utilization=measure.utilization,
+                    zone=self.zone,
+                )
+                self.points.append(point)
             case window.ContextWindowPruned():
                 self.prunes.append((line.seq, describe_line(line).text))
-
-    def _point(self, line: Line, measure: window.Measure) -> Point:
-        return Point(
-            turn=line.turn,
-            seq=line.seq,
-            tokens=measure.tokens,
-            utilization=measure.utilization,
-            zone=self.zone,
-        )
 
 
 def overview(session: str, lines: Iterable[Line]) -> Overview:

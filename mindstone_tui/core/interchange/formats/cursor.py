@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.protobuf import fields_of
 
 from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
 from . import sources
@@ -37,7 +38,6 @@ QUERY: Final = "user_query"
 _CHILD, _FOLDER = 1, 9
 _HASH: Final = 32
 _DEEPEST: Final = 8
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def read_store(connection: sqlite3.Connection, path: Path) -> Iterator[Record]:
@@ -90,38 +90,6 @@ def _messages(connection: sqlite3.Connection, data: bytes, depth: int) -> Iterat
             yield from _messages(connection, child, depth + 1)
         else:
             yield given.hex()
-
-
-def fields_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a protocol buffer that are bytes, as far as it can be read."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == _BYTES:
-            size, at = _varint(data, at)
-            if at + size > len(data):
-                return
-            yield key >> 3, data[at : at + size]
-            at += size
-        elif kind == _VARINT:
-            _, at = _varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            at += 8 if kind == _FIXED64 else 4
-        else:
-            return
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in as many bytes as it needs, and where the next thing begins."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        value |= (data[at] & 0x7F) << shift
-        at += 1
-        if not data[at - 1] & 0x80:
-            return value, at
-        shift += 7
-    return 0, len(data)
 
 
 def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[Record]:

@@ -12,56 +12,29 @@ from typing import Final
 
 from mindstone_tui.core import plugins
 from mindstone_tui.core.errors import InterchangeError, NotASession, UnknownName
+from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.plugins import Admitted, load, loaded
 
 from ..read_bytes import BOM, decode_object, lines, open_file
 from .base import Format, Sample
 from .sources import array_of, document, is_array
 
-SHIPPED: Final = (
-    "mindstone:MINDSTONE",
-    "qwen_code:QWEN_CODE",
-    "claude_code:CLAUDE_CODE",
-    "codex:CODEX",
-    "copilot_cli:COPILOT_CLI",
-    "droid:DROID",
-    "pi:PI",
-    "gemini_cli:GEMINI_CLI",
-    "crush:CRUSH",
-    "goose:GOOSE",
-    "chatgpt:CHATGPT",
-    "claude_ai:CLAUDE_AI",
-    "cursor:CURSOR",
-    "kiro:KIRO",
-    "continue_dev:CONTINUE",
-    "openhands:OPENHANDS",
-    "opencode:OPENCODE",
-    "cline:KILO_CODE",
-    "cline:ROO_CODE",
-    "cline:CLINE",
-    "aider:AIDER",
-    "specstory:SPECSTORY",
-    "messages:MESSAGES",
-)
-"""Every format of this program, the most particular first, as `module:FORMAT` of this package."""
-
 
 @cache
 def door() -> Admitted[Format]:
     """Every format by name: those that ship, then those of plug-ins; and what was left out."""
-    ours = [loaded(f"mindstone_tui.core.interchange.formats.{each}") for each in SHIPPED]
+    shipped = lists_in(Path(__file__).with_name("shipped.txt"))["formats"]
+    ours = [loaded(f"mindstone_tui.core.interchange.formats.{each}") for each in shipped]
     known = {each.name: each for each in ours if isinstance(each, Format)}
-    more = load(plugins.FORMATS, _format, tuple(known))
+    more = load(
+        plugins.FORMATS, lambda each: each if isinstance(each, Format) else None, tuple(known)
+    )
     return Admitted({**known, **{each.name: each for each in more.usable.values()}}, more.left_out)
 
 
 def formats() -> Mapping[str, Format]:
     """The same, those that can be used."""
     return door().usable
-
-
-def _format(found: object) -> Format | None:
-    return found if isinstance(found, Format) else None
 
 
 _SAMPLE: Final = 1 << 18

@@ -152,7 +152,9 @@ def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
             pieces.think(fields.get("reasoning_content"))
             inner = mapping(call.get("function")) or call
             name = text(fields.get("tool_name")) or text(inner.get("name"))
-            arguments = inner.get("arguments") or _without_kind(mapping(fields.get("action")))
+            arguments = inner.get("arguments") or {
+                key: each for key, each in mapping(fields.get("action")).items() if key != "kind"
+            }
             pieces.call(name, arguments, fields.get("tool_call_id") or call.get("id"))
             group = text(fields.get("llm_response_id"))
             yield pieces.record("assistant", id=source, ts=ts, model=model, group=group)
@@ -171,10 +173,6 @@ def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
             )
         case kind:
             yield unknown(kind)
-
-
-def _without_kind(action: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in action.items() if key != "kind"}
 
 
 OPENHANDS = Format(name="openhands", title="OpenHands", recognises=_recognises, read=_read)

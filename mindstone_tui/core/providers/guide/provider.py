@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
-from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.guide import topics
@@ -153,14 +153,11 @@ def _wished() -> list[tuple[str, re.Pattern[str]]]:
     """The tools and the expressions of what is said to want them, in `wishes.txt`."""
     path = Path(__file__).with_name("wishes.txt")
     return [
-        (tool, re.compile(_PLEASE + _filled(said), re.IGNORECASE | re.DOTALL))
+        (tool, re.compile(_PLEASE + filled, re.IGNORECASE | re.DOTALL))
         for tool, expressions in lists_in(path).items()
         for said in expressions
+        for filled in (said.replace("{path}", _PATH).replace("{end}", _END),)
     ]
-
-
-def _filled(said: str) -> str:
-    return said.replace("{path}", _PATH).replace("{end}", _END)
 
 
 def wishes(question: str) -> list[Wish]:
@@ -191,7 +188,7 @@ def arguments_for(wish: Wish, schema: ToolSchema) -> dict[str, Any]:
     known: dict[str, Any] = properties if isinstance(properties, dict) else {}
     filled: dict[str, Any] = {}
     for name, value in _with_extras(wish, known).items():
-        target = _first(_ALSO_CALLED.get(name, (name,)), lambda each: each in known) or name
+        target = next((each for each in _ALSO_CALLED.get(name, ()) if each in known), name)
         filled[target] = _typed(value, known.get(target))
     required = schema.parameters.get("required")
     for name in required if isinstance(required, list | tuple) else ():
@@ -208,10 +205,6 @@ def _with_extras(wish: Wish, known: dict[str, Any]) -> dict[str, str]:
         **{name: value for name, value in extras.items() if text and name in known},
         **wish.values,
     }
-
-
-def _first(names: Iterable[str], wanted: Callable[[str], bool]) -> str | None:
-    return next((name for name in names if wanted(name)), None)
 
 
 def _typed(value: str, declared: object) -> object:
@@ -236,26 +229,10 @@ WINDOW: Final = 32_768
 _MARKER: Final = pattern_of(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
 """What is left of a block's delimiter when the block was cut."""
 _OUTPUT_LENGTH: Final = 4_000
-_QUESTION: Final = pattern_of(
-    r"\?|\A\s*(?:(?:and|so|ok|over|from|in|on|at|by|with|to|for|since|until|about)\s+)?(?:whats?|who"
-    r"|whom|whose|whos|when|where|wheres|which|why|how|hows|did|do|does|is|are|was|were|can|could"
-    r"|tell me|find|search|look for|recall|remind me|(?:name|number|date|price|size) of)\b",
-    re.IGNORECASE,
-)
+_QUESTION: Final = pattern_beside(topics.__file__, "question", re.IGNORECASE)
 _STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
 _ANSWER: Final = pattern_of(r"\AAnswer: (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
 """The line of history that recall found, before the passages."""
-_NOT_FOUND: Final = (
-    "Nothing was said about that. I am the guide, not a language model, so I do not make up an "
-    "answer. F5 chooses a model that may know; “what can you do?” shows what I can."
-)
-_NO_RECALL: Final = (
-    "I cannot look that up: recall is not offered here. F5 chooses a model that may know."
-)
-_NOTED: Final = (
-    "Saved: it stands in the transcript and recall can find it later. I am the guide, not a "
-    "language model, so I have nothing to add; ask me about it any time."
-)
 
 _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
@@ -322,8 +299,9 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=topics.guide_texts().greeting)
     if polite := topics.courtesy(situation.question):
         return GuideAnswer(text=polite)
-    if any(one.kind == "memory" for one in recognise(_said(situation.question))):
-        return GuideAnswer(text=_PROPOSED)
+    said = Utterance(speaker="user", text=situation.question, line=0)
+    if any(one.kind == "memory" for one in recognise(said)):
+        return GuideAnswer(text=topics.guide_texts().proposed)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
     looks_up = "recall" in tools and not topics.names_mindstone(situation.question)
@@ -334,7 +312,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     if not (_QUESTION.search(situation.question) or topics.defined(situation.question, words)):
         return GuideAnswer(text=_acknowledge(situation.question))
     if "recall" not in tools:
-        return GuideAnswer(text=_NO_RECALL)
+        return GuideAnswer(text=topics.guide_texts().no_recall)
     query = situation.question[:_LONGEST_QUERY]
     return _use([Wish(tool="recall", values={"query": query})], tools)
 
@@ -349,16 +327,6 @@ def about_mindstone(request: Request, settings: Settings | None) -> str:
         return ""
     known = topics.explanation(situation.question, glossary(settings or Settings()))
     return f"{known}\n\n*— the built-in guide*" if known else ""
-
-
-def _said(question: str) -> Utterance:
-    return Utterance(speaker="user", text=question, line=0)
-
-
-_PROPOSED: Final = (
-    "Shall I remember that? `/keep` (F6 in the app) keeps it for every session; "
-    "`/keep no` lets it go."
-)
 
 
 def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
@@ -377,8 +345,10 @@ def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
 
 def _acknowledge(statement: str) -> str:
     if _STANDING.search(statement):
-        return f"{_NOTED} It sounds like a rule: `/keep` holds it in every prompt."
-    return _NOTED
+        return (
+            f"{topics.guide_texts().noted} It sounds like a rule: `/keep` holds it in every prompt."
+        )
+    return topics.guide_texts().noted
 
 
 def _report(situation: Situation, words: Sequence[Term]) -> str:
@@ -392,7 +362,11 @@ def _report(situation: Situation, words: Sequence[Term]) -> str:
 def _recalled(result: ToolOutcome, question: str, words: Sequence[Term]) -> str:
     """What history says; where it is silent, what a word of the product means."""
     found = _ANSWER.match(_clean(unwrapped(result.text)))
-    return found["text"] if found else topics.defined(question, words) or _NOT_FOUND
+    return (
+        found["text"]
+        if found
+        else topics.defined(question, words) or topics.guide_texts().not_found
+    )
 
 
 def _shown(result: ToolOutcome) -> str:

