@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -42,6 +43,8 @@ class Permissions:
     ) -> None:
         self.mode: Mode = mode
         self._rules = rules
+        self._given: dict[str, str] = {}
+        """How long those hold that were given here, when and by which key."""
         self._find_sandbox = find_sandbox
         self._sandbox: Sandbox | None = None
         self._looked = False
@@ -163,7 +166,11 @@ class Permissions:
     def remember(self, answer: Answer) -> None:
         """Keep the rule that came with an answer, for the session or for good."""
         if answer.allowed and answer.remember and answer.keep:
-            self._rules = (*self._rules, Rule.parse("allow", answer.remember))
+            rule = Rule.parse("allow", answer.remember)
+            self._rules = (*self._rules, rule)
+            by = f" by {answer.how}" if answer.how else ""
+            until = "until you leave" if answer.keep == "session" else "kept in your settings"
+            self._given[rule.text] = f" ({until}; given {datetime.now().astimezone():%H:%M}{by})"
             if answer.keep == "config":
                 self._keep(answer.remember)
 
@@ -185,7 +192,10 @@ class Permissions:
             if self._sandbox
             else "Only read-only tools run without asking"
         )
-        rules = "\n".join(f"  {rule.verdict} {rule.text}" for rule in self._rules)
+        lines = (
+            f"  {rule.verdict} {rule.text}{self._given.get(rule.text, '')}" for rule in self._rules
+        )
+        rules = "\n".join(lines)
         return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
 
 

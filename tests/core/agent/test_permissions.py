@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ async def test_a_mode_that_this_machine_cannot_keep_safe_is_not_taken(home: Path
     assert allowed.describe().startswith("Approvals: ask.")
     await allowed.switch("read-only")
     assert allowed.describe().startswith("Approvals: read-only.")
+
+
+def test_a_grant_says_how_long_it_holds_and_which_key_gave_it() -> None:
+    allowed = permissions("ask")
+    given = Answer(allowed=True, remember="shell pytest *", keep="session", how="s")
+    allowed.remember(given)
+    assert re.search(
+        r"allow shell pytest \* \(until you leave; given \d\d:\d\d by s\)", allowed.describe()
+    )
 
 
 async def some_sandbox() -> Sandbox | None:
