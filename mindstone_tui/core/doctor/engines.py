@@ -143,10 +143,8 @@ def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> 
             detail = f"The index of {around.session} belongs to another history."
             return warned("index", detail, remedy)
     size = numbers.size(around.places.library.stat().st_size)
-    detail = (
-        f"The index agrees with the transcript, up to line {seq} of {newest}; "
-        f"that of all sessions takes {size}."
-    )
+    behind = "whole" if seq == newest else f"{newest - seq} of its lines wait for the next turn"
+    detail = f"The index agrees with the transcript, {behind}; that of all sessions takes {size}."
     return passed("index", detail)
 
 

@@ -212,7 +212,8 @@ def _sessions(around: CheckEnvironment) -> Check:
             f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
             f"mindstone verify --session {bad[0]}",
         )
-    detail = f"{len(found)} session(s), {size / 1e6:.1f} MB." if found else "No sessions yet."
+    many = plural(len(found), "session")
+    detail = f"{many}, {size / 1e6:.1f} MB." if found else "No sessions yet."
     return passed("sessions", detail)
 
 
