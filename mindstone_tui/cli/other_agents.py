@@ -17,6 +17,7 @@ from mindstone_tui.cli.interchange import offer_history
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import complain, flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
+from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import InterchangeError, MindstoneError, UsageError
 from mindstone_tui.core.interchange import attach as attachment
 from mindstone_tui.core.interchange.attach_targets import (
@@ -35,8 +36,9 @@ from mindstone_tui.core.interchange.launcher import (
 )
 from mindstone_tui.core.library import watch as folders
 from mindstone_tui.core.library.profile import SessionFilter, list_described
+from mindstone_tui.core.library.raw_copy import RawCopy
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
-from mindstone_tui.core.paths import Places, from_home
+from mindstone_tui.core.paths import Places, SessionKey, from_home
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.text import plural
 
@@ -63,6 +65,12 @@ def attach(
         typer.Option(
             "--without-comments",
             help="Take comments out of settings that the program does not read with them.",
+        ),
+    ] = False,
+    keep_raw: Annotated[
+        bool,
+        typer.Option(
+            "--keep-raw", help="Keep the program's files as they are, too, to give them back."
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
@@ -96,6 +104,8 @@ def attach(
             _take_out(home, plan, written=written)
         elif written or not plan.changes:
             _put_in(home, plan, command)
+    if not undo and (keep_raw or (written and not (yes or json) and _wants_raw())):
+        store(home, "attach.keep_raw", "true")
     _tell(plans, every=every, undo=undo, written=written, json=json)
     for problem in problems:
         complain(problem.what, problem.remedy)
@@ -218,6 +228,14 @@ def _may_write(plans: Sequence[_Plan], *, undo: bool, yes: bool, json: bool) -> 
     return False
 
 
+def _wants_raw() -> bool:
+    """Ask whether the other programs' files are kept as they are, and say what that means."""
+    hint("A session file that is deleted can be given back if its raw bytes are kept as well.")
+    hint("They hold what is blacked out here, secrets included, as the file does; they stay here.")
+    prompt("Keep raw copies beside the sessions? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def _say_written(plan: _Plan, *, undo: bool) -> None:
     target = plan.target
     names = ", ".join(str(each.path) for each in plan.changes)
@@ -312,6 +330,9 @@ def resume(
         ),
     ],
     run: Annotated[bool, typer.Option("--run", help="Run the command, in its folder.")] = False,
+    give_back: Annotated[
+        bool, typer.Option("--give-back", help="First write its file where it was, if it is gone.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Resume a session in the program it comes from.
@@ -321,6 +342,11 @@ def resume(
     """
     found = find_session(name, list_described(places(), SessionFilter()))
     command = resume_command(found, shutil.which)
+    if give_back:
+        copy = RawCopy(places().session(SessionKey.parse(found.session)))
+        hint(f"Its file is at {copy.give_back()}, byte for byte as it was kept.")
+        if copy.source is not None and copy.source.full:
+            hint("The end is missing: the copy had reached attach.raw_bytes.")
     if json:
         say_json(command)
         return

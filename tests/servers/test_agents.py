@@ -279,6 +279,49 @@ def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str
     assert not (home / "hooks.json").exists()
 
 
+def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
+    desk_for: Callable[[str], Desk],
+) -> None:
+    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    desk = desk_for("claude-code")
+    desk.server.play(as_claude_wants)
+    desk.mindstone("attach", "claude-code", "--keep-raw", "--yes")
+    desk.run(claude, "-p", FACT, "--allowedTools", "Bash", **_for_claude(desk))
+    (file,) = in_order(desk.folder / ".claude/projects")
+    desk.barrier(file)
+    written = file.read_bytes()
+    file.unlink()
+    told = desk.mindstone("resume", file.stem, "--give-back")
+    assert f"claude --resume {file.stem}" in told
+    assert file.read_bytes() == written
+    desk.server.calls.clear()
+    desk.run(claude, "-p", "go on", "--resume", file.stem, **_for_claude(desk))
+    assert FACT in desk.requests()
+    assert file.read_bytes().startswith(written)
+
+
+def test_a_session_that_codex_lost_is_given_back_and_resumed(
+    desk_for: Callable[[str], Desk],
+) -> None:
+    codex = _codex()
+    desk = desk_for("codex")
+    desk.server.play(as_codex_wants)
+    _set_up_codex(desk)
+    desk.mindstone("attach", "codex", "--keep-raw", "--yes")
+    desk.run(*codex, FACT, STUB_KEY="fake")
+    (file,) = in_order(desk.folder / ".codex" / "sessions")
+    desk.barrier(file)
+    written = file.read_bytes()
+    file.unlink()
+    name = file.stem[-36:]
+    desk.mindstone("resume", name, "--give-back")
+    assert file.read_bytes() == written
+    desk.server.calls.clear()
+    desk.run(*codex, "resume", name, "go on", STUB_KEY="fake")
+    assert FACT in desk.requests()
+    assert file.read_bytes().startswith(written)
+
+
 def test_qwen_code_is_recorded_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
     desk = desk_for("qwen-code")
     qwen = ("node", program("@qwen-code/qwen-code/cli.js"), "--auth-type", "openai", "-p")

@@ -499,6 +499,10 @@ class AttachSettings(SettingsSection):
     """Seconds without a change after which an answer is believed to be whole."""
     idle: float = 600.0
     """Seconds after which a file that nobody writes to is closed."""
+    keep_raw: bool = False
+    """Keep the files of other programs as they are, too, secrets included, to give them back."""
+    raw_bytes: int = 200_000_000
+    """Most that the raw copy of one session takes on disk; then it stops."""
     linger: float = 7_200.0
     """Seconds without a hook after which a resident that a hook started ends itself."""
 

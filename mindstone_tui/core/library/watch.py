@@ -23,8 +23,8 @@ from typing import IO, Final
 
 import msgspec
 
-from mindstone_tui.core.config import Settings
-from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
@@ -37,6 +37,7 @@ from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.library.find import index_session
 from mindstone_tui.core.library.lease import Lease, only_one
 from mindstone_tui.core.library.profile import profile_of
+from mindstone_tui.core.library.raw_copy import RawCopy
 from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
@@ -188,6 +189,11 @@ class LiveImport:
         if added is not None:
             self._growing.was_taken()
         return added
+
+    @property
+    def shared(self) -> bool:
+        """Whether the file holds more than one session, as a database does."""
+        return self._reader is None or self._reader.many
 
     def close(self) -> int | None:
         """End the open exchange, and write down that all of the file was taken over.
@@ -459,6 +465,7 @@ class FolderWatch:
                 active.changed = now
             active.seen, active.settled = is_new, settled
             self._remember(file, is_new)
+            self._keep_raw(file, live)
             return TakenMessages(file, str(live.key), added) if added else None
         return None
 
@@ -475,10 +482,21 @@ class FolderWatch:
                 return None
             is_new.closed = True
             self._remember(file, is_new)
+            self._keep_raw(file, live)
             self._live.forget(file)
             self._active.pop(file, None)
             return TakenMessages(file, str(live.key), added) if added else None
         return None
+
+    def _keep_raw(self, file: Path, live: LiveImport) -> None:
+        """Keep the bytes as well, where that was said yes to and the file is one session."""
+        wish = load(self._home, self._environ).settings.attach  # said while a resident may run
+        if not wish.keep_raw or live.key is None or live.shared:
+            return
+        copy = RawCopy(self._home.session(live.key))
+        full = copy.source is not None and copy.source.full
+        if not full and not copy.take(file, wish.raw_bytes):
+            note(f"The raw copy of {live.key} is full (attach.raw_bytes).", self._home.log)
 
     @contextlib.contextmanager
     def _forgiving(self, file: Path, active: _Active, now: float) -> Iterator[None]:
