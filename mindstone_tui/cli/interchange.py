@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,10 +30,12 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
 from mindstone_tui.core.interchange.discover import (
+    SOON,
     ProgramFiles,
     SessionFile,
     days_kept,
     find_programs,
+    going_soon,
 )
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
@@ -55,7 +56,6 @@ _NAMED: Final = 5
 _RECORDS: Final = "records"
 _BYTES_A_SECOND: Final = 4_000_000
 """About what an import takes in, for a guess that is told."""
-_SOON: Final = 7
 
 
 def import_(
@@ -213,9 +213,8 @@ def offer_history(program: str, title: str) -> None:
         f"about {numbers.seconds(1 + size / _BYTES_A_SECOND)} by words, vectors follow behind."
     )
     if days := days_kept(os.environ, program):
-        soon = time.time() - (days - _SOON) * 86_400
-        close = sum(1 for file in files if file.changed < soon)
-        going = f"; within {_SOON} days that meets {close:,} of these" if close else ""
+        close = going_soon(files, days)
+        going = f"; within {SOON} days that meets {close:,} of these" if close else ""
         hint(f"{title} deletes its own sessions after {days} days{going}.")
     if not sys.stdin.isatty():
         hint("`mindstone import` takes them in.")

@@ -52,7 +52,26 @@ class SessionsFeature(Feature):
         names = [places.key.main for places in held if places.key != self.session.key]
         shown = names if len(names) <= _NAMED else [*names[:_NAMED], "…"]
         others = f"{plural(len(names), 'other session')}: {', '.join(shown)}"
-        return [f"This project has {others}. /sessions lists them."] if names else []
+        told = [f"This project has {others}. /sessions lists them."] if names else []
+        return [*told, *self._deleted_soon()]
+
+    def _deleted_soon(self) -> Sequence[str]:
+        """Which sessions of other programs are deleted by them soon, and in no history yet."""
+        # Together 30 ms, and only who opens the app waits for it, in a thread.
+        from mindstone_tui.core.interchange import discover
+        from mindstone_tui.core.interchange.formats import formats
+        from mindstone_tui.core.library.take_over import ImportedFiles
+
+        environ, done = self.session.opening.environ, ImportedFiles(self.session.home)
+        return [
+            f"{formats()[each.program].title} deletes {plural(count, 'session')} of its own within "
+            f"{discover.SOON} days: `mindstone import` keeps what was said in them."
+            for each in discover.find_programs(environ)
+            if (days := discover.days_kept(environ, each.program))
+            and (
+                count := discover.going_soon((one for one in each.files if not done.has(one)), days)
+            )
+        ]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Say what this turn blacked out for the first time, and where."""

@@ -9,6 +9,7 @@ import fnmatch
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -140,6 +141,15 @@ def days_kept(environ: Mapping[str, str], program: str) -> int:
     except (OSError, msgspec.MsgspecError):
         return CLEANED_AFTER
     return told.cleanup
+
+
+SOON: Final = 7
+"""Days before a program deletes a session, from which on people are told."""
+
+
+def going_soon(files: Iterable[SessionFile], days: int) -> int:
+    """How many of these files their program deletes soon, which keeps them for so many days."""
+    return sum(1 for file in files if days and file.changed < time.time() - (days - SOON) * 86_400)
 
 
 class _ClaudeSettings(msgspec.Struct, rename={"cleanup": "cleanupPeriodDays"}):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 from mindstone_tui.core import events
@@ -207,3 +209,18 @@ async def test_a_message_that_was_never_sent_is_said_once(home: Path, tmp_path: 
     assert "and the mast?" in told[0][0]
     assert [one.what for one in standings.of(queued[0])] == ["unsent"]
     assert "and the mast?" not in str(stage.requests())
+
+
+async def test_who_opens_a_session_is_told_which_files_another_program_deletes_soon(
+    home: Path, tmp_path: Path
+) -> None:
+    projects = tmp_path / ".claude" / "projects" / "-srv-app"
+    projects.mkdir(parents=True)
+    for name, days in (("old", 25), ("new", 2)):
+        (projects / f"{name}.jsonl").write_text("{}\n")
+        changed = time.time() - days * 86_400
+        os.utime(projects / f"{name}.jsonl", (changed, changed))
+    model = script(tmp_path, {"text": "Noted."})
+    async with on_stage(home, model=model, cwd=tmp_path, follow=True) as stage:
+        told = await stage.until(events.Noticed, lambda event: "deletes" in event.message)
+    assert "Claude Code deletes 1 session of its own within 7 days" in told.message
