@@ -27,13 +27,11 @@ from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
 from mindstone_tui.core.tools.toolchains import (
     OFFLINE,
-    SYSTEM,
-    SYSTEM_SECRETS,
     clean_git_settings,
     npm_registry,
     shown_at_home,
     shown_elsewhere,
-    without_secrets,
+    shown_of_the_machine,
 )
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -196,17 +194,11 @@ class Bubblewrap:
 
     def _machine(self, network: bool) -> Iterator[str]:
         """The operating system, without what only its owner should read."""
-        for place in (*map(Path, SYSTEM), *shown_elsewhere(self._home, self._path, self._venv)):
-            if place.exists():
-                yield from ("--ro-bind", str(place), str(place))
+        elsewhere = shown_elsewhere(self._home, self._path, self._venv)
+        for place in (*shown_of_the_machine(), *elsewhere):
+            yield from ("--ro-bind-try", str(place), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
         yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")
-        for place in map(Path, SYSTEM_SECRETS):
-            if place.exists() and not place.is_symlink():
-                yield from _blank(place)
-        names = Path("/etc/resolv.conf").resolve()
-        if network and names.exists() and not str(names).startswith("/etc/"):
-            yield from ("--ro-bind", str(names), str(names))
         if network:
             yield "--share-net"
         yield from ("--unsetenv", "DBUS_SESSION_BUS_ADDRESS", "--unsetenv", "SSH_AUTH_SOCK")
@@ -269,7 +261,7 @@ class Landlock:
             if not self._is_hidden(entry, workspace)
         ]
         readable = [
-            *(each for root in SYSTEM for each in without_secrets(Path(root))),
+            *(each.resolve() for each in shown_of_the_machine()),
             Path("/proc"),
             *shown_at_home(self._home, self._path, self._venv),
             *shown_elsewhere(self._home, self._path, self._venv),
