@@ -51,14 +51,23 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
 
 
-def read_page(url: str, address: str, port: int, *, most: int, seconds: float) -> Page:
+def read_page(
+    url: str,
+    address: str,
+    port: int,
+    *,
+    most: int,
+    seconds: float,
+    check: Callable[[str], object],
+) -> Page:
     """What stands at a URL, asked of the address that was judged.
 
-    Raises OSError or ValueError when the server cannot be reached or speaks no HTTP.
+    Raises OSError or ValueError when the server cannot be reached or speaks no HTTP, and what
+    `check` raises about the address that was really reached.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
-    connection = _connection(parts.scheme, host, port, address, seconds)
+    connection = _connection(parts.scheme, host, port, address, seconds, check)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers=_HEADERS)
@@ -88,20 +97,23 @@ def wishes_of(robots: Page) -> Callable[[str], bool]:
 
 
 def _connection(
-    scheme: str, host: str, port: int, address: str, seconds: float
+    scheme: str,
+    host: str,
+    port: int,
+    address: str,
+    seconds: float,
+    check: Callable[[str], object],
 ) -> http.client.HTTPConnection:
     """A connection to the address that was judged, for the host that was named."""
     plain = socket.create_connection((address, port), timeout=seconds)
-    if scheme == "https":
-        try:
-            held: socket.socket = ssl.create_default_context().wrap_socket(
-                plain, server_hostname=host
-            )
-        except BaseException:
-            plain.close()
-            raise
-    else:
-        held = plain
+    held: socket.socket = plain
+    try:
+        check(plain.getpeername()[0])
+        if scheme == "https":
+            held = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     connection.sock = held
     return connection
