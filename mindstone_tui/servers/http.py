@@ -80,7 +80,7 @@ class Guard:
         self._seconds = seconds
         self._log = log
         self.refused: Counter[int] = Counter()
-        self._discarding = 0
+        self._discarding = asyncio.Semaphore(_MOST_DISCARDED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with its whole body, or refuse it."""
@@ -134,19 +134,14 @@ class Guard:
 
     async def _discard(self, receive: Receive) -> None:
         """Read past what a refused client still sends: else it is cut off and hears no status."""
-        if self._discarding >= _MOST_DISCARDED:
+        if self._discarding.locked():
             return
-        self._discarding += 1
-        try:
-            async with asyncio.timeout(_PATIENCE):
+        with contextlib.suppress(TimeoutError):
+            async with self._discarding, asyncio.timeout(_PATIENCE):
                 more = True
                 while more:
                     message = await asyncio.wait_for(receive(), _PAUSE)
                     more = message["type"] == "http.request" and message.get("more_body", False)
-        except TimeoutError:
-            pass
-        finally:
-            self._discarding -= 1
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """All of it, within bounds of size and time."""

@@ -219,14 +219,9 @@ class Fetcher:
         check = partial(public, host=host, private=self._settings.private)
         try:
             address = check(self._find(host, port))
-            return read_page(
-                url,
-                address,
-                port,
-                most=most,
-                seconds=self._settings.seconds,
-                check=lambda reached: check([reached]),
-            )
+            with socket.create_connection((address, port), self._settings.seconds) as reached:
+                check([reached.getpeername()[0]])
+                return read_page(url, reached, most=most, seconds=self._settings.seconds)
         except (OSError, ValueError) as error:
             why = one_line(str(error) or type(error).__name__, 160)
             remedy = "Check the address."

@@ -55,10 +55,7 @@ print(json.dumps({
 """
 _INTERPRETER: Final = str(Path(sys.executable).resolve())
 """The real one: a virtual environment may lie in a folder that is hidden inside."""
-_OF_THE_MACHINE: Final = tuple(
-    f"/etc/{name}"
-    for name in ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
-)
+_OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
 _PROMISES: Final = {
     "outside": "nothing outside the workspace can be written",
     "repository": "repositories' hooks and settings cannot be changed",
@@ -150,7 +147,7 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
             "unix": str(base / "socket"),
             "process": os.getpid(),
             "outside_process": f"/proc/{os.getpid()}",
-            "machine": _OF_THE_MACHINE,
+            "machine": [f"/etc/{name}" for name in _OF_THE_MACHINE],
         }
         command = (_INTERPRETER, "-I", "-S", "-c", _TRIALS, json.dumps(told))
         finished = await run(

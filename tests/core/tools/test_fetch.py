@@ -22,7 +22,7 @@ from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import ToolContext
 from mindstone_tui.core.tools.fetch import Fetcher, host_of, is_public, may_visit, public
-from mindstone_tui.core.tools.web_page import read_page, text_of_html
+from mindstone_tui.core.tools.web_page import text_of_html
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.core.session.stage import calls, on_stage, script
 
@@ -137,14 +137,20 @@ def test_ordinary_addresses_are_public(address: str) -> None:
     assert is_public(address)
 
 
-def test_nothing_is_sent_to_an_address_that_is_refused_once_it_is_reached() -> None:
-    def check(address: str) -> None:
-        raise NotAllowed(f"{address} is refused.", "")
+def test_nothing_is_sent_to_an_address_that_is_refused_once_it_is_reached(
+    context: ToolContext,
+) -> None:
+    class Turned(str):
+        """An address that was public when it was looked up, and leads here."""
+
+        def partition(self, sep: str) -> tuple[str, str, str]:
+            return "93.184.216.34", sep, ""
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(NotAllowed, match=r"127\.0\.0\.1 is refused"):
-            read_page("http://x.example/", "127.0.0.1", port, most=9, seconds=9, check=check)
+        turned = Fetcher(FetchSettings(), find=lambda host, port: [Turned("127.0.0.1")])
+        with pytest.raises(NotAllowed, match=r"leads to 127\.0\.0\.1"):
+            turned.fetch(f"http://x.example:{port}/", context)
         with server.accept()[0] as reached:
             assert reached.recv(100) == b""
 
