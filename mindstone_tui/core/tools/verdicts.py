@@ -365,7 +365,7 @@ def _absolute(path: str, here: Path) -> Path | None:
 
 def _real(place: Path | None) -> Path | None:
     """Where a path leads once every link on the way is followed; a word that is none stays."""
-    return None if place is None else Path(os.path.realpath(place))
+    return None if place is None or "\0" in str(place) else Path(os.path.realpath(place))
 
 
 def _value(option: str) -> str:
