@@ -28,7 +28,7 @@ def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
     if len(data) - len(rest) <= deepest:
         return False
     depth = 0
-    for sign in _brackets(data):
+    for sign in _outside(data, _NO_SIGNS):
         if sign in b"{[":
             depth += 1
             if depth > deepest:
@@ -44,10 +44,6 @@ def is_crowded(text: bytes, most: int) -> bool:
         return False
     strings = (text.count(b'"') - text.count(b'\\"')) // 2
     return strings > most * 2 or len(_outside(text, _NO_JOINTS)) > most
-
-
-def _brackets(data: bytes) -> bytes:
-    return _outside(data, _NO_SIGNS)
 
 
 def _outside(data: bytes, dropped: bytes) -> bytes:
