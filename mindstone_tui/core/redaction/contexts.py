@@ -132,7 +132,7 @@ _OPEN = 400
 """Characters within which such a place has its secret, or has none."""
 
 
-class Place(NamedTuple):
+class SecretPlace(NamedTuple):
     """A row of `places.tsv`: what finds the secret at a literal."""
 
     kind: str
@@ -149,12 +149,12 @@ class Place(NamedTuple):
 
 
 @cache
-def known_places() -> tuple[Place, ...]:
+def known_places() -> tuple[SecretPlace, ...]:
     """All rows."""
     rows = Path(__file__).with_name("places.tsv").read_text("utf-8").splitlines()
     told = [row.split("\t") for row in rows if not row.startswith("#")]
     return tuple(
-        Place(kind, literal, _LOOKS[look], pattern_of(pattern, re.I))
+        SecretPlace(kind, literal, _LOOKS[look], pattern_of(pattern, re.I))
         for kind, literal, look, pattern in told
     )
 
