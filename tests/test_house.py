@@ -25,6 +25,7 @@ MOST_METHODS = 20
 MOST_ARGUMENTS = 10
 NOUNS_IN_ING = {"embedding", "ranking", "spelling"}
 FACES = {
+    "bounded_json",
     "config",
     "diagnostics",
     "disk",

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 DEEPEST: Final = 100
 """Objects and lists within each other; real answers, arguments and files have a tenth of it."""
+_NO_JOINTS: Final = bytes(sign for sign in range(256) if sign not in b'{[,"')
 _NO_SIGNS: Final = bytes(sign for sign in range(256) if sign not in b'{}[]"')
 
 
@@ -27,7 +28,7 @@ def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
     if len(data) - len(rest) <= deepest:
         return False
     depth = 0
-    for sign in _brackets(data):
+    for sign in _outside(data, _NO_SIGNS):
         if sign in b"{[":
             depth += 1
             if depth > deepest:
@@ -37,9 +38,17 @@ def is_too_deep(text: bytes | str, deepest: int = DEEPEST) -> bool:
     return False
 
 
-def _brackets(data: bytes) -> bytes:
-    """The brackets outside of strings."""
-    signs = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_SIGNS)
+def is_crowded(text: bytes, most: int) -> bool:
+    """Whether it stands for more values than this: parsing them would take long in one go."""
+    if len(text) <= most * 2:
+        return False
+    strings = (text.count(b'"') - text.count(b'\\"')) // 2
+    return strings > most * 2 or len(_outside(text, _NO_JOINTS)) > most
+
+
+def _outside(data: bytes, dropped: bytes) -> bytes:
+    """What stands outside of strings, but for what is dropped."""
+    signs = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, dropped)
     return b"".join(signs.split(b'"')[::2])
 
 

@@ -15,6 +15,7 @@ import itertools
 import re
 import secrets
 import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mindstone_tui.core.patterns import pattern_of
@@ -195,23 +196,75 @@ def inside(block: str) -> str:
 
 FILE: Final = "file "
 """How the origin of an attached file begins."""
-_ATTACHED = pattern_of(
-    r"<data-([0-9a-z]{8,64}) origin=\"file ([^\"\n]*)\">\n(.*?)\n</data-\1>", re.DOTALL
-)
+_ATTACHED = pattern_of(r"<data-([0-9a-z]{8,64}) origin=\"file ([^\"\n]*)\">\n")
+_MOST_UNCLOSED: Final = 100
+
+
+def _blocks(
+    said: str, opens: re.Pattern[str], close: str, *, before: str = "", after: bool = False
+) -> Iterator[tuple[re.Match[str], int, int, int]]:
+    """Each opening that is closed, where the block begins, its inside ends and it ends itself.
+
+    White space before it belongs to it, with a heading that begins with `before`, and behind it
+    with `after`. Whatever the text is, the work grows with its length only: one pattern for the
+    whole would look for the end of the text again at each opening that nothing closes.
+    """
+    done, unclosed = 0, set[str]()
+    for found in opens.finditer(said):
+        closing = close.format(found[1])
+        if found.start() < done or closing in unclosed:
+            continue
+        inside = said.find(closing, found.end())
+        if inside < 0:
+            unclosed.add(closing)
+            if len(unclosed) > _MOST_UNCLOSED:
+                return
+            continue
+        start = _back(said, found.start(), done)
+        line = max(said.rfind("\n", done, start) + 1, done)
+        if before and (heading := said.find(before, line, start)) >= 0:
+            start = _back(said, heading, done)
+        done = inside + len(closing)
+        while after and done < len(said) and said[done].isspace():
+            done += 1
+        yield found, start, inside, done
+
+
+def _back(said: str, at: int, least: int) -> int:
+    """Where the white space before a place begins."""
+    while at > least and said[at - 1].isspace():
+        at -= 1
+    return at
 
 
 INJECTED: Final = "mindstone "
 """How the origin begins of whatever another program is given from here."""
-_INJECTED = pattern_of(  # Gemini CLI escapes it, and puts marks of its own around it.
-    r"\s*(?:<hook_context>)?(?:<|&lt;)data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\""
-    r"(?:>|&gt;)\n.*?\n(?:<|&lt;)/data-\1(?:>|&gt;)(?:</hook_context>)?",
-    re.DOTALL,
+_INJECTED = pattern_of(
+    r"(?:<hook_context>)?<data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\">\n"
+)
+_ESCAPED = pattern_of(
+    r"(?:<hook_context>)?&lt;data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\"&gt;\n"
 )
 
 
 def without_injected(said: str) -> str:
     """A message of another program without what it was given from here."""
-    return _INJECTED.sub("", said) if f'origin="{INJECTED}' in said else said
+    if f'origin="{INJECTED}' not in said:
+        return said
+    # Gemini CLI escapes it, and puts marks of its own around it.
+    for opens, close in ((_INJECTED, "\n</data-{}>"), (_ESCAPED, "\n&lt;/data-{}&gt;")):
+        blocks = [(start, end) for _, start, _, end in _blocks(said, opens, close)]
+        said = "".join(
+            part.removeprefix("</hook_context>") if at else part
+            for at, part in enumerate(_between(said, blocks))
+        )
+    return said
+
+
+def _between(said: str, blocks: Iterable[tuple[int, int]]) -> list[str]:
+    """What stands around blocks, in order: one more than there are."""
+    spans = [(0, 0), *blocks, (len(said), len(said))]
+    return [said[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
 
 
 _FENCE = pattern_of(r"^</?data-[0-9a-z]{8,64}(?: origin=\"[^\"\n]*\")?>(?:\n|\Z)", re.MULTILINE)
@@ -223,26 +276,28 @@ def unfenced(text: str) -> str:
 
 
 _ADDED = pattern_of(
-    r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?"
     r"<(system-reminder|environment_context|environment_details|user_instructions|INSTRUCTIONS"
-    r"|ide_selection|ide_opened_file|ide_diagnostics|skills_instructions)>.*?</\1>\s*",
-    re.DOTALL,
+    r"|ide_selection|ide_opened_file|ide_diagnostics|skills_instructions)>"
 )
-"""What programs put beside a person's words: reminders, where they run, rules, what is on show."""
+
+
+def _added(said: str) -> list[tuple[int, int]]:
+    """What programs put beside a person's words: reminders, where they run, what is on show."""
+    if "</" not in said:
+        return []
+    found = _blocks(said, _ADDED, "</{}>", before="# AGENTS.md instructions", after=True)
+    return [(start, end) for _, start, _, end in found]
 
 
 def without_reminders(said: str) -> str:
     """A message without what programs add to a person's words for the model."""
-    return _ADDED.sub("\n", said).strip("\n") if "</" in said else said
+    blocks = _added(said)
+    return "\n".join(_between(said, blocks)).strip("\n") if "</" in said else said
 
 
 def own_parts(said: str) -> list[str]:
     """A person's words as they stand between what programs added; all of it if there are none."""
-    if "</" not in said:
-        return [said]
-    spans = [(0, 0), *(found.span() for found in _ADDED.finditer(said)), (len(said), len(said))]
-    parts = [said[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
-    return [part for part in parts if part.strip()] or [said]
+    return [part for part in _between(said, _added(said)) if part.strip()] or [said]
 
 
 def added_around(said: str) -> tuple[str, str, str]:
@@ -251,17 +306,17 @@ def added_around(said: str) -> tuple[str, str, str]:
     Joined by empty lines they are what was said, byte for byte; what cannot be parted so, and what
     a program says alone, counts as the words.
     """
-    blocks = [found.span() for found in _ADDED.finditer(said)] if "</" in said else []
+    blocks = _added(said)
     start = reached = 0
     for first, last in blocks:
         if first == reached:
             reached = last
-            start = last if said[:last].endswith("\n\n") else start
+            start = last if said.endswith("\n\n", 0, last) else start
     end = reached = len(said)
     for first, last in reversed(blocks):
         if last == reached:
             reached = first
-            end = first if said[first:].startswith("\n\n") else end
+            end = first if said.startswith("\n\n", first) else end
     if start >= end or not said[start:end].strip():
         return "", said, ""
     return said[: max(start - 2, 0)], said[start:end], said[end + 2 :]
@@ -273,10 +328,13 @@ def as_written(said: str) -> str:
     One that a program wrote alone is shown as it came, so that no turn begins with nothing.
     """
     own = without_reminders(said)
-    named = _ATTACHED.sub(
-        lambda found: f"[{FILE}{found[2]}, {plural(len(found[3].splitlines()), 'line')}]",
-        own if own.strip() else said,
-    )
+    shown = own if own.strip() else said
+    named, done = "", 0
+    for found, _, inside, end in _blocks(shown, _ATTACHED, "\n</data-{}>"):
+        count = len(shown[found.end() : inside].splitlines())
+        named += f"{shown[done : found.start()]}[{FILE}{found[2]}, {plural(count, 'line')}]"
+        done = end
+    named += shown[done:]
     return unfenced(named)
 
 

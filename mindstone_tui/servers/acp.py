@@ -31,6 +31,7 @@ from mindstone_tui.core.paths import SessionKey, free_name, project_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.signals import on_ending
+from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers import acp_updates as show
 from mindstone_tui.servers.lookup import Lookup
@@ -79,7 +80,7 @@ class OpenSession:
             asyncio.get_running_loop().create_future()
         )
         line = text.rstrip()
-        if line.startswith("/") and "\n" not in line:
+        if line.startswith("/") and "\n" not in line and not pictures:
             self._commands.append((line, done))
             self.conversation.command(line)
         else:
@@ -480,24 +481,28 @@ def _pairs(listed: object) -> dict[str, str]:
 
 
 def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, list[Image]]:
-    """The words and pictures of a prompt; what is linked is named, what is embedded is quoted."""
-    texts: list[str] = []
+    """The words and pictures of a prompt, each part on lines of its own.
+
+    What is linked is named and what is embedded is data, so that neither is taken for a command.
+    """
+    parts: list[str] = []
     pictures: list[Image] = []
     for number, block in enumerate(blocks if isinstance(blocks, list) else []):
         match block:
             case {"type": "text", "text": str(text)}:
-                texts.append(text)
+                parts.append(text)
             case {"type": "image", "data": str(data)}:
                 pictures.append(conversation.keep(_decoded(data), f"picture-{number}"))
             case {"type": "resource_link", "uri": str(uri)}:
-                texts.append(f"\n{uri.removeprefix('file://')}")
+                parts.append(f"[linked: {one_line(uri.removeprefix('file://'), 2_000)}]")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                texts.append(f"\n{uri.removeprefix('file://')}:\n```\n{text}\n```")
+                origin = f"{FILE}{one_line(uri.removeprefix('file://'), 160)}"
+                parts.append(f"\n{as_data(text, origin=origin, nonce=fresh_nonce())}\n")
             case _:
                 raise UsageError(
                     "The prompt holds something that cannot be used here.", "Use text."
                 )
-    return "".join(texts), pictures
+    return "\n".join(parts), pictures
 
 
 def _decoded(data: str) -> bytes:

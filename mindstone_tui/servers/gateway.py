@@ -37,7 +37,6 @@ from mindstone_tui.servers.match import (
     count_known,
     digest,
     exchanges,
-    mark_of_message,
     plan,
 )
 from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply
@@ -197,8 +196,9 @@ class Gateway:
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
-        marks = [self._marks.of(message) for message in prior]
-        last = self._marks.of(asked.messages[-1])
+        *marks, last = await asyncio.to_thread(
+            lambda: [self._marks.of(message) for message in (*prior, asked.messages[-1])]
+        )
         place = Path(client.folder) if client.folder else None
         if place is not None and not (place.is_absolute() and place.is_dir()):
             raise UsageError(f"{client.folder} is no folder here.", "Name it by its whole path.")
@@ -351,7 +351,7 @@ class Gateway:
         matched = ClientMatched(
             format=asked.format,
             prior=digest(marks),
-            root=run.root or digest([mark_of_message(new)]),
+            root=run.root or digest([self._marks.of(new)]),
             known=planned.known,
             adopted=len(adopted),
             action=planned.action,

@@ -45,6 +45,10 @@ OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
 """What anybody on this machine may have: nothing of it says anything about anyone."""
 _PAUSE: Final = 0.5
 """Seconds without a byte after which nothing more of a refused body is waited for."""
+_PATIENCE: Final = 3.0
+"""Seconds in which a refused client can send the rest of its body."""
+_MOST_DISCARDED: Final = 16
+"""Refused clients whose bodies are read at a time."""
 HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -76,6 +80,7 @@ class Guard:
         self._seconds = seconds
         self._log = log
         self.refused: Counter[int] = Counter()
+        self._discarding = asyncio.Semaphore(_MOST_DISCARDED)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with its whole body, or refuse it."""
@@ -93,8 +98,9 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope, headers)
-            body = await self._body(headers, receive)
+            # Whoever needs no token is not waited for: those paths read no body.
+            known = self._check(scope, headers)
+            body = await self._body(headers, receive) if known else b""
             await self._app(scope, _given(body, receive), answer)
         except Refusal as refusal:
             self.refused[refusal.status] += 1
@@ -106,7 +112,8 @@ class Guard:
                     await self._discard(receive)
                 await _refuse(refusal, path, send)
 
-    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        """Whether the client has the token; raises where it may not ask without."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if host not in self._hosts:
             raise Refusal(403, "This host is not served here; use 127.0.0.1 or localhost.")
@@ -117,17 +124,20 @@ class Guard:
             raise Refusal(403, "Pages of other sites may not ask.")
         path = scope["path"]
         if path in OPEN and scope["method"] in ("GET", "HEAD"):
-            return
+            return False
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ").strip()
         given = given or headers.get(b"x-api-key", b"").strip()
         if not hmac.compare_digest(given, self._token.encode()):
             said = "wrong" if given else "missing"
             raise Refusal(401, f"The token is {said}; `mindstone serve --status` says where it is.")
+        return True
 
     async def _discard(self, receive: Receive) -> None:
         """Read past what a refused client still sends: else it is cut off and hears no status."""
+        if self._discarding.locked():
+            return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
+            async with self._discarding, asyncio.timeout(_PATIENCE):
                 more = True
                 while more:
                     message = await asyncio.wait_for(receive(), _PAUSE)
@@ -226,7 +236,9 @@ class Endpoints:
         self, read: Callable[[dict[str, Any]], ClientRequest], request: Request
     ) -> Response:
         try:
-            asked = read(decode(await request.body()))
+            sent = await request.body()
+            # Not on the loop: a request with very many parts would hold up everybody else.
+            asked = await asyncio.to_thread(lambda: read(decode(sent)))
             run = await self.gateway.take(
                 asked,
                 session=request.headers.get(SESSION, ""),
@@ -309,7 +321,8 @@ class Endpoints:
 
     async def _count(self, request: Request) -> Response:
         try:
-            size = wire_messages.rough_size(decode(await request.body()))
+            body = await request.body()
+            size = await asyncio.to_thread(lambda: wire_messages.rough_size(decode(body)))
         except errors.MindstoneError as error:
             return self.failed(request, error)
         return JSONResponse({"input_tokens": size})

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.errors import MindstoneError, UsageError
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -83,23 +84,29 @@ class Peer:
         await self._send({"method": method, "params": params})
 
     async def _line(self) -> bytes:
-        """The next line; empty at the end, and after one that is too long to be meant."""
-        try:
-            return await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as end:
-            return end.partial
-        except asyncio.LimitOverrunError:
+        """The next line, past any that is too long to be meant; empty at the end."""
+        passed = 0
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as end:
+                line = end.partial
+            except asyncio.LimitOverrunError as over:
+                passed += len(await self._reader.readexactly(over.consumed))
+                continue
+            except ConnectionError:
+                return b""
+            if not passed:
+                return line
+            passed = 0
             await self._fail(None, INVALID_REQUEST, "The message is too long.")
-            return b""
-        except ConnectionError:
-            return b""
 
     def _take(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
-            message = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError):
+            message = read_as(line, object)
+        except msgspec.DecodeError:
             self._begin(self._fail(None, PARSE_ERROR, "This is not JSON."))
             return
         if not isinstance(message, dict):

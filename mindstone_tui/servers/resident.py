@@ -363,40 +363,60 @@ class Resident:
             proxy_headers=False,
             ws="none",
             lifespan="off",
-            http=patient_protocol(serve.body_seconds),
+            http=patient_protocol(serve.body_seconds, serve.clients // 2),
             limit_concurrency=serve.clients,
             timeout_graceful_shutdown=int(_STOPPING),
         )
         return uvicorn.Server(config)
 
 
-def patient_protocol(seconds: float) -> Any:
-    """HTTP for clients that say what they want within a time."""
+def patient_protocol(seconds: float, most: int) -> Any:
+    """HTTP for clients that say what they want within a time; so many may be silent at once."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class PatientProtocol(H11Protocol):
-        """Closes a connection on which no request became whole in time, and says why."""
+        """Closes a connection on which no request became whole in time, and says why.
+
+        Where more are silent than may be, before a request or after one, the longest silent gives
+        way, so that whoever has something to say finds room.
+        """
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._slow = self.loop.call_later(seconds, self._give_up)
+            self._wait()
 
         def handle_events(self) -> None:
             super().handle_events()
-            if self.cycle is not None:
-                self._slow.cancel()
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._waited()
+
+        def on_response_complete(self) -> None:
+            self._wait()
+            super().on_response_complete()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._slow.cancel()
+            self._waited()
             super().connection_lost(exc)
 
+        def _wait(self) -> None:
+            self._waited()
+            silent[self] = self.loop.call_later(seconds, self._give_up)
+            if len(silent) > most:
+                next(iter(silent))._give_up()
+
+        def _waited(self) -> None:
+            if self in silent:
+                silent.pop(self).cancel()
+
         def _give_up(self) -> None:
+            self._waited()
             if not self.transport.is_closing():
                 said = b"The request took too long to arrive.\n"
                 head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: "
                 self.transport.write(head + str(len(said)).encode() + b"\r\n\r\n" + said)
                 self.transport.close()
 
+    silent: dict[PatientProtocol, asyncio.TimerHandle] = {}
     return PatientProtocol
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import is_crowded, read_as
 from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.values import Value
@@ -118,11 +121,17 @@ class Fault(msgspec.Struct, metaclass=Value, frozen=True):
         return told
 
 
+MOST_VALUES: Final = 200_000
+"""Of one request; a conversation of a thousand turns with tools has a tenth of it."""
+
+
 def decode(body: bytes) -> dict[str, Any]:
     """A body as an object; raises what a client can read."""
+    if is_crowded(body, MOST_VALUES):
+        raise UsageError(f"The body has more than {MOST_VALUES:,} values.", "Send less at a time.")
     try:
-        told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+        told = read_as(body, object)
+    except msgspec.DecodeError as error:
         raise UsageError(f"The body is not JSON: {error}.", "Send one object.") from None
     if not isinstance(told, dict):
         raise UsageError("The body is not an object.", "Send one object.")
@@ -273,16 +282,20 @@ def tools_of(tools: object) -> tuple[ToolSchema, ...]:
 
 def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
     """Neighbours of one person as one message, and answers in two pieces as one answer."""
+    told = (
+        each for each in messages if each.text or each.calls or each.pictures or each.role == "tool"
+    )
     result: list[ClientMessage] = []
-    for message in messages:
-        last = result[-1] if result else None
-        if last is not None and last.role == message.role and message.role != "tool":
-            text = "\n\n".join(text for text in (last.text, message.text) if text)
-            calls = (*last.calls, *message.calls)
-            pictures = (*last.pictures, *message.pictures)
-            result[-1] = msgspec.structs.replace(last, text=text, calls=calls, pictures=pictures)
-        elif message.text or message.calls or message.pictures or message.role == "tool":
-            result.append(message)
+    for role, group in itertools.groupby(told, attrgetter("role")):
+        pieces = tuple(group)
+        if role == "tool":
+            result.extend(pieces)
+            continue
+        text = "\n\n".join(each.text for each in pieces if each.text)
+        calls = tuple(call for each in pieces for call in each.calls)
+        pictures = tuple(picture for each in pieces for picture in each.pictures)
+        whole = msgspec.structs.replace(pieces[0], text=text, calls=calls, pictures=pictures)
+        result.append(whole)
     return tuple(result)
 
 

@@ -16,6 +16,11 @@ from mindstone_tui.core.text import (
     fresh_nonce,
     inside,
     one_line,
+    own_parts,
+    plural,
+    unfenced,
+    without_injected,
+    without_reminders,
 )
 from tests.corpora import FULL, lines, unescaped
 
@@ -178,3 +183,47 @@ def test_a_message_is_shown_without_the_marks_of_what_a_command_printed() -> Non
 )
 def test_a_message_is_shown_without_what_programs_add_to_it(said: str, own: str) -> None:
     assert as_written(said) == own
+
+
+OLD_ADDED = re.compile(
+    r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?"
+    r"<(system-reminder|environment_context|INSTRUCTIONS)>.*?</\1>\s*",
+    re.DOTALL,
+)
+OLD_ATTACHED = re.compile(
+    r"<data-([0-9a-z]{8,64}) origin=\"file ([^\"\n]*)\">\n(.*?)\n</data-\1>", re.DOTALL
+)
+OLD_INJECTED = re.compile(
+    r"\s*(?:<hook_context>)?<data-([0-9a-z]{8,64}) origin=\"mindstone [^\"\n]*\">\n.*?\n</data-\1>"
+    r"(?:</hook_context>)?",
+    re.DOTALL,
+)
+PIECES = (
+    *("<system-reminder>", "</system-reminder>", "<environment_context>", "</environment_context>"),
+    *(
+        "# AGENTS.md instructions for x\n",
+        "<INSTRUCTIONS>",
+        "</INSTRUCTIONS>",
+        "\n",
+        "\n\n",
+        " ",
+        "a",
+    ),
+    *('<data-0123456789 origin="file x">\n', "\n</data-0123456789>", "<hook_context>"),
+    *('<data-0123456789 origin="mindstone y">\n', "</hook_context>", "</"),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_blocks_are_told_as_by_one_pattern_for_the_whole(said: str) -> None:
+    assert without_reminders(said) == (
+        OLD_ADDED.sub("\n", said).strip("\n") if "</" in said else said
+    )
+    assert without_injected(said) == OLD_INJECTED.sub("", said)
+    own = without_reminders(said)
+    shown = own if own.strip() else said
+    counted = OLD_ATTACHED.sub(
+        lambda found: f"[file {found[2]}, {plural(len(found[3].splitlines()), 'line')}]", shown
+    )
+    assert as_written(said) == unfenced(counted)
+    assert "".join(own_parts(said)).strip() or own_parts(said) == [said]

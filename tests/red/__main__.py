@@ -13,7 +13,7 @@ from tests.red import Case, Room, Tried
 
 ROOMS = (
     *("kills", "servers", "crowd", "damage", "compositions", "decisions", "secrets"),
-    *("signals", "environments", "fuzz", "soak"),
+    *("signals", "environments", "machine", "frames", "load", "fuzz", "soak"),
 )
 """Each is a module here with a function of the same name."""
 APART = frozenset({"soak"})

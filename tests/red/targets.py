@@ -31,7 +31,15 @@ from mindstone_tui.core.providers.key_store import stored_keys
 from mindstone_tui.core.providers.scripted import read_script
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.redaction import Redactor
-from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.text import (
+    added_around,
+    as_written,
+    exact,
+    for_terminal,
+    one_line,
+    own_parts,
+    without_injected,
+)
 from mindstone_tui.core.tools.approvals import decide, prepare
 from mindstone_tui.core.tools.base import Preview, ToolContext
 from mindstone_tui.core.tools.files import FILE_TOOLS
@@ -276,7 +284,30 @@ hash: x
 """
 _TOML = (ROOT / "themes").glob("*.toml")
 
+
+def _beside_words(data: bytes, folder: Path) -> None:
+    """A message of another program, with whatever it put beside the words, as often as it likes."""
+    del folder
+    for times in (1, 1_000_000 // max(len(data), 1)):
+        said = _text(data) * times
+        note, words, after = added_around(said)
+        assert "\n\n".join(part for part in (note, words, after) if part).strip() == said.strip()
+        as_written(said)
+        without_injected(said)
+        own_parts(said)
+
+
 TARGETS: tuple[Target, ...] = (
+    Target(
+        "beside-words",
+        _beside_words,
+        (
+            b"<system-reminder>a</system-reminder>\n\nwords\n\n<ide_selection>b</ide_selection>",
+            b"<system-reminder></",
+            b'<data-0123456789 origin="file x">\na\n</data-0123456789>',
+            b'<data-0123456789 origin="mindstone x">\n',
+        ),
+    ),
     Target(
         "arguments",
         _arguments,

@@ -334,3 +334,45 @@ async def test_the_page_of_a_resident_that_was_started_in_a_project_begins_with_
     assert (begun["session"], listed["default"]) == ("agent:default:ice-api",) * 2
     # Programs are not where the resident was started: they say where they are.
     assert reply.headers["x-mindstone-session"] == "agent:default:main"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /health HTTP/1.1\r\nHost: x",
+        b"GET /health HTTP/1.1\r\nHost: HERE\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: HERE\r\nContent-Length: 9\r\n\r\nx",
+        b"POST /v1/messages HTTP/1.1\r\nHost: HERE\r\nContent-Length: 9\r\n\r\nx",
+        b"",
+    ],
+    ids=["half a header", "silent after a request", "half a body", "no token", "nothing"],
+)
+async def test_silent_clients_leave_room_for_others(
+    home: Path, tmp_path: Path, begun: bytes
+) -> None:
+    async with residing(home, tmp_path, settings="[serve]\nclients = 8\n") as served:
+        port = int(served.url.rpartition(":")[2])
+        sent = begun.replace(b"HERE", f"127.0.0.1:{port}".encode())
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+        for _, writer in silent:
+            writer.write(sent)
+            await writer.drain()
+        async with served.client() as client:
+            reply = await client.get("/health")
+        for _, writer in silent:
+            writer.close()
+    assert reply.status_code == 200
+
+
+async def test_a_body_of_very_many_values_is_refused_in_a_sentence(
+    home: Path, tmp_path: Path
+) -> None:
+    bodies = (b'{"a":[' + b"{}," * 300_000 + b"1]}", b'{"a":[' + b'"",' * 900_000 + b"1]}")
+    async with residing(home, tmp_path) as served, served.client() as client:
+        for body in bodies:
+            reply = await client.post("/v1/chat/completions", content=body)
+            assert (reply.status_code, "200,000 values" in reply.text) == (400, True)
+        long = {**CHAT, "messages": [{"role": "user", "content": '{"a": [1, 2], \\"' * 60_000}]}
+        reply = await client.post("/v1/chat/completions", json=long)
+        broken = await client.post("/v1/chat/completions", content=b'{"a":"\xff"}')
+    assert (reply.status_code, broken.status_code) == (200, 400)

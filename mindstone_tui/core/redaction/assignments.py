@@ -65,7 +65,6 @@ _PARAMETER = pattern_of(r"&[\w.-]{1,40}=")
 _MOST_EQUALS = 4
 """More of them make a chain of assignments, which no password is."""
 _IDENTIFIER = pattern_of(r"[A-Za-z_]\w*\Z")
-_SORTS = (pattern_of(r"[a-z]"), pattern_of(r"[A-Z]"), pattern_of(r"[0-9]"))
 _MIXED = pattern_of(r"[A-Za-z]+[0-9!@#$%^&*]+[A-Za-z0-9]")
 _PUBLIC = pattern_of(r"M[CFGHI][A-Za-z0-9]{2}|[A-Za-z0-9+/]{43}=\Z|AAAA[BCE]3Nza|sha\d")
 """How public keys and digests begin, or all they are."""
@@ -187,7 +186,7 @@ def _is_literal(place: _Place, value: str) -> bool:
         return _fits(place, value)
     if place.promise is values.Promise.PASSWORD and not _is_verb(place):
         constant = place.way == "," and values.is_constant(place.name)
-        return _fits(place, value) if place.way == " " or constant else _is_strong(value)
+        return _fits(place, value) if place.way == " " or constant else values.is_strong(value)
     return place.promise >= values.Promise.TOKEN and values.looks_issued(value, 12)
 
 
@@ -195,11 +194,6 @@ def _is_verb(place: _Place) -> bool:
     """Whether "pass" says what to do or how a test went."""
     word = place.name.rpartition(" ")[2]
     return word in ("PASS", "Pass") or (word == "pass" and place.way not in ("=", ":"))
-
-
-def _is_strong(value: str) -> bool:
-    """A password that could be nothing else even in a sentence."""
-    return values.looks_chosen(value, 8) and all(sort.search(value) for sort in _SORTS)
 
 
 def _is_spaced(value: str) -> bool:
@@ -264,7 +258,7 @@ def _is_bare(place: _Place, value: str, follower: str) -> bool:
         return False
     option = place.name.rpartition(" ")[2].startswith("-")
     if place.way == "is" or (place.way == " " and not option):
-        strong = place.promise is values.Promise.PASSWORD and _is_strong(value.rstrip("!?"))
+        strong = place.promise is values.Promise.PASSWORD and values.is_strong(value.rstrip("!?"))
         return strong or (place.promise >= values.Promise.TOKEN and values.looks_issued(value, 12))
     if place.promise < values.Promise.PASSWORD:
         return len(value) >= 12 and _fits(place, value)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.redaction import values
@@ -19,16 +21,6 @@ _URL = pattern_of(
 _PORT_AND_PATH = pattern_of(r"\d{1,5}[/?#,]")
 _MANUAL = values.words("manual")
 _TEMPLATE = pattern_of(r"[{}]|\$[\w(]|%[sdr(]|<|\*{2}")
-_WEBHOOK = pattern_of(
-    r"hooks\.slack\.com/[a-z]{4,12}/(?P<a>[A-Za-z0-9+/]{30,})"
-    r"|hooks/\d{15,22}/(?P<b>[A-Za-z0-9_-]{60,})"
-    r"|hook(?:b2)?/(?P<c>[0-9a-f-]{36}@[0-9a-f-]{36}/\w{1,40}/[0-9a-f]{32}/[\w-]{36,})"
-    r"|hooks/catch/\d{4,}/(?P<d>[A-Za-z0-9]{5,20})"
-    r"|hook/(?P<e>[0-9a-f]{8}-[0-9a-f-]{27})"
-    r"|hook/send\?key=(?P<f>[0-9a-f-]{36})"
-    r"|hooks/(?P<g>[a-z0-9]{26})(?!\w)",
-    re.IGNORECASE,
-)
 
 
 def addresses(scan: Scan) -> Matches:
@@ -53,15 +45,6 @@ def _is_address_password(user: str, password: str) -> bool:
         or _TEMPLATE.search(password)
         or values.is_stand_in(password)
     )
-
-
-def webhooks(scan: Scan) -> Matches:
-    """Addresses to which whoever knows them may write."""
-    for place in scan.places("hook"):
-        match = _WEBHOOK.match(scan.text, place)
-        if match and not values.is_example(match.group()):
-            group = match.lastgroup or ""
-            yield ("slack-webhook" if group == "a" else "webhook"), *match.span(group)
 
 
 # Headers
@@ -115,9 +98,6 @@ _CHANGED = pattern_of(
     r"(?:.*[\s\"'])?[^\s:\"'|]{1,60}:(?P<value>[^\s\"'|]{4,100})[\"']?\s{0,4}"
     r"\|\s{0,4}(?:sudo )?ch\Z"
 )
-_SQL = pattern_of(
-    r"identified by (?:password )?\\?['\"](?P<value>[^'\"\n\\]{4,200})", re.IGNORECASE
-)
 _BEFORE_LOGIN = 120
 
 
@@ -136,12 +116,59 @@ def logins(scan: Scan) -> Matches:
                 yield "command-password", *match.span("value")
 
 
-def sql_logins(scan: Scan) -> Matches:
-    """Passwords of database users."""
-    for place in scan.places("identified by"):
-        match = _SQL.match(scan.text, place)
-        if match and values.looks_chosen(match["value"], 5):
-            yield "secret", *match.span("value")
+# Places that a table tells
+
+_LOOKS: dict[str, Callable[[str], bool]] = {
+    "real": lambda value: not values.is_example(value),
+    "any": lambda value: not values.is_stand_in(value),
+    "chosen": lambda value: values.looks_chosen(value, 5),
+    "strong": values.is_strong,
+    "issued": values.looks_issued,
+    "phrase": values.is_phrase,
+}
+
+
+_OPEN = 400
+"""Characters within which such a place has its secret, or has none."""
+
+
+class SecretPlace(NamedTuple):
+    """A row of `places.tsv`: what finds the secret at a literal."""
+
+    kind: str
+    literal: str
+    looks: Callable[[str], bool]
+    pattern: re.Pattern[str]
+
+    def find(self, scan: Scan) -> Matches:
+        """Every secret at such a place."""
+        for place in scan.places(self.literal):
+            match = self.pattern.match(scan.text, place)
+            if match and self.looks(match[match.lastgroup or 0]):
+                yield self.kind, *match.span(match.lastgroup or 0)
+
+
+@cache
+def known_places() -> tuple[SecretPlace, ...]:
+    """All rows."""
+    rows = Path(__file__).with_name("places.tsv").read_text("utf-8").splitlines()
+    told = [row.split("\t") for row in rows if not row.startswith("#")]
+    return tuple(
+        SecretPlace(kind, literal, _LOOKS[look], pattern_of(pattern, re.I))
+        for kind, literal, look, pattern in told
+    )
+
+
+def open_place(text: str) -> int:
+    """Where a place begins whose secret may still come, or the length of the text."""
+    scan = Scan(text[-_OPEN:])
+    unsure = [
+        at
+        for place in known_places()
+        for at in scan.places(place.literal)
+        if not (match := place.pattern.match(scan.text, at)) or match.end() == len(scan.text)
+    ]
+    return len(text) - len(scan.text) + min(unsure, default=len(scan.text))
 
 
 # Hashes of passwords
@@ -225,7 +252,7 @@ def _kind_beside(before: str, run: str) -> str:
     if (
         (word in _SCHEMES and signs.isspace())
         or (word in _NAMES and (":" in signs or "=" in signs))
-        or (word in _PARAMETERS and signs == "=")
+        or (word in _PARAMETERS and signs == "=" and not said[: -len(word)].endswith("_"))
     ):
         return "authorization" if values.looks_issued(run) else ""
     if signs == "}" and word in _HASHERS:
@@ -260,7 +287,7 @@ _USER = r"[\"']?[^\s:\"'=]{1,60}:"
 _SECURED = pattern_of(
     r"securestring[ (](?:-string )?[ (]{0,2}\\?['\"](?P<value>[^'\"\n\\]{4,100})\\?['\"]\Z", re.I
 )
-_CANDIDATE = pattern_of(r" -(?:[puawb]|-(?:user|proxy-user|auth))")
+_CANDIDATE = pattern_of(r" -(?:[puawbc]|-(?:user|proxy-user|auth))")
 
 
 @cache

@@ -36,10 +36,9 @@ _NETS: tuple[tuple[str, Callable[[Scan], Matches]], ...] = (
     ("key", contexts.private_keys),
     ("private-lines:", contexts.putty_keys),
     ("://", contexts.addresses),
-    ("://", contexts.webhooks),
     ("auth", contexts.headers),
     ("pass", contexts.logins),
-    ("identified by", contexts.sql_logins),
+    *((place.literal, place.find) for place in contexts.known_places()),
     ("$", contexts.hashes),
     (" -", contexts.command_passwords),
     *((word, partial(assigned, word=word)) for word in WORDS),
@@ -300,7 +299,10 @@ class RedactedPieces:
         """Where what must be held back begins: a word that is whole, and all before it, may go."""
         held = self._held
         doubtful = min(
-            _unfinished_name(held), contexts.open_block(held), self._redactor.known.open_from(held)
+            _unfinished_name(held),
+            contexts.open_block(held),
+            contexts.open_place(held),
+            self._redactor.known.open_from(held),
         )
         until = max(held.rfind(space, 0, doubtful) for space in " \t\r\n") + 1
         return until if len(held) - until <= _LONGEST_HELD else len(held) - _OVERLAP

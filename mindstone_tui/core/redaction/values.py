@@ -68,7 +68,7 @@ _STAND_IN = pattern_of(
 )
 _NUMBERS = pattern_of(
     r"\d{4}-\d\d?-\d\d?(?:[T _].*)?\Z"  # a date
-    r"|v?\d+(?:[._-]\d+)+(?:[._+-]?[A-Za-z]{1,8}[._-]?\d*)?(?:[._+-].*)?\Z"  # a version
+    r"|[~^<>=]{0,2}v?\d+(?:[._-]\d+)+(?:[._+-]?[A-Za-z]{1,8}[._-]?\d*)?(?:[._+-].*)?\Z"  # a version
     r"|[\d.,:/+%-]+[A-Za-z%]{0,4}\Z"  # a number, perhaps with its unit
 )
 _LEAD = pattern_of(
@@ -157,6 +157,11 @@ def looks_chosen(value: str, least: int = 6) -> bool:
     if code and strangeness(value) < STRANGE:
         return False
     return not is_stand_in(value)
+
+
+def is_strong(value: str) -> bool:
+    """A password that could be nothing else even in a sentence."""
+    return looks_chosen(value, 8) and all(sort.search(value) for sort in (_LOWER, _UPPER, _DIGIT))
 
 
 _PHRASE = pattern_of(r"[a-z]{3,12}(?:[ -][a-z]{3,12}){3,23}\Z")

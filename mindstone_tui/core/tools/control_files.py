@@ -8,6 +8,7 @@ what came up in between is taken back, and the model is told to propose it with 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
 import os
 import re
@@ -27,16 +28,14 @@ __all__ = ["PROTECTED", "ControlFiles", "changes_scripts", "plain_name", "steers
 PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
 """Folders that no tool writes to."""
 
-_NAMES: Final = frozenset(
-    name
-    for names in msgspec.json.decode(
-        Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, list[str]]
-    ).values()
-    for name in names
-)
-_ENDINGS: Final = (".pth", ".code-workspace", ".sublime-project")
-_PATTERNS: Final = pattern_of(r"\.env\.\w+\Z|\.lintstagedrc\..+\Z|\.gitlab-ci.*\.ya?ml\Z")
-_INERT: Final = pattern_of(r"\.env\.(?:example|sample|template|dist)\Z")
+_ROWS: Final = [
+    (line.startswith("!"), line.lstrip("!").partition("\t")[0].split())
+    for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
+_NAMES: Final = frozenset(name for inert, names in _ROWS if not inert for name in names)
+_PATTERNS: Final = pattern_of("|".join(fnmatch.translate(each) for each in _NAMES if "*" in each))
+_INERT: Final = frozenset(name for inert, names in _ROWS if inert for name in names)
 _DEPENDENCIES: Final = frozenset(
     {"node_modules", ".venv", "venv", "__pycache__", "site-packages", "target", ".tox", ".nox"}
 )
@@ -60,13 +59,14 @@ def plain_name(name: str) -> str:
 def steers(parts: tuple[str, ...]) -> bool:
     """Whether another program would obey what is written to this path, without being asked."""
     names = [plain_name(part) for part in parts]
-    return any(_is_control(name) for name in names) or _in_bare_repository(names)
+    known = any(_is_control(name, above) for above, name in zip(["", *names], names, strict=False))
+    return known or _in_bare_repository(names)
 
 
-def _is_control(name: str) -> bool:
-    if name in _NAMES or name.endswith(_ENDINGS):
+def _is_control(name: str, above: str) -> bool:
+    if name in _NAMES or f"{above}/{name}" in _NAMES:
         return True
-    return bool(_PATTERNS.match(name)) and not _INERT.match(name)
+    return bool(_PATTERNS.match(name)) and name not in _INERT
 
 
 def _in_bare_repository(names: list[str]) -> bool:
@@ -166,7 +166,7 @@ def _found(roots: tuple[Path, ...]) -> Iterator[tuple[Path, _Seen]]:
                 continue
             for entry in names:
                 yield from _judged(entry, foreign)
-                if entry.is_dir(follow_symlinks=False) and not _holds_control(entry.name, foreign):
+                if entry.is_dir(follow_symlinks=False) and not _holds_control(entry, foreign):
                     todo.append((Path(entry.path), foreign or entry.name in _DEPENDENCIES))
 
 
@@ -178,9 +178,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _holds_control(name: str, foreign: bool) -> bool:
+def _holds_control(entry: os.DirEntry[str], foreign: bool) -> bool:
     """A folder that is itself a control file is judged as one, with all that is in it."""
-    return not foreign and _is_control(plain_name(name)) and plain_name(name) not in PROTECTED
+    name, above = plain_name(entry.name), plain_name(Path(entry.path).parent.name)
+    return not foreign and _is_control(name, above) and name not in PROTECTED
 
 
 def _judged(entry: os.DirEntry[str], foreign: bool) -> Iterator[tuple[Path, _Seen]]:
@@ -190,7 +191,7 @@ def _judged(entry: os.DirEntry[str], foreign: bool) -> Iterator[tuple[Path, _See
         return
     if name == "package.json" and entry.is_file(follow_symlinks=False):
         yield path, _seen(path, scripts=_scripts_text(path))
-    elif _is_control(name):
+    elif _is_control(name, plain_name(path.parent.name)):
         if entry.is_dir(follow_symlinks=False):
             for folder, _, files in os.walk(path):
                 yield from ((Path(folder, each), _seen(Path(folder, each))) for each in files)

@@ -1,9 +1,10 @@
 """A web page or file as text, with the network as a permission of its own.
 
 Only http and https, only addresses of the public internet unless the settings allow others: a name
-is looked up once, every address it has is judged, and the connection goes to the address that was
-judged. Redirects within the host are followed and shown; one to another host is told, not taken,
-because nobody agreed to that host. What was read is kept whole beside the transcript.
+is looked up once, every address it has is judged, the connection goes to the address that was
+judged, and whom it reached is judged again before a byte is sent. Proxies are not used. Redirects
+within the host are followed and shown; one to another host is told, not taken, because nobody
+agreed to that host. What was read is kept whole beside the transcript.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import hashlib
 import ipaddress
 import socket
 from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 _MOST_REDIRECTS: Final = 5
 _MOST_ROBOTS: Final = 512 * 1024
 _TEXTUAL: Final = pattern_of(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
+_GLOBAL: Final = ipaddress.ip_network("2000::/3")
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+"""An IPv4 address as networks without IPv4 write it (RFC 6052)."""
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 Resolve = Callable[[str, int], list[str]]
 
 
@@ -69,12 +76,32 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
+@cache
+def _special() -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    lines = Path(__file__).with_name("special_addresses.txt").read_text("utf-8").splitlines()
+    return tuple(ipaddress.ip_network(line.split()[0]) for line in lines if line[:1] != "#")
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is global unicast and stands for no other that is not."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped or found in _TRANSLATED:
+            return is_public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
+        isatap = (
+            int(found) >> 32 & 0xFCFFFFFF == 0x5EFE
+        )  # a tunnel to the IPv4 address that follows
+        if found not in _GLOBAL or isatap:
+            return False
+    return not any(found in each for each in _special())
+
+
 def public(addresses: list[str], host: str, *, private: bool) -> str:
     """The address to connect to; refused when any of them is not of the public internet."""
     if not addresses:
         raise ToolError(f"{host} has no address.", "Check the name.")
     for each in addresses:
-        if not private and not ipaddress.ip_address(each.partition("%")[0]).is_global:
+        if not private and not is_public(each):
             raise NotAllowed(
                 f"{host} leads to {each}, which is not an address of the public internet.",
                 "Set fetch.private to allow such addresses.",
@@ -124,8 +151,8 @@ class Fetcher:
         host = host_of(url)
         way = [url]
         while True:
-            self._ask_robots(way[-1])
-            page = self._get(way[-1], self._settings.bytes)
+            self._ask_robots(way[-1], context)
+            page = self._get(way[-1], self._settings.bytes, context)
             if not page.location:
                 break
             target = urljoin(way[-1], page.location)
@@ -167,7 +194,7 @@ class Fetcher:
             origin=f"web page {way[-1]}",
         )
 
-    def _ask_robots(self, url: str) -> None:
+    def _ask_robots(self, url: str, context: ToolContext) -> None:
         from mindstone_tui.core.tools.web_page import wishes_of  # http.client: 15 ms
 
         if not self._settings.robots:
@@ -175,22 +202,29 @@ class Fetcher:
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}"
         if root not in self._robots:
-            self._robots[root] = wishes_of(self._get(f"{root}/robots.txt", _MOST_ROBOTS))
+            robots = self._get(f"{root}/robots.txt", _MOST_ROBOTS, context)
+            self._robots[root] = wishes_of(robots)
         if not self._robots[root](url):
             raise NotAllowed(
                 f"{parts.netloc} does not want programs to read this page (robots.txt).",
                 "Read it in a browser, or set fetch.robots to false.",
             )
 
-    def _get(self, url: str, most: int) -> Page:
+    def _get(self, url: str, most: int, context: ToolContext) -> Page:
         from mindstone_tui.core.tools.web_page import read_page  # http.client: 15 ms
 
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        check = partial(public, host=host, private=self._settings.private)
         try:
-            address = public(self._find(host, port), host, private=self._settings.private)
-            return read_page(url, address, port, most=most, seconds=self._settings.seconds)
+            address = check(self._find(host, port))
+            with socket.create_connection((address, port), self._settings.seconds) as reached:
+                check([reached.getpeername()[0]])
+                return read_page(url, reached, most=most, seconds=self._settings.seconds)
         except (OSError, ValueError) as error:
             why = one_line(str(error) or type(error).__name__, 160)
-            raise ToolError(f"{host} cannot be read: {why}.", "Check the address.") from None
+            remedy = "Check the address."
+            if unused := sorted(name for name in context.environ if name.lower() in _PROXIES):
+                remedy += f" `fetch` uses no proxy, although {unused[0]} is set."
+            raise ToolError(f"{host} cannot be read: {why}.", remedy) from None

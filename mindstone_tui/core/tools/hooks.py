@@ -15,6 +15,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import ToolContext, decoded
 from mindstone_tui.core.tools.sandbox import unconfined
@@ -96,8 +97,8 @@ FoundHooks = tuple[tuple[Hook, ...], tuple[str, ...]]
 def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> FoundHooks:
     """The hooks of a file, and what is wrong with it in sentences; a wrong part is left out."""
     try:
-        told = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+        told = read_as(data, object)
+    except msgspec.DecodeError as error:
         return (), (f"{where} is not JSON: {error}.",)
     events = told.get("hooks") if isinstance(told, dict) else None
     if not isinstance(events, dict):

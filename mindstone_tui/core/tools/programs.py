@@ -383,10 +383,25 @@ def _kubectl(words: list[str]) -> Doings:
         yield "deletes", f"kubectl {action} removes what runs there"
 
 
+def _ps(words: list[str]) -> Doings:
+    """Without a dash `e` shows the variables of every process; with one it shows every process."""
+    if any("E" in word or ("e" in word if word[:1] != "-" else "env" in word) for word in words):
+        yield from _shows_variables(words)
+    yield "reads", "only looks"
+
+
+def _shows_variables(words: list[str]) -> Doings:
+    del words
+    yield "outside the workspace", "shows variables of programs, which may hold keys"
+
+
 _BY_WORDS: Final[dict[str, Callable[[list[str]], Doings]]] = {
     "git": _git,
     "find": _find,
     "curl": _curl,
     "docker": _docker,
     "kubectl": _kubectl,
+    "ps": _ps,
+    "env": _shows_variables,
+    "printenv": _shows_variables,
 }

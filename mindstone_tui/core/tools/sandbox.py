@@ -27,13 +27,11 @@ from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
 from mindstone_tui.core.tools.toolchains import (
     OFFLINE,
-    SYSTEM,
-    SYSTEM_SECRETS,
     clean_git_settings,
     npm_registry,
     shown_at_home,
     shown_elsewhere,
-    without_secrets,
+    shown_of_the_machine,
 )
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -140,30 +138,21 @@ def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tup
     return tuple(found)
 
 
-class Bubblewrap:
+class Bubblewrap(msgspec.Struct, frozen=True):
     """Namespaces: its own view of files, processes and network."""
 
+    program: Path
+    home: Path
+    hidden: tuple[Path, ...] = ()
+    path: str = ""
+    venv: str = ""
     name = "bubblewrap"
-
-    def __init__(
-        self,
-        program: Path,
-        home: Path,
-        hidden: tuple[Path, ...] = (),
-        path: str = "",
-        venv: str = "",
-    ) -> None:
-        self._program = program
-        self._home = home
-        self._hidden = hidden
-        self._path = path
-        self._venv = venv
 
     def confine(
         self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
     ) -> Confined:
         """The system's programs, an empty home with toolchains, the workspace, and its guards."""
-        _refuse_wide_roots(workspace, self._home)
+        _refuse_wide_roots(workspace, self.home)
         missing = tuple(_missing(workspace))
         scratch = _fresh_scratch()
         settings = scratch / "gitconfig"
@@ -173,7 +162,7 @@ class Bubblewrap:
             *(("--seccomp", str(_FILTER)) if seccomp.usable() else ()),
             *self._machine(network),
             *self._toolchains(),
-            *("--ro-bind", str(settings), str(self._home.resolve() / ".gitconfig")),
+            *("--ro-bind", str(settings), str(self.home.resolve() / ".gitconfig")),
         ]
         for root in workspace.roots:
             flags += ["--bind", str(root), str(root)]
@@ -183,46 +172,40 @@ class Bubblewrap:
             flags += _blank(place)
         return Confined(
             command=(
-                *(str(self._program), *flags, "--remount-ro", "/", "--chdir", str(cwd), "--"),
+                *(str(self.program), *flags, "--remount-ro", "/", "--chdir", str(cwd), "--"),
                 *command,
             ),
             placeholders=missing,
-            environ={"TMPDIR": "/tmp", **_package_managers(self._home, network)},
+            environ={"TMPDIR": "/tmp", **_package_managers(self.home, network)},
             scratch=scratch,
-            files=((settings, clean_git_settings(self._home)),),
+            files=((settings, clean_git_settings(self.home)),),
             filter_at=_FILTER if seccomp.usable() else None,
             roots=workspace.roots,
         )
 
     def _machine(self, network: bool) -> Iterator[str]:
         """The operating system, without what only its owner should read."""
-        for place in (*map(Path, SYSTEM), *shown_elsewhere(self._home, self._path, self._venv)):
-            if place.exists():
-                yield from ("--ro-bind", str(place), str(place))
+        elsewhere = shown_elsewhere(self.home, self.path, self.venv)
+        for place in (*shown_of_the_machine(), *elsewhere):
+            yield from ("--ro-bind-try", str(place), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
         yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")
-        for place in map(Path, SYSTEM_SECRETS):
-            if place.exists() and not place.is_symlink():
-                yield from _blank(place)
-        names = Path("/etc/resolv.conf").resolve()
-        if network and names.exists() and not str(names).startswith("/etc/"):
-            yield from ("--ro-bind", str(names), str(names))
         if network:
             yield "--share-net"
         yield from ("--unsetenv", "DBUS_SESSION_BUS_ADDRESS", "--unsetenv", "SSH_AUTH_SOCK")
 
     def _toolchains(self) -> Iterator[str]:
         """A home of the command's own, gone afterwards, with the toolchains of the real one."""
-        home = self._home.resolve()
+        home = self.home.resolve()
         yield from ("--tmpfs", str(home))
-        if home != self._home:
-            yield from ("--symlink", str(home), str(self._home))
-        for place in shown_at_home(home, self._path, self._venv):
+        if home != self.home:
+            yield from ("--symlink", str(home), str(self.home))
+        for place in shown_at_home(home, self.path, self.venv):
             yield from ("--ro-bind", str(place), str(place))
 
     def _out_of_sight(self, workspace: Workspace) -> Iterator[Path]:
         """MindStone's own places, should they lie where something is shown."""
-        for place in (*self._hidden, *workspace.protected):
+        for place in (*self.hidden, *workspace.protected):
             real = place.resolve()
             inside = any(real == root or real in root.parents for root in workspace.roots)
             if real.exists() and not inside:
@@ -244,24 +227,20 @@ def _fresh_scratch() -> Path:
     return Path(tempfile.gettempdir()).resolve() / f"mindstone-{secrets.token_hex(8)}"
 
 
-class Landlock:
+class Landlock(msgspec.Struct, frozen=True):
     """The kernel's own access rules, with a seccomp filter for what they do not cover."""
 
+    home: Path
+    hidden: tuple[Path, ...] = ()
+    path: str = ""
+    venv: str = ""
     name = "landlock"
-
-    def __init__(
-        self, home: Path, hidden: tuple[Path, ...] = (), path: str = "", venv: str = ""
-    ) -> None:
-        self._home = home
-        self._hidden = hidden
-        self._path = path
-        self._venv = venv
 
     def confine(
         self, command: tuple[str, ...], workspace: Workspace, *, cwd: Path, network: bool
     ) -> Confined:
         """Rights for the system's programs and for each unguarded entry of the workspace."""
-        _refuse_wide_roots(workspace, self._home)
+        _refuse_wide_roots(workspace, self.home)
         entries = [
             str(entry)
             for root in workspace.roots
@@ -269,10 +248,10 @@ class Landlock:
             if not self._is_hidden(entry, workspace)
         ]
         readable = [
-            *(each for root in SYSTEM for each in without_secrets(Path(root))),
+            *(each.resolve() for each in shown_of_the_machine()),
             Path("/proc"),
-            *shown_at_home(self._home, self._path, self._venv),
-            *shown_elsewhere(self._home, self._path, self._venv),
+            *shown_at_home(self.home, self.path, self.venv),
+            *shown_elsewhere(self.home, self.path, self.venv),
             *workspace.roots,
         ]
         scratch = _fresh_scratch()
@@ -289,10 +268,10 @@ class Landlock:
                 "TMPDIR": str(scratch),
                 "XDG_CACHE_HOME": str(scratch),
                 "GIT_CONFIG_GLOBAL": str(settings),
-                **_package_managers(self._home, network),
+                **_package_managers(self.home, network),
             },
             scratch=scratch,
-            files=((settings, clean_git_settings(self._home)),),
+            files=((settings, clean_git_settings(self.home)),),
             roots=workspace.roots,
         )
 
@@ -300,7 +279,7 @@ class Landlock:
         real = path.resolve()
         return any(
             real == place or place in real.parents
-            for place in (each.resolve() for each in (*self._hidden, *workspace.protected))
+            for place in (each.resolve() for each in (*self.hidden, *workspace.protected))
         )
 
 

@@ -17,7 +17,6 @@ import msgspec
 from mindstone_tui.core.disk import ensure_folder
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools import landlock
 from mindstone_tui.core.tools.sandbox import Sandbox, candidates
 from mindstone_tui.core.tools.shell import Bounds, clean_environment, run
 from mindstone_tui.core.tools.workspace import Workspace
@@ -46,6 +45,9 @@ print(json.dumps({
     "rights": tried(lambda: os.chmod(told["inside"], 0o4700)),
     "settings": tried(lambda: os.mkdir(told["settings"])),
     "secret": tried(lambda: open(told["secret"]).close()),
+    "machine": any(tried(lambda: open(place).close()) for place in told["machine"]),
+    "environment": tried(lambda: open(told["outside_process"] + "/environ").read()),
+    "listed": tried(lambda: open(told["outside_process"] + "/cmdline").read()),
     "network": tried(connected(socket.AF_INET, tuple(told["tcp"]))),
     "sockets": tried(connected(socket.AF_UNIX, told["unix"])),
     "signals": tried(lambda: os.kill(told["process"], 0)),
@@ -53,11 +55,15 @@ print(json.dumps({
 """
 _INTERPRETER: Final = str(Path(sys.executable).resolve())
 """The real one: a virtual environment may lie in a folder that is hidden inside."""
+_OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
 _PROMISES: Final = {
     "outside": "nothing outside the workspace can be written",
     "repository": "repositories' hooks and settings cannot be changed",
     "settings": "project settings cannot be created",
     "secret": "hidden files cannot be read",
+    "machine": "the machine's passwords and its id cannot be read",
+    "environment": "variables of other processes cannot be read",
+    "listed": "other processes cannot be listed, nor what they were started with be read",
     "rights": "no setuid program and no device can be made",
     "network": "there is no network",
     "sockets": "other programs' sockets cannot be reached",
@@ -140,6 +146,8 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
             "tcp": tcp.getsockname(),
             "unix": str(base / "socket"),
             "process": os.getpid(),
+            "outside_process": f"/proc/{os.getpid()}",
+            "machine": [f"/etc/{name}" for name in _OF_THE_MACHINE],
         }
         command = (_INTERPRETER, "-I", "-S", "-c", _TRIALS, json.dumps(told))
         finished = await run(
@@ -171,7 +179,7 @@ def _known_gaps(sandbox: Sandbox) -> list[str]:
             "new files at the top of the workspace cannot be made, only below existing folders",
             "permissions and times of files the user owns can be changed, their content cannot",
             "names and sizes of files elsewhere can be seen, their content cannot",
-            f"Landlock ABI {landlock.abi()}: other processes can be listed",
+            "a system file that is replaced while a command runs cannot be read until the next one",
         ]
     return [
         "CPU, memory and disk are bounded by time and output only",

@@ -1,13 +1,14 @@
-"""What a confined command may see of the home folder: toolchains, by name, and nothing else.
+"""What a confined command may see of the machine and of the home folder: by name, nothing else.
 
 Compilers, interpreters and package caches live at home, next to keys, tokens, wallets, histories
 and other agents' credentials. So the home is empty inside, and only what `toolchains.json` names is
 shown, read-only. Where a toolchain keeps credentials beside its programs, each folder is named.
+So it is with `/etc`: a file that is hidden by something laid over it comes to light as soon as the
+machine puts another in its place.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What folders with programs are called."""
     system: tuple[str, ...]
     """Where an operating system keeps its programs."""
-    system_secrets: tuple[str, ...]
+    settings: tuple[str, ...]
+    """What is shown of `/etc`, as patterns: nothing where people keep passwords or keys."""
     offline: dict[str, str]
     """Tells package managers that there is no network: use what is there, or fail at once."""
     git_sections: tuple[str, ...]
@@ -44,7 +46,6 @@ _KNOWN: Final = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=_Toolchains
 )
 SYSTEM: Final = _KNOWN.system
-SYSTEM_SECRETS: Final = _KNOWN.system_secrets
 OFFLINE: Final = _KNOWN.offline
 
 _HEADING: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
@@ -104,14 +105,11 @@ def _environments(path: str, venv: str) -> Iterator[Path]:
             yield each
 
 
-def without_secrets(place: Path) -> Iterator[Path]:
-    """A folder of the system, taken apart where something in it is its owner's alone."""
-    below = [each for each in map(Path, SYSTEM_SECRETS) if place == each or place in each.parents]
-    if not any(os.access(each, os.R_OK) for each in below):
-        yield place
-    elif place not in below:
-        for entry in sorted(place.iterdir()):
-            yield from without_secrets(entry)
+def shown_of_the_machine() -> tuple[Path, ...]:
+    """The operating system's programs, and of its settings what programs cannot do without."""
+    etc = Path("/etc")
+    settings = [place for each in _KNOWN.settings for place in sorted(etc.glob(each))]
+    return tuple(place for place in (*map(Path, SYSTEM), *settings) if place.exists())
 
 
 def npm_registry(home: Path) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 `AGENTS.md`, `CLAUDE.md` and the Markdown files in `.mindstone` are instructions from whoever wrote
 the repository; so are its hooks, commands and skills. They are read as bytes, inside the workspace;
-they cannot set an endpoint, a key or a tool. Trust is given to their exact content: when a byte
-changes, it is asked for again, and until then nothing of it is used.
+they cannot set an endpoint, a key or a tool. Trust is given to their exact content, and to that of
+the project's files which a hook, a command or a skill names: when a byte changes, it is asked for
+again, and until then nothing of it is used.
 
 Before a path is listed or read, it is looked at: what stands there, how large, since when. As long
 as every path that was looked at has the same stamp, the value that was read is handed out again,
@@ -28,6 +29,7 @@ from mindstone_tui.core import disk
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.errors import PlaceError, ToolError
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -114,7 +116,8 @@ def _seen_at(path: str) -> Seen | None:
 State = Literal["none", "untrusted", "changed", "trusted"]
 """`none`: the project says nothing; `changed`: it was trusted, and says something else now."""
 
-Kind = Literal["instructions", "hooks", "command", "skill"]
+Kind = Literal["instructions", "hooks", "command", "skill", "used"]
+"""`used`: what a hook, a command or a skill names, so that it may run or read it."""
 
 FILES: Final = ("AGENTS.md", "CLAUDE.md")
 _FOLDER: Final = ".mindstone"
@@ -123,6 +126,10 @@ _COMMANDS: Final = (".mindstone/commands", ".claude/commands")
 _SKILLS: Final = (".mindstone/skills", ".claude/skills")
 _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
+_MOST_NAMED: Final = 1_000
+"""Words of a file that may be the names of others."""
+_WORD: Final = pattern_of(r"[^\s\"'`;|&()<>=,\\]+")
+_PROJECT: Final = pattern_of(r"\$\{?(?:CLAUDE|MINDSTONE)_PROJECT_DIR\}?/|@|!")
 _MOST_FOLDERS: Final = 128
 """Folders with commands that are listed."""
 DEEPEST: Final = 3
@@ -194,12 +201,21 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
     files: list[InstructionFile] = []
     problems: list[str] = []
     room = limit
-    for name, kind in _candidates(workspace, looking):
+    todo = _candidates(workspace, looking)
+    known = {name for name, _ in todo}
+    for name, kind in todo:  # grows: what a file names comes after all of them
         try:
             data = workspace.read_whole(name, _MOST_READ)
         except ToolError as error:
             problems.append(error.what)
             continue
+        if kind in ("hooks", "command", "skill"):
+            named = _named(name, data, workspace, looking, every=kind == "hooks")
+            if named is None:
+                problems.append(f"{name} names too many files to watch them all.")
+                continue
+            todo += [(each, "used") for each in named if each not in known]
+            known.update(named)
         hashed.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
         text = for_terminal(data.decode("utf-8", "replace"))
         if kind == "instructions":
@@ -252,6 +268,31 @@ def _candidates(workspace: Workspace, looking: Looking) -> list[tuple[str, Kind]
     for name, _ in found:
         looking.at(name)
     return found
+
+
+def _named(
+    name: str, data: bytes, workspace: Workspace, looking: Looking, *, every: bool
+) -> list[str] | None:
+    """The files of the project that a file names; None where it may name too many.
+
+    In prose only a word with a dot or a slash in it counts, unless `every` does.
+    """
+    folder = name.rpartition("/")[0]
+    root = f"{workspace.cwd}/"
+    words = dict.fromkeys(
+        _PROJECT.sub("", word).removeprefix(root).removeprefix("./").strip("/:").rstrip(".")
+        for word in _WORD.findall(data.decode("utf-8", "replace"))
+    )
+    plain = [
+        word
+        for word in words
+        if word[:1] not in ("", "-", "~", "$", "#") and ".." not in word.split("/")
+        if every or "/" in word or "." in word
+    ]
+    if len(plain) > _MOST_NAMED:
+        return None
+    places = [path for word in plain for path in (word, f"{folder}/{word}") if looking.at(path)]
+    return [path for path in places if (workspace.cwd / path).is_file()]
 
 
 def _below(workspace: Workspace, folder: str, looking: Looking) -> list[str]:

@@ -322,15 +322,16 @@ class _Judgement:
                 continue
             if verb in ("writes", "deletes") and _obeyed(path):
                 said.steers = True
-            if not programs.looks_like_a_path(path):
-                continue
             places = [_absolute(path, here) for here in self._here]
-            if any(place is None or not self._inside(place) for place in places):
+            if programs.looks_like_a_path(path) and not all(map(self._inside, places)):
                 said.add("outside the workspace", f"{verb} {path}, outside the workspace")
+            elif verb != "runs" and not all(self._inside(_real(place)) for place in places):
+                said.add("outside the workspace", f"{verb} {path}, a link out of the workspace")
 
-    def _inside(self, place: Path) -> bool:
-        return str(place) in programs.HARMLESS_PLACES or any(
-            place == root or root in place.parents for root in self._roots
+    def _inside(self, place: Path | None) -> bool:
+        return place is not None and (
+            str(place) in programs.HARMLESS_PLACES
+            or any(place == root or root in place.parents for root in self._roots)
         )
 
 
@@ -360,6 +361,11 @@ def _absolute(path: str, here: Path) -> Path | None:
     if path.startswith("~"):
         return None
     return Path(os.path.normpath(here / path))
+
+
+def _real(place: Path | None) -> Path | None:
+    """Where a path leads once every link on the way is followed; a word that is none stays."""
+    return None if place is None or "\0" in str(place) else Path(os.path.realpath(place))
 
 
 def _value(option: str) -> str:

@@ -51,14 +51,18 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
 
 
-def read_page(url: str, address: str, port: int, *, most: int, seconds: float) -> Page:
-    """What stands at a URL, asked of the address that was judged.
+def read_page(url: str, reached: socket.socket, *, most: int, seconds: float) -> Page:
+    """What stands at a URL, asked of whoever was reached, and was judged.
 
-    Raises OSError or ValueError when the server cannot be reached or speaks no HTTP.
+    Raises OSError or ValueError when the server cannot be read or speaks no HTTP.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
-    connection = _connection(parts.scheme, host, port, address, seconds)
+    connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
+    connection.sock = reached
+    if parts.scheme == "https":
+        context = ssl.create_default_context()
+        connection.sock = context.wrap_socket(reached, server_hostname=host)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers=_HEADERS)
@@ -85,26 +89,6 @@ def wishes_of(robots: Page) -> Callable[[str], bool]:
     there = robots.status < 300 and not robots.location
     rules.parse(robots.body.decode("utf-8", "replace").splitlines() if there else [])
     return lambda url: rules.can_fetch(AGENT, url)
-
-
-def _connection(
-    scheme: str, host: str, port: int, address: str, seconds: float
-) -> http.client.HTTPConnection:
-    """A connection to the address that was judged, for the host that was named."""
-    plain = socket.create_connection((address, port), timeout=seconds)
-    if scheme == "https":
-        try:
-            held: socket.socket = ssl.create_default_context().wrap_socket(
-                plain, server_hostname=host
-            )
-        except BaseException:
-            plain.close()
-            raise
-    else:
-        held = plain
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    connection.sock = held
-    return connection
 
 
 def _read(answer: http.client.HTTPResponse, most: int, seconds: float) -> bytes:

@@ -11,7 +11,7 @@ given once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from mindstone_tui.core.disk import Disk, replace_file
@@ -80,8 +80,9 @@ class CopiedFile(TranscriptFile):
             if hash_of(newest) != have.hash:
                 raise differ(self._key, HERE, self.store.name)
         for batch in in_batches(lines):
+            tails = tails_behind(self.tail, self._key, batch)  # proved first
             fetch_blobs(self._key, batch, self.store, self._places, self._disk)
-            self._write_here(batch)
+            super().put(b"".join(raw + b"\n" for raw in batch), tails)
         if not self._places.server.exists():
             replace_file(self._places.server, self.store.name.encode())
 
@@ -97,10 +98,6 @@ class CopiedFile(TranscriptFile):
     def keep_blob(self, data: bytes) -> None:
         """Have bytes kept beside the history."""
         self.store.keep_blob(self._key, data)
-
-    def _write_here(self, lines: Sequence[bytes]) -> None:
-        tails = tails_behind(self.tail, self._key, lines)
-        super().put(b"".join(raw + b"\n" for raw in lines), tails)
 
     def _stands(self, head: Head) -> bool:
         try:

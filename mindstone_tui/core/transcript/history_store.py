@@ -179,8 +179,11 @@ def fetch_blobs(
 
 
 def hash_of(raw: bytes) -> str:
-    """The hash that a line carries."""
-    return _decode(raw).hash
+    """The hash that a line carries; empty for what is no line."""
+    try:
+        return _decode(raw).hash
+    except (ValueError, RecursionError):
+        return ""
 
 
 def head_at(store: HistoryStore, key: SessionKey, seq: int) -> Head:

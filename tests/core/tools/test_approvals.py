@@ -238,6 +238,29 @@ def test_a_star_stays_inside_the_workspace(context: ToolContext) -> None:
         assert found.verdict == expected
 
 
+def test_a_star_reaches_nothing_through_links_and_no_variables(context: ToolContext) -> None:
+    root = context.workspace.cwd
+    (root / "inside").mkdir()
+    (root / "inside" / "file").write_text("x")
+    (root / "safe").symlink_to("inside/file")
+    (root / "out").symlink_to("/etc/passwd")
+    (root / "inside" / "up").symlink_to("../..")
+    (root / "around").symlink_to("around")
+    programs = ("cat", "head", "grep", "cd", "ls", "ps", "printenv", "diff", "rg", "find", "wc")
+    rules = tuple(Rule.parse("allow", f"shell {name} *") for name in programs)
+    expected = {
+        "allow": "cat safe; cat inside/file; cat missing; cat around; ps aux; ps -ef; grep x safe",
+        "ask": "cat out; head -n1 ./out; grep x safe out; cat inside/up/x; wc --files0-from=out; "
+        "cd inside && cat up/x; cd inside/up && ls; cat safe && cat out; ps eww; ps -p 1 e; "
+        "ps -E; ps -o environ; printenv HOME; grep -R x .; find -L .; rg -L x; diff -r a b",
+    }
+    for verdict, commands in expected.items():
+        for command in commands.split("; "):
+            preview = SHELL.preview({"command": command}, context)
+            found = decide(SHELL, preview, mode="ask", rules=rules, sandboxed=False)
+            assert found.verdict == verdict, command
+
+
 def test_a_rule_for_a_file_shows_its_path_and_reads_it_back(context: ToolContext) -> None:
     preview = Preview(title="write", place=("tests", "unit", "test_new.py"))
     exact, edits = offered("write", preview)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.tools import control_files
 from mindstone_tui.core.tools.approvals import MODES, Decision, decide, prepare, under
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.control_files import steers
@@ -29,10 +30,13 @@ NAMES = """
 .bashrc .profile .zshenv .cargo/config.toml .npmrc .yarnrc.yml .vscode/tasks.json
 .idea/workspace.xml .devcontainer/x x.code-workspace hooks/pre-commit evil.git/config
 lib/evil.pth sitecustomize.py .ENVRC Agents.MD .dir-locals.el .exrc lefthook.yml sub/.envrc
-mise.toml
+mise.toml mise.local.toml .mise/config.toml lefthook-local.yml .qwen/settings.json QWEN.md
+opencode.jsonc .crush.json .kilocode/mcp.json .factory/hooks.json .trae/rules/x.md WARP.md
+.theia/tasks.json .yarn/plugins/x.cjs azure-pipelines.yaml .woodpecker.yaml .augment/x
 """
 OBEYED = NAMES.split()
 HARMLESS = "src/main.py README.md docs/a.md .env.example tests/hooks.py github.md package-lock.json"
+HARMLESS += " .yarn/cache/x.zip plugins/x.js mise/main.py releases/notes.md .env.sample"
 
 
 def context(place: Path, **changes: object) -> ToolContext:
@@ -53,6 +57,16 @@ def test_a_file_that_others_obey_is_asked_about_under_every_mode(tmp_path: Path,
 
 def test_ordinary_files_are_not_asked_about() -> None:
     assert [path for path in HARMLESS.split() if steers(tuple(path.split("/")))] == []
+
+
+def test_every_name_that_others_obey_has_a_program_and_a_source() -> None:
+    table = Path(str(control_files.__file__)).with_suffix(".tsv").read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in table if not line.startswith("#")]
+    assert [row for row in rows if len(row) != 3 or not all(map(str.strip, row))] == []
+    names = [name for row in rows for name in row[0].lstrip("!").split()]
+    assert [name for name in names if name != name.casefold()] == []
+    assert [name for name in names if names.count(name) > 1] == []
+    assert len(names) > 250
 
 
 @pytest.mark.parametrize("path", [".envrc", ".github/workflows/ci.yml", "AGENTS.md", ".husky/x"])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import FetchSettings
@@ -17,7 +21,7 @@ from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import ToolContext
-from mindstone_tui.core.tools.fetch import Fetcher, host_of, may_visit, public
+from mindstone_tui.core.tools.fetch import Fetcher, host_of, is_public, may_visit, public
 from mindstone_tui.core.tools.web_page import text_of_html
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.core.session.stage import calls, on_stage, script
@@ -95,8 +99,7 @@ def test_limits_robots_and_other_hosts_are_kept(site: str, context: ToolContext)
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "0.0.0.0"],
+    "address", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "64:ff9b::a00:1"]
 )
 def test_no_private_address_is_reached(site: str, context: ToolContext, address: str) -> None:
     named = Fetcher(FetchSettings(), find=lambda host, port: ["93.184.216.34", address])
@@ -104,6 +107,59 @@ def test_no_private_address_is_reached(site: str, context: ToolContext, address:
         named.fetch("http://innocent.example/", context)
     with pytest.raises(NotAllowed):
         Fetcher(FetchSettings()).fetch(f"{site}/page", context)
+
+
+SPECIAL = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32"),
+    *("169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+    *("224.0.0.0/3", "::/96", "100::/8", "64:ff9b:1::/48", "2001::/23", "2001:db8::/32"),
+    *("2002::/16", "3fff::/20", "4000::/2", "fc00::/7", "fe80::/9", "ff00::/8"),
+)
+
+
+WRITINGS = ("{}", "::ffff:{}", "::{}", "::ffff:0:{}", "64:ff9b::{}", "2a00:1450::200:5efe:{}")
+
+
+@given(st.sampled_from(SPECIAL), st.integers(min_value=0))
+def test_no_special_address_is_public_in_any_writing(span: str, offset: int) -> None:
+    network = ipaddress.ip_network(span)
+    address = network[offset % network.num_addresses]
+    ways = WRITINGS if address.version == 4 else WRITINGS[:1]
+    assert [each for way in ways if is_public(each := way.format(address))] == []
+    if address.version == 4:
+        assert not is_public(str(ipaddress.IPv6Address(0x2002 << 112 | int(address) << 80)))
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101", "::ffff:8.8.8.8"]
+)
+def test_ordinary_addresses_are_public(address: str) -> None:
+    assert is_public(address)
+
+
+def test_nothing_is_sent_to_an_address_that_is_refused_once_it_is_reached(
+    context: ToolContext,
+) -> None:
+    class Turned(str):
+        """An address that was public when it was looked up, and leads here."""
+
+        def partition(self, sep: str) -> tuple[str, str, str]:
+            return "93.184.216.34", sep, ""
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        turned = Fetcher(FetchSettings(), find=lambda host, port: [Turned("127.0.0.1")])
+        with pytest.raises(NotAllowed, match=r"leads to 127\.0\.0\.1"):
+            turned.fetch(f"http://x.example:{port}/", context)
+        with server.accept()[0] as reached:
+            assert reached.recv(100) == b""
+
+
+def test_a_proxy_that_is_not_used_is_told(tmp_path: Path) -> None:
+    context = ToolContext(workspace=Workspace((tmp_path,)), environ={"HTTPS_PROXY": "http://p:1"})
+    with pytest.raises(ToolError) as told:
+        fetcher().fetch("http://127.0.0.1:1/", context)
+    assert "no proxy, although HTTPS_PROXY is set" in told.value.sentence
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "[::1]:8000", "192.168.0.1"])

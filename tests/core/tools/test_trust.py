@@ -102,6 +102,34 @@ def test_trust_is_given_to_content_and_asked_for_again_when_it_changes(tmp_path:
     assert project_instructions(workspace, trust.digest(project)).state == "untrusted"
 
 
+def test_trust_covers_what_hooks_commands_and_skills_name(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = {
+        ".mindstone/hooks.json": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": '
+        '"bash \\"$CLAUDE_PROJECT_DIR\\"/tools/check.sh; ./run; sh tools/py.py -x conf"}]}]}}',
+        ".claude/commands/ship.md": "Run !`tools/ship.sh` and read @docs/how.md; see version 1.2.",
+        ".claude/skills/s/SKILL.md": "---\nname: s\ndescription: d\n---\nRun `scripts/go.py`.",
+        ".claude/skills/s/scripts/go.py": "x",
+        **dict.fromkeys(("tools/check.sh", "run", "tools/py.py", "conf", "tools/ship.sh"), "x"),
+        **dict.fromkeys(("docs/how.md", "unnamed.txt", "bash"), "x"),
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    workspace = Workspace((project,))
+    digest = project_instructions(workspace, None).digest
+    assert project_instructions(workspace, digest).trusted("hooks")
+    for name in files:
+        (project / name).write_text(files[name] + "y")
+        state = project_instructions(workspace, digest).state
+        assert state == ("trusted" if name == "unnamed.txt" else "changed"), name
+        (project / name).write_text(files[name])
+    (project / ".mindstone" / "hooks.json").write_text(" ".join(f"a{n}/b" for n in range(2_000)))
+    crowded = project_instructions(workspace, None)
+    assert not crowded.of("hooks")
+    assert "too many files" in crowded.problems[0]
+
+
 def test_what_is_injected_is_bounded_and_both_sizes_are_known(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("a" * 50_000)
     (tmp_path / "CLAUDE.md").write_text("b" * 100)
