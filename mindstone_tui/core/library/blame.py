@@ -1,15 +1,16 @@
 """Where each line of a file comes from, over every session that worked in its folder.
 
-Only the bytes that undo kept around calls decide. Times put the calls of several sessions in order
-and prove nothing; where two calls ran at once and both may have written a file, neither is named. A
-file that a person renamed is another file.
+Only bytes decide: those that undo kept around calls, and those of edits that others recorded
+exactly. Times put the calls of several sessions in order and prove nothing; where two calls ran at
+once and both may have written a file, neither is named. A file that a person renamed is another
+file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +25,9 @@ from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolCalled, UserMessage
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, UndoError, UsageError
+from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
+from mindstone_tui.core.library.recorded_edits import RecordedEdit, fitting, recorded_edits
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo import origin
@@ -107,7 +110,7 @@ class KeptFiles:
             if each.files.is_dir():
                 self._take(each)
         self._calls.sort(key=lambda call: call[:3])
-        self._is_known = bool(self._calls or ProjectSessions(home, environ).of(self.project))
+        self._held = [each for each, _ in ProjectSessions(home, environ).of(self.project)]
 
     def _take(self, places: SessionPlaces) -> None:
         store = ObjectStore(places.files, limit=0)
@@ -141,7 +144,7 @@ class KeptFiles:
         if not file.is_file():
             what = f"{file} is a folder." if file.is_dir() else f"There is no file {file}."
             raise UsageError(what, "Name a file as it is now.")
-        if not self._is_known:
+        if not self._calls and not self._held:
             what = f"{file} is in no workspace that this history knows."
             raise UsageError(what, "`mindstone sessions` lists those that it knows.")
         data = read_regular(file, most=LARGEST_BLOB)
@@ -149,7 +152,7 @@ class KeptFiles:
             raise UsageError(f"{file} is not text, so it has no lines.")
         digest = hashlib.sha256(data).hexdigest()
         self._contents[digest] = data
-        fold = self.follow({str(file)})
+        fold = self.follow({str(file)}, ends={str(file): data})
         fold.found(str(file), digest)
         return told(fold.now(str(file)))
 
@@ -166,18 +169,45 @@ class KeptFiles:
         """What calls made after a second."""
         return {call.maker for call in self._calls if call.ts[:19] > second}
 
-    def follow(self, wanted: set[str], until: str = "~") -> origin.OriginFold:
+    def follow(
+        self, wanted: set[str], until: str = "~", ends: Mapping[str, bytes] | None = None
+    ) -> origin.OriginFold:
         """Follow these files, and what they were called before, through all calls until then."""
         for call in reversed(self._calls):
             wanted |= {call.source(path) for path in wanted & call.paths.keys()}
         fold = origin.OriginFold(self._read)
         seen: set[str] = set()
-        for call in (each for each in self._calls if each.ts[:19] <= until):
+        acts: list[_Call | RecordedEdit] = [*self._calls, *self._edits(wanted, ends or {})]
+        acts = sorted((each for each in acts if each.ts[:19] <= until), key=lambda act: act[:3])
+        for act in acts:
+            if isinstance(act, RecordedEdit):
+                maker = origin.Origin("turn", act.turn, act.session, act.seq)
+                fold.edited(act.path, act.apply, maker, new=act.created)
+                seen.add(act.path)
+                continue
             # What goes away comes first: its lines may go on elsewhere.
-            for path in sorted(wanted & call.paths.keys(), key=call.stays):
-                self._fold(fold, call, path, is_first=path not in seen)
+            for path in sorted(wanted & act.paths.keys(), key=act.stays):
+                self._fold(fold, act, path, is_first=path not in seen)
                 seen.add(path)
         return fold
+
+    def _edits(self, wanted: set[str], ends: Mapping[str, bytes]) -> Iterator[RecordedEdit]:
+        """What other programs did to these files, as far as they recorded it exactly."""
+        found: list[RecordedEdit] = []
+        names = [Path(path).name.encode() for path in wanted if path]
+        for places in self._held:
+            profile = current_profile(places)
+            if profile is None or profile.program == OWN:
+                continue
+            raw = places.transcript.read_bytes()
+            if any(name in raw for name in names):
+                with History(places) as history:
+                    found += recorded_edits(history, profile.folder)
+        ours = {path for call in self._calls for path in call.paths}
+        for path in wanted:
+            edits = sorted((each for each in found if each.path == path), key=lambda it: it[:3])
+            is_open = bool(edits) and edits[0].whole is None and path in ends and path not in ours
+            yield from fitting(edits, ends[path]) if is_open else edits
 
     def _fold(self, fold: origin.OriginFold, call: _Call, path: str, *, is_first: bool) -> None:
         before, after = _side(call.paths[path].before), _side(call.paths[path].after)

@@ -224,6 +224,21 @@ class OriginFold:
         else:
             self.found(path, after)
 
+    def edited(
+        self, path: str, change: Callable[[bytes | None], bytes | None], maker: Origin, *, new: bool
+    ) -> None:
+        """Take an edit that is recorded without the file; None where it does not fit.
+
+        Of a file that was not known, only one that is `new` is the maker's.
+        """
+        digest, last = self._now.get(path, ("", NOTHING))
+        data = change(b"".join(last.lines) if digest else None)
+        if data is None:
+            self.found(path, "")
+        else:
+            traced = carried(last, lines_of(data), maker if digest or new else UNKNOWN)
+            self._settle(path, hashlib.sha256(data).hexdigest(), traced)
+
     def now(self, path: str) -> Traced:
         """What a path holds at the end."""
         return self._now.get(path, ("", NOTHING))[1]

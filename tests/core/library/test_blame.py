@@ -173,6 +173,65 @@ async def test_a_commit_its_notes_and_the_message_of_the_next_one_name_the_turn(
     assert git(work, "status", "--porcelain") == b""
 
 
+def claude_row(work: Path, number: int, role: str, content: Any) -> dict[str, Any]:
+    return {
+        "type": role,
+        "uuid": f"u{number}",
+        "parentUuid": f"u{number - 1}" if number else None,
+        "sessionId": "5c1d7c1e-0000-4000-8000-000000000009",
+        "cwd": str(work),
+        "timestamp": f"2026-03-01T09:00:{number:02}.000Z",
+        "message": {"role": role, "content": content},
+    }
+
+
+def recorded(work: Path, folder: Path, *edits: tuple[str, dict[str, str], str]) -> Path:
+    """A session of Claude Code that made these calls, where that program keeps its own."""
+    contents: list[tuple[str, Any]] = [("user", "Do it.")]
+    for number, (name, given, said) in enumerate(edits):
+        use = {"type": "tool_use", "id": f"t{number}", "name": name, "input": given}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": said}
+        contents += [("assistant", [use]), ("user", [result])]
+    rows = [claude_row(work, number, *each) for number, each in enumerate(contents)]
+    path = folder / ".claude" / "projects" / "work" / "5c1d7c1e.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_edits_that_another_program_recorded_count_where_they_stand_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    new, old, twice, patched = (str(work / name) for name in ("new", "old", "twice", "patched"))
+    long = "something_that_nobody_writes_by_chance()\n"
+    patch = f"*** Begin Patch\n*** Update File: {patched}\n@@\n a\n-b\n+{long}*** End Patch"
+    path = recorded(
+        work,
+        tmp_path,
+        ("Write", {"file_path": new, "content": "a\nb\n"}, "File created successfully at: new"),
+        ("Edit", {"file_path": new, "old_string": "b\n", "new_string": "c\nd\n"}, "Updated."),
+        ("Edit", {"file_path": old, "old_string": "a\n", "new_string": f"a\n{long}"}, "Updated."),
+        ("Edit", {"file_path": twice, "old_string": "b\n", "new_string": long}, "Updated."),
+        ("apply_patch", {"input": patch}, "Done."),
+        ("Bash", {"command": f"echo e >> {new}"}, ""),
+    )
+    assert mindstone_here("import", str(path), cwd=work).returncode == 0
+    (work / "new").write_text("a\nc\nhand\nd\ne\n")
+    (work / "old").write_text(f"a\n{long}z\n")
+    (work / "twice").write_text(f"{long}{long}")
+    (work / "patched").write_text(f"a\n{long}")
+    told = {
+        name: "".join(each[1][0] for each in blamed(tmp_path, name))
+        for name in ("new", "old", "twice", "patched")
+    }
+    assert told == {"new": "ttutu", "old": "utu", "twice": "uu", "patched": "ut"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
