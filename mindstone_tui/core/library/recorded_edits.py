@@ -48,7 +48,7 @@ class RecordedEdit(NamedTuple):
         if self.whole is not None or data is None:
             return self.whole
         for old, new in pieces:
-            if not old or data.count(old) != 1:
+            if not old or not 0 <= data.find(old) == data.rfind(old):
                 return None
             data = data.replace(old, new)
         return data if pieces else None

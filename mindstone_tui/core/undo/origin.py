@@ -263,7 +263,7 @@ class OriginFold:
 def _around(before: bytes, after: bytes, old: bytes, new: bytes) -> tuple[int, int]:
     """How many lines an edit left alone above and below, if just this edit explains the change."""
     top, found, end = before.partition(old)
-    if not found or old in end or top + new + end != after:
+    if not found or before.rfind(old) != len(top) or top + new + end != after:
         return 0, 0
     begins = old.endswith(b"\n") and (new or top or old).endswith(b"\n")
     return top.count(b"\n"), len(lines_of(end if begins else end.partition(b"\n")[2]))

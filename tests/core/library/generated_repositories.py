@@ -419,7 +419,7 @@ def _edit(old: Lines, new: Lines) -> tuple[str, str] | None:
     whole = text_of(old)
     while True:
         piece = "".join(f"{text}\n" for text in before[top : len(before) - end])
-        if piece and whole.count(piece) == 1:
+        if piece and whole.find(piece) == whole.rfind(piece):
             return piece, "".join(f"{text}\n" for text in after[top : len(after) - end])
         if not top and not end:
             return None

@@ -135,6 +135,19 @@ def test_an_edit_that_explains_the_bytes_tells_equal_lines_apart_and_no_other_do
         assert kept.told() == expected, edit
 
 
+def test_an_edit_that_could_stand_in_two_places_that_overlap_tells_nothing() -> None:
+    kept = Kept()
+    first, second = kept.put("a\n\n\nz\n"), kept.put("a\n\nb\n\nz\n")
+    kept.fold.first("f", first, BEFORE, ())
+    kept.fold.called("f", first, second, turn(1), Beside(edit=(b"\n\n", b"\n\nb\n")))
+    assert kept.told() == "bb1bb", "the alignment alone is sure of it"
+    kept = Kept()
+    first, second = kept.put("a\n\n\nz\n"), kept.put("a\n\n\n\nz\n")
+    kept.fold.first("f", first, BEFORE, ())
+    kept.fold.called("f", first, second, turn(1), Beside(edit=(b"\n\n", b"\n\n\n")))
+    assert kept.told() == "b???b"
+
+
 def test_a_last_line_without_its_end_is_another_line() -> None:
     found = carried(Traced([b"a\n", b"b"], [BEFORE, BEFORE]), lines_of(b"a\nb\nc"), MAKER)
     assert found.origins == [BEFORE, MAKER, MAKER]
