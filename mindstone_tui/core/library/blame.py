@@ -214,7 +214,9 @@ class KeptFiles:
         if is_first and before:
             base = origin.UNKNOWN if self._may_be_lost(call, path) else origin.BEFORE
             fold.first(path, before, base, self._left_behind)
-        if call.step.restored is not None or self._is_shared(call, path):
+        if call.step.restored is not None:
+            fold.restored(path, after)
+        elif self._is_shared(call, path):
             fold.found(path, after)
         else:
             beside = origin.Beside(call.source(path), lambda: self._gone(call, path), call.edit)

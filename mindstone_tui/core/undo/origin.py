@@ -180,6 +180,8 @@ class OriginFold:
         """A content by its hash; None where it is not kept."""
         self._now: dict[str, tuple[str, Traced]] = {}
         self._known: dict[str, dict[str, Traced]] = {}
+        self._undone: dict[str, dict[str, Traced]] = {}
+        """What was taken back: whoever makes the same again by hand is not that call."""
 
     def first(self, path: str, digest: str, base: Origin, strays: Collection[bytes]) -> None:
         """Take a file as a call first found it; what may have strayed into it is nobody's."""
@@ -204,6 +206,19 @@ class OriginFold:
             return False
         self._settle(path, digest, told)
         return True
+
+    def restored(self, path: str, digest: str | None) -> None:
+        """Take a path as it was put back; what came after that content holds no longer."""
+        known, undone = self._known.get(path, {}), self._undone.setdefault(path, {})
+        state = known.get(digest or "") or undone.get(digest or "")
+        if digest not in undone:
+            every = list(known)
+            for key in every[every.index(digest) + 1 if digest in known else 0 :]:
+                undone[key] = known.pop(key)
+        if digest and state:
+            self._settle(path, digest, state)
+        else:
+            self.found(path, digest)
 
     def called(
         self, path: str, before: str | None, after: str | None, maker: Origin, call: Beside

@@ -110,6 +110,20 @@ def test_what_came_between_two_calls_is_nobodys_until_an_earlier_content_is_back
     assert kept.told() == "b1?b2", "a state that was not kept says nothing of those that are"
 
 
+def test_what_was_taken_back_and_made_again_by_hand_is_not_the_calls() -> None:
+    kept = Kept()
+    first, second = kept.put("one\n"), kept.put("ONE\n")
+    kept.fold.first("f", first, BEFORE, ())
+    kept.fold.called("f", first, second, turn(1), Beside())
+    kept.fold.restored("f", first)
+    assert kept.told() == "b"
+    kept.fold.restored("f", second)
+    assert kept.told() == "1", "done again"
+    kept.fold.restored("f", first)
+    kept.fold.found("f", second)
+    assert kept.told() == "?"
+
+
 def test_a_file_that_a_call_moves_keeps_its_lines_and_a_line_that_moves_there_is_nobodys() -> None:
     kept = Kept()
     made, other = kept.put("one\ntwo\n"), kept.put("one\nmoved\nmade\n")
