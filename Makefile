@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
-	red fuzz soak mutants models pictures counterparts agents attached crowd typed clean
+	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -90,6 +90,9 @@ red: $(STAMP) ## Hostile hands: kills, faults, damage, secrets, signals …; ROO
 
 fuzz: $(STAMP) ## Damaged bytes for everything that reads foreign ones, for MINUTES of processor time
 	@$(BIN)/python -m tests.red.fuzz --minutes $(or $(MINUTES),60) $(ARGS)
+
+origin: $(STAMP) ## Blame every line of generated repositories; COMMITS=50 for fewer than 500
+	@MINDSTONE_ORIGIN=$(or $(COMMITS),500) $(BIN)/python -m pytest -q -s tests/core/library/test_blame.py -k no_line
 
 soak: $(STAMP) ## 10,000 turns in one session, with tools, prunes and faults
 	@$(BIN)/python -m tests.red soak $(ARGS)

@@ -37,6 +37,8 @@ task start "Speed up the parser | rule: no new files"
 run --json --model {model} "From now on always answer in British English."
 run --json --model {model} "What lies here?"
 run --json --model {model} --approve auto-edit "Write a file."
+blame --json made.txt
+blame --json nothing.txt
 run -q --model {model} /context
 run --json --model {model} /health
 run --json --model {model} "/pin #3"

@@ -36,6 +36,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "log": ("history:log", "Read a session's transcript, oldest line first."),
     "verify": ("history:verify_sessions", "Verify that a transcript was not altered."),
     "files": ("history:files", "Show files as they were after a turn."),
+    "blame": ("blame:blame", "Show which turn made each line of a file."),
     "context": ("context:context", "Show what the model sees next, and what has left its window."),
     "recall": ("recall:recall", "Search the transcript and memories."),
     "reindex": ("recall:reindex", "Rebuild the recall index from the transcript."),
@@ -82,7 +83,7 @@ sentence of the verb's own help.
 
 FAMILIES: Final = {
     "Every day": "chat run sessions search recall log memory rules waiting doctor",
-    "History": "import export verify files replay compare stats history reindex",
+    "History": "import export verify files blame replay compare stats history reindex",
     "Work": "task checkpoint handoff context health fix how about",
     "Other agents": "attach watch resume mcp acp serve",
     "Care": "models config tools plugins",

@@ -138,7 +138,7 @@ def table(
     below: Sequence[str] = (),
     above: Mapping[int, str] | None = None,
 ) -> None:
-    """Print aligned columns; on a terminal the last one is cut to fit, in a pipe nothing is.
+    """Print aligned columns; on a terminal lines are cut to fit, in a pipe none is.
 
     `below` has a line of its own for each row, or nothing; `above` has headings by their rows.
     """
@@ -149,6 +149,11 @@ def table(
         max(cell_len(row[at]) for row in [list(headers), *body]) for at in range(len(headers))
     ]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+    def fitted(line: str) -> str:
+        too_wide = room and cell_len(line) > room
+        return set_cell_size(line, room - 1).rstrip() + "…" if too_wide else line
+
     for number, row in enumerate([list(headers), *body]):
         cells = []
         for at, cell in enumerate(row):
@@ -156,10 +161,8 @@ def table(
             cells.append(blank + cell if at in right else cell + blank)
         line = "  ".join(cells).rstrip()
         if number and above and (heading := above.get(number - 1)):
-            say(heading, "bold")
-        if room and cell_len(line) > room:
-            line = set_cell_size(line, room - 1).rstrip() + "…"
-        _write(sys.stdout, styled(line, "bold" if number == 0 else "") + "\n")
+            say(fitted(for_terminal(heading)), "bold")
+        _write(sys.stdout, styled(fitted(line), "bold" if number == 0 else "") + "\n")
         if number and below:
             say(f"    {below[number - 1]}", "dim")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_importe
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.profile import (
     ListedSession,
@@ -71,6 +73,20 @@ class Lookup:
         """Which exchanges had to do with a file or a topic."""
         found = self._work.about(subject.strip(), self._count(limit))
         return {"subject": subject, "exchanges": msgspec.to_builtins(found)}
+
+    def blame(self, subject: str, limit: int = 0) -> dict[str, Any]:
+        """Which lines of a file come from which turn; their text is not told."""
+        place = Path(subject).resolve()
+        found = runs(KeptFiles(self._home.places, place.parent, self._home.environ).blame(place))
+        names = ("origin", "session", "turn", "seq")
+        told = [
+            {
+                "lines": [run[0].line, run[-1].line],
+                **{name: getattr(run[0], name) for name in names},
+            }
+            for run in found[: self._count(limit)]
+        ]
+        return {"file": subject, "runs": told, "total": len(found)}
 
     @property
     def _work(self) -> WorkDone:

@@ -193,6 +193,11 @@ TOOLS: Final[dict[str, ServedTool]] = {
         "Which sessions worked on a file or spoke of a topic, and which files they changed.",
         Lookup.about,
     ),
+    "blame": ServedTool(
+        SubjectArguments,
+        "Which turn made which lines of a file, named by its whole path; proven, else `unknown`.",
+        Lookup.blame,
+    ),
     "verify": ServedTool(
         VerifyArguments,
         "Check that a transcript was not altered since it was written.",

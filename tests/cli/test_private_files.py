@@ -42,6 +42,7 @@ stats
 log
 verify
 files
+blame open/note
 context
 recall pelican
 search pelican
@@ -82,7 +83,19 @@ plugins
 
 
 READ_ONLY = frozenset(
-    {"stats", "verify", "files", "context", "fix", "how", "about", "health", "replay", "compare"}
+    {
+        "stats",
+        "verify",
+        "files",
+        "context",
+        "fix",
+        "how",
+        "about",
+        "blame",
+        "health",
+        "replay",
+        "compare",
+    }
 )
 """Verbs that make no file, which are left to the long run."""
 

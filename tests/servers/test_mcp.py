@@ -32,6 +32,7 @@ TOOLS = {
     "fix",
     "how",
     "about",
+    "blame",
     "verify",
     "propose_memory",
 }

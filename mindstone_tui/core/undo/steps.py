@@ -28,7 +28,9 @@ class FileStep:
     def __init__(self, line: Line, entry: FilesChanged | FilesRestored, store: ObjectStore) -> None:
         self.seq = line.seq
         self.turn = line.turn
+        self.ts = line.ts
         self.root = entry.root
+        self.entry = entry
         self.restored = entry if isinstance(entry, FilesRestored) else None
         self.by = _maker(entry)
         """The tool and its call, or who put it back."""

@@ -1,0 +1,99 @@
+"""`mindstone blame`: which turn made each line of a file, or of a commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from mindstone_tui.cli import options
+from mindstone_tui.cli.output import hint, say_json, table
+from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.blame import KeptFiles, LineOrigin, runs
+from mindstone_tui.core.library.commit_origins import STAGED, commits_named, git, lines_added
+from mindstone_tui.core.paths import from_home
+from mindstone_tui.core.text import one_line
+
+NOTES: Final = "refs/notes/mindstone"
+
+
+def blame(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A file as it is now.")] = "",
+    commit: Annotated[
+        str, typer.Option(metavar="REV", help="What a commit added instead, or a range: A..B.")
+    ] = "",
+    notes: Annotated[
+        bool, typer.Option("--notes", help=f"Keep that in git notes, too: {NOTES}.")
+    ] = False,
+    trailer: Annotated[
+        str, typer.Option(metavar="MESSAGE", help="Name the turns of staged lines in a message.")
+    ] = "",
+    json: options.JsonOption = False,
+) -> None:
+    """Show which turn made each line of a file.
+
+    By the bytes that undo kept around every call, never by a guess. `before` was there when a turn
+    first touched the file; `unknown` was changed by hand, or cannot be proven.
+    """
+    place = from_home(Path(file or ".")).resolve()
+    kept = KeptFiles(options.places(), place.parent if file else place, os.environ)
+    if trailer:
+        _add_trailers(kept, Path(trailer).absolute())
+    elif commit:
+        _blame_commits(kept, commit, notes=notes, json=json)
+    elif file:
+        _blame_file(kept, place, json=json)
+    else:
+        raise UsageError("No file is named.", "For example: mindstone blame src/app.py")
+
+
+def _blame_file(kept: KeptFiles, file: Path, *, json: bool) -> None:
+    found = kept.blame(file)
+    if json:
+        say_json(found)
+        return
+    asked = cache(kept.asked)
+    turns = groupby(found, lambda each: (each.origin, each.session, each.turn))
+    firsts = [next(group) for _, group in turns]
+    heads = {each.line - 1: _words(asked, each) for each in firsts}
+    rows = [(str(each.line), each.text.expandtabs()) for each in found]
+    table(("LINE", "TEXT"), rows, right=(0,), above=heads)
+    if last := [each for each in found if each.session]:
+        shown = max(last, key=lambda each: each.seq or 0)
+        hint(f"What the model saw: mindstone replay {shown.session} --turn {shown.turn} --prompt")
+
+
+def _add_trailers(kept: KeptFiles, message: Path) -> None:
+    made = {(each.session, each.turn): 0 for each in lines_added(kept, STAGED, "~", "~")}
+    said = [f"--trailer=Made-in: {session} turn {turn}" for session, turn in made if session]
+    git(kept.project, "interpret-trailers", "--in-place", *said, str(message))
+
+
+def _blame_commits(kept: KeptFiles, named: str, *, notes: bool, json: bool) -> None:
+    commits = commits_named(kept.project, named)
+    found = {sha: list(lines_added(kept, sha, *when)) for sha, *when in commits}
+    asked = cache(kept.asked)
+    if json:
+        say_json([each for lines in found.values() for each in lines])
+    for sha, lines in found.items():
+        spans = [(f"{run[0].path}:{run[0].line}-{run[-1].line}", run[0]) for run in runs(lines)]
+        rows = [(span, _words(asked, first)) for span, first in spans]
+        if notes:
+            given = "\n".join("  ".join(row) for row in rows)
+            git(kept.project, "notes", f"--ref={NOTES}", "add", "-f", "-F", "-", sha, given=given)
+        if not json:
+            table((sha[:12], "FROM"), rows)
+
+
+def _words(asked: Callable[[str, int], tuple[str, str]], line: LineOrigin) -> str:
+    """An origin for a reader: `main, turn 3, 2026-03-31: Read the dates`."""
+    if not line.session or line.turn is None:
+        return line.origin
+    ts, words = asked(line.session, line.turn)
+    short = one_line(line.session.removeprefix("agent:default:"), 24)
+    return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", 79)

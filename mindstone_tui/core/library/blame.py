@@ -1,0 +1,289 @@
+"""Where each line of a file comes from, over every session that worked in its folder.
+
+Only bytes decide: those that undo kept around calls, and those of edits that others recorded
+exactly. Times put the calls of several sessions in order and prove nothing; where two calls ran at
+once and both may have written a file, neither is named. A file that a person renamed is another
+file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
+
+from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolCalled, UserMessage
+from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from mindstone_tui.core.errors import MindstoneError, UndoError, UsageError
+from mindstone_tui.core.library.profile import OWN, current_profile
+from mindstone_tui.core.library.projects import ProjectSessions
+from mindstone_tui.core.library.recorded_edits import RecordedEdit, fitting, recorded_edits
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
+from mindstone_tui.core.transcript import History
+from mindstone_tui.core.undo import origin
+from mindstone_tui.core.undo.changes import PathChange
+from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.scan import Node
+from mindstone_tui.core.undo.steps import KINDS, FileStep, read_steps
+
+_KINDS: Final = (*KINDS, "assistant_message", "tool_called", "job_started", "job_ended")
+_NAMED: Final = frozenset({"write", "edit"})
+"""Tools that write the one file they name; after all others the whole folder is compared."""
+
+
+class LineOrigin(msgspec.Struct, frozen=True):
+    """A line of a file, and which turn made it."""
+
+    line: int
+    text: str
+    origin: str
+    """`turn`, `before` a turn first touched the file, or `unknown`."""
+    turn: int | None
+    session: str | None
+    seq: int | None
+    """The line of the transcript that records what the call did."""
+
+
+L = TypeVar("L", bound=LineOrigin)
+
+
+class _Call(NamedTuple):
+    """What one call did to files, or a person who took it back."""
+
+    ts: str
+    session: str
+    seq: int
+    began: str
+    step: FileStep
+    paths: dict[str, PathChange]
+    edit: tuple[bytes, bytes]
+    """What it was asked to replace by what, if that is what it was asked for."""
+
+    @property
+    def maker(self) -> origin.Origin:
+        """As the origin of a line."""
+        return origin.Origin("turn", self.step.turn, self.session, self.seq)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it may have seen what others did meanwhile."""
+        return self.step.restored is None and getattr(self.step.entry, "name", "") not in _NAMED
+
+    def stays(self, path: str) -> bool:
+        """Whether there was something at a path afterwards."""
+        return self.paths[path].after is not None
+
+    def source(self, path: str) -> str:
+        """The path at which the content of a new file stood before the call; "" if it is new."""
+        made = _side(self.paths[path].after)
+        if self.paths[path].before is not None or not made:
+            return ""
+        left = [
+            at for at, it in self.paths.items() if it.after is None and _side(it.before) == made
+        ]
+        return left[0] if len(left) == 1 else ""
+
+
+class KeptFiles:
+    """What all sessions of a home know of the files of one project."""
+
+    def __init__(self, home: Places, place: Path, environ: Mapping[str, str]) -> None:
+        self.project = project_of(place)
+        self._home = home
+        self._stores: list[ObjectStore] = []
+        self._contents: dict[str, bytes] = {}
+        """Contents that no store keeps, by their hashes."""
+        self._calls: list[_Call] = []
+        self._jobs: list[list[str]] = []
+        """When commands in the background began and ended."""
+        for each in home.sessions():
+            if each.files.is_dir():
+                self._take(each)
+        self._calls.sort(key=lambda call: call[:3])
+        self._held = [each for each, _ in ProjectSessions(home, environ).of(self.project)]
+
+    def _take(self, places: SessionPlaces) -> None:
+        store = ObjectStore(places.files, limit=0)
+        store.refresh()
+        with History(places) as history:
+            lines = [line for line in history.newest(_KINDS, 1 << 40) if not line.parent][::-1]
+        self._stores.append(store)
+        began: dict[str, str] = {}
+        edits: dict[str, tuple[bytes, bytes]] = {}
+        jobs: dict[int, list[str]] = {}
+        for line in lines:
+            match line.entry:
+                case AssistantMessage(calls=calls):
+                    edits |= {call.id: _edit(call) for call in calls if call.name == "edit"}
+                case ToolCalled(call=call):
+                    began[call] = line.ts
+                case JobStarted(job=job):
+                    jobs[job] = [line.ts, "~"]  # later than any time
+                case JobEnded(job=job) if job in jobs:
+                    jobs[job][1] = line.ts
+        self._jobs += jobs.values()
+        for step in read_steps(lines, store).steps:
+            root, call = Path(step.root), getattr(step.entry, "call", "")
+            if self.project in (root, *root.parents) or root in self.project.parents:
+                paths = {f"{root}/{each.path}": each for each in step.known_changes}
+                more = (began.get(call, step.ts), step, paths, edits.get(call, (b"", b"")))
+                self._calls.append(_Call(step.ts, str(places.key), step.seq, *more))
+
+    def blame(self, file: Path) -> list[LineOrigin]:
+        """The lines of a file as it is now."""
+        if not file.is_file():
+            what = f"{file} is a folder." if file.is_dir() else f"There is no file {file}."
+            raise UsageError(what, "Name a file as it is now.")
+        if not self._calls and not self._held:
+            what = f"{file} is in no workspace that this history knows."
+            raise UsageError(what, "`mindstone sessions` lists those that it knows.")
+        data = read_regular(file, most=LARGEST_BLOB)
+        if not is_text(data):
+            raise UsageError(f"{file} is not text, so it has no lines.")
+        digest = hashlib.sha256(data).hexdigest()
+        self._contents[digest] = data
+        fold = self.follow({str(file)}, ends={str(file): data})
+        fold.found(str(file), digest)
+        return told(fold.now(str(file)))
+
+    def asked(self, session: str, turn: int) -> tuple[str, str]:
+        """When a turn began, and what it was asked for; empty where that cannot be read."""
+        places = self._home.session(SessionKey.parse(session))
+        with contextlib.suppress(MindstoneError), History(places) as history:
+            for line in map(history.whole, history.turn(turn)):
+                if isinstance(line.entry, UserMessage):
+                    return line.ts, line.entry.text
+        return "", ""
+
+    def since(self, second: str) -> set[origin.Origin]:
+        """What calls made after a second."""
+        return {call.maker for call in self._calls if call.ts[:19] > second}
+
+    def follow(
+        self, wanted: set[str], until: str = "~", ends: Mapping[str, bytes] | None = None
+    ) -> origin.OriginFold:
+        """Follow these files, and what they were called before, through all calls until then."""
+        for call in reversed(self._calls):
+            wanted |= {call.source(path) for path in wanted & call.paths.keys()}
+        fold = origin.OriginFold(self._read)
+        seen: set[str] = set()
+        acts: list[_Call | RecordedEdit] = [*self._calls, *self._edits(wanted, ends or {})]
+        acts = sorted((each for each in acts if each.ts[:19] <= until), key=lambda act: act[:3])
+        for act in acts:
+            if isinstance(act, RecordedEdit):
+                maker = origin.Origin("turn", act.turn, act.session, act.seq)
+                fold.edited(act.path, act.apply, maker, new=act.created)
+                seen.add(act.path)
+                continue
+            # What goes away comes first: its lines may go on elsewhere.
+            for path in sorted(wanted & act.paths.keys(), key=act.stays):
+                self._fold(fold, act, path, is_first=path not in seen)
+                seen.add(path)
+        return fold
+
+    def _edits(self, wanted: set[str], ends: Mapping[str, bytes]) -> Iterator[RecordedEdit]:
+        """What other programs did to these files, as far as they recorded it exactly."""
+        found: list[RecordedEdit] = []
+        names = [Path(path).name.encode() for path in wanted if path]
+        for places in self._held:
+            profile = current_profile(places)
+            if profile is None or profile.program == OWN:
+                continue
+            raw = places.transcript.read_bytes()
+            if any(name in raw for name in names):
+                with History(places) as history:
+                    found += recorded_edits(history, profile.folder)
+        ours = {path for call in self._calls for path in call.paths}
+        for path in wanted:
+            edits = sorted((each for each in found if each.path == path), key=lambda it: it[:3])
+            is_open = bool(edits) and edits[0].whole is None and path in ends and path not in ours
+            yield from fitting(edits, ends[path]) if is_open else edits
+
+    def _fold(self, fold: origin.OriginFold, call: _Call, path: str, *, is_first: bool) -> None:
+        before, after = _side(call.paths[path].before), _side(call.paths[path].after)
+        if is_first and before:
+            base = origin.UNKNOWN if self._may_be_lost(call, path) else origin.BEFORE
+            fold.first(path, before, base, self._left_behind)
+        if call.step.restored is not None:
+            fold.restored(path, after)
+        elif self._is_shared(call, path):
+            fold.found(path, after)
+        else:
+            beside = origin.Beside(call.source(path), lambda: self._gone(call, path), call.edit)
+            fold.called(path, before, after, call.maker, beside)
+
+    @cached_property
+    def _left_behind(self) -> frozenset[bytes]:
+        """Lines of files that people took away since a call: some may be in other files now."""
+        last = {path: _side(it.after) for call in self._calls for path, it in call.paths.items()}
+        gone = [digest for path, digest in last.items() if digest and not Path(path).is_file()]
+        return frozenset(line for each in gone for line in origin.lines_of(self._read(each) or b""))
+
+    def _may_be_lost(self, call: _Call, path: str) -> bool:
+        """Whether a call that touched the file earlier is no longer known as a whole."""
+        for entry in (each.step.entry for each in self._calls if each.step.lost and each < call):
+            named = {f"{entry.root}/{one.path}" for one in entry.changes}
+            if path in named or entry.total > len(named):
+                return True
+        return False
+
+    def _is_shared(self, call: _Call, path: str) -> bool:
+        """Whether somebody else's call, or a job, ran at the same time and may have done it."""
+        others = [it for it in self._calls if it.session != call.session and path in it.paths]
+        spans = [*self._jobs, *([it.began, it.ts] for it in others if it.step.restored is None)]
+        return call.is_wide and any(it[0] <= call.ts and call.began <= it[1] for it in spans)
+
+    def _gone(self, call: _Call, path: str) -> set[bytes]:
+        """Lines that went away from other files in the same call."""
+        found: set[bytes] = set()
+        for at, each in call.paths.items():
+            if at != path and (old := self._read(_side(each.before) or "")):
+                found |= origin.gone(old, self._read(_side(each.after) or "") or b"")
+        return found
+
+    def _read(self, digest: str) -> bytes | None:
+        for store in self._stores:
+            if digest in store:
+                with contextlib.suppress(UndoError):
+                    return store.get(digest)
+        return self._contents.get(digest)
+
+
+def told(found: origin.Traced) -> list[LineOrigin]:
+    """Lines with their origins, as they are handed out."""
+    texts = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in found.lines]
+    return [LineOrigin(at, text, *found.origins[at - 1]) for at, text in enumerate(texts, 1)]
+
+
+def runs(lines: Iterable[L]) -> list[list[L]]:
+    """Lines that follow each other and have one origin, together."""
+    same = groupby(enumerate(lines), lambda it: (it[1].line - it[0], *astuple(it[1])[2:]))
+    return [[line for _, line in group] for _, group in same]
+
+
+def _edit(call: ToolCall) -> tuple[bytes, bytes]:
+    fields = read_arguments(call.arguments) or {}
+    old, new = (str(fields.get(name, "")) for name in ("old_string", "new_string"))
+    return old.encode(errors="replace"), new.encode(errors="replace")
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a content has lines."""
+    return b"\0" not in data[:8_192]
+
+
+def _side(node: Node | None) -> str | None:
+    """The hash of a file; None for no file, "" for what has no content that is kept."""
+    if node is None:
+        return None
+    return node.digest if node.kind == "file" else ""
