@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, from_home
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, from_home, written_beside
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
@@ -93,8 +93,13 @@ FileFilterOption = Annotated[
 
 
 def places() -> Places:
-    """Where this user's files live."""
-    return Places.resolve(os.environ)
+    """Where this user's files live; what a killed program left beside others' goes first."""
+    found = Places.resolve(os.environ)
+    if (note := written_beside(found)).exists():
+        from mindstone_tui.core.disk import sweep_beside  # 5 ms
+
+        sweep_beside(note)
+    return found
 
 
 def working_folder(named: Path | None) -> Path:

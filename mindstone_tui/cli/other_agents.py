@@ -161,12 +161,12 @@ def _put_in(home: Places, plan: _Plan, command: AttachCommand) -> None:
     if plan.changes:
         attachment.remember(home, plan.target, plan.changes, plan.project)
         folders.begin(home, os.environ)
-        attachment.apply(plan.changes)
+        attachment.apply(home, plan.changes)
 
 
 def _take_out(home: Places, plan: _Plan, *, written: bool) -> None:
     if written:
-        attachment.apply(plan.changes)
+        attachment.apply(home, plan.changes)
     if written or not plan.changes:
         attachment.forget(home, plan.target, plan.project)
     if not attachment.is_attached(home):

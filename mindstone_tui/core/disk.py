@@ -16,7 +16,7 @@ import shlex
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -197,6 +197,33 @@ def sweep(folder: Path, now: float) -> None:
         for path in folder.iterdir():
             if _TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime < now - _ABANDONED:
                 path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing_beside(note: Path, paths: Sequence[Path]) -> Iterator[None]:
+    """Replace files in folders that are not ours: whatever a kill leaves there is known by a note.
+
+    `sweep_beside` with that note removes it.
+    """
+    replace_file(note, "\0".join([str(os.getpid()), *map(str, paths)]).encode())
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def sweep_beside(note: Path) -> None:
+    """Remove what a program left that was killed while it wrote beside these files."""
+    with contextlib.suppress(OSError, ValueError):
+        pid, *paths = os.fsdecode(note.read_bytes()).split("\0")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), 0)
+            return
+        for path in map(Path, paths):
+            for left in path.parent.iterdir():
+                if left.name.startswith(f".{path.name[:100]}.") and _TEMPORARY.fullmatch(left.name):
+                    left.unlink(missing_ok=True)
+        note.unlink(missing_ok=True)
 
 
 def sync_young_folders(folder: Path, disk: Disk = REAL) -> None:

@@ -470,3 +470,8 @@ def _name_or_none(encoded: str) -> str | None:
     except ValueError:
         return None
     return name if name and folder_for(name) == Path(encoded) else None
+
+
+def written_beside(places: Places) -> Path:
+    """There while files of other programs are written, and names them."""
+    return places.state / "beside"

@@ -13,14 +13,14 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from mindstone_tui.core.config.edit import toml_value
-from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file
+from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file, writing_beside
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit
 from mindstone_tui.core.interchange.attach_targets import (
@@ -31,7 +31,7 @@ from mindstone_tui.core.interchange.attach_targets import (
     settings_files,
 )
 from mindstone_tui.core.interchange.launcher import remove_launcher
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, written_beside
 from mindstone_tui.core.patterns import pattern_of
 
 _LARGEST: Final = 64 << 20
@@ -153,11 +153,16 @@ def plan_detach(
     return changes
 
 
-def apply(changes: Iterable[SettingsChange]) -> None:
+def apply(places: Places, changes: Iterable[SettingsChange]) -> None:
     """Write a plan: all of its files, or none."""
     wanted = [each for each in changes if each.changes]
     for each in wanted:
         _check_unchanged(each)
+    with writing_beside(written_beside(places), [each.path for each in wanted]):
+        _write(wanted)
+
+
+def _write(wanted: Sequence[SettingsChange]) -> None:
     done: list[SettingsChange] = []
     try:
         for each in wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -82,12 +83,14 @@ def settle(tmp_path: Path, files: dict[str, str]) -> dict[Path, bytes]:
 def attach(tmp_path: Path, program: AttachTarget, project: Path | None = None) -> int:
     changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)}, project)
     remember(places(tmp_path), program, changes, project)
-    apply(changes)
+    apply(places(tmp_path), changes)
     return sum(each.changes for each in changes)
 
 
 def detach(tmp_path: Path, program: AttachTarget, project: Path | None = None) -> None:
-    apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}, project))
+    apply(
+        places(tmp_path), plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}, project)
+    )
     forget(places(tmp_path), program, project)
 
 
@@ -156,7 +159,7 @@ def test_a_moved_installation_replaces_its_own_lines(tmp_path: Path) -> None:
     program = target_of("claude-code")
     attach(tmp_path, program)
     moved = AttachCommand(("/elsewhere/mindstone",), "/srv/home")
-    apply(plan_attach(program, moved, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_attach(program, moved, {"HOME": str(tmp_path)}))
     text = (tmp_path / ".claude/settings.json").read_text()
     assert "/opt" not in text
     assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 7
@@ -179,7 +182,7 @@ def test_after_a_change_and_a_move_nothing_of_ours_is_left_either(
         path.write_text(path.read_text() + "\n")
     moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
     remember(places(tmp_path), program, moved, None)
-    apply(moved)
+    apply(places(tmp_path), moved)
     detach(tmp_path, program)
     assert not [path for path in before if "mindstone" in path.read_text()]
 
@@ -197,7 +200,7 @@ def test_a_file_of_our_own_goes_after_a_move_too_if_it_is_known_for_one(
         (places(tmp_path).state / "attached.json").unlink()
     moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
     remember(places(tmp_path), program, moved, None)
-    apply(moved)
+    apply(places(tmp_path), moved)
     detach(tmp_path, program)
     assert [path.exists() and path.read_text().split() for path in files] == (
         [["{}"], ["{}"]] if lost else [False, False]
@@ -213,7 +216,7 @@ def test_a_move_without_a_change_is_undone_to_the_first_byte(
     moved = plan_attach(program, AttachCommand(("/new/mindstone",)), {"HOME": str(tmp_path)})
     assert all(each.changes for each in moved)
     remember(places(tmp_path), program, moved, None)
-    apply(moved)
+    apply(places(tmp_path), moved)
     detach(tmp_path, program)
     assert {path: path.read_bytes() for path in before} == before
 
@@ -266,19 +269,19 @@ def test_what_somebody_else_writes_meanwhile_is_not_written_over(tmp_path: Path)
         path.write_text(text)
         now = everything(tmp_path)
         with pytest.raises(InterchangeError, match="changed by somebody else meanwhile"):
-            apply(changes)
+            apply(places(tmp_path), changes)
         assert everything(tmp_path) == now
         path.write_bytes(was)
     (tmp_path / ".claude.json").unlink()
     with pytest.raises(InterchangeError, match="meanwhile"):
-        apply(changes)
+        apply(places(tmp_path), changes)
 
 
 def test_a_plan_that_breaks_off_leaves_no_file_that_was_not_there(tmp_path: Path) -> None:
     changes = plan_attach(target_of("claude-code"), COMMAND, {"HOME": str(tmp_path)})
     last = type(changes[0])(path=Path("/proc/nowhere/x"), before=None, after=b"{}")
     with pytest.raises(InterchangeError, match="/proc/nowhere/x cannot be written") as refused:
-        apply([*changes, last])
+        apply(places(tmp_path), [*changes, last])
     assert refused.value.remedy
     assert everything(tmp_path) == {}
 
@@ -354,7 +357,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
     path = tmp_path / ".codex/config.toml"
     settle(tmp_path, {".codex/config.toml": text})
     program = target_of("codex")
-    apply(plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
     written = path.read_text()
     assert written.startswith(text)
     assert ("\n\n[mcp_servers.mindstone]\n" in written) is bool(text)
@@ -367,9 +370,9 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
         "env": {"MINDSTONE_HOME": "/srv/my home"},
     }
     assert not any(each.changes for each in plan_attach(program, WORDY, {"HOME": str(tmp_path)}))
-    apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
     assert tomllib.loads(path.read_text())["mcp_servers"]["mindstone"] == COMMAND.server(program)
-    apply(plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_detach(places(tmp_path), program, {"HOME": str(tmp_path)}))
     assert path.read_text().rstrip("\n") == text.rstrip("\n")
     assert not path.read_text().endswith("\n\n") or text.endswith("\n\n")
 
@@ -377,7 +380,7 @@ def test_a_server_stands_apart_in_toml_and_leaves_no_gap(tmp_path: Path, text: s
 def test_a_server_that_moved_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     settle(tmp_path, {".claude.json": '{"mcpServers": {"mindstone": {"command": "old"}}}'})
     program, environ = target_of("claude-code"), {"HOME": str(tmp_path)}
-    apply(plan_attach(program, COMMAND, environ))
+    apply(places(tmp_path), plan_attach(program, COMMAND, environ))
     servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
     assert servers == {"mindstone": {"command": "/opt/mindstone tools/mindstone", "args": ["mcp"]}}
     assert not plan_attach(program, COMMAND, environ)[1].changes
@@ -461,7 +464,7 @@ def test_two_of_the_same_hook_become_one(tmp_path: Path) -> None:
     whole = json.loads(path.read_text())
     told["hooks"]["Stop"] *= 2
     path.write_text(json.dumps(told))
-    apply(plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_attach(program, COMMAND, {"HOME": str(tmp_path)}))
     assert json.loads(path.read_text()) == whole
 
 
@@ -567,11 +570,11 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     program = target_of("claude-code")
     changes = plan_attach(program, command, {"HOME": str(tmp_path)})
     remember(own, program, changes, None)
-    apply(changes)
+    apply(places(tmp_path), changes)
     text = (tmp_path / ".claude/settings.json").read_text()
     assert text.count(f"{launcher} claude-code") == 8
     assert plan_attach(program, COMMAND, {"HOME": str(tmp_path)})[0].changes
-    apply(plan_detach(own, program, {"HOME": str(tmp_path)}))
+    apply(places(tmp_path), plan_detach(own, program, {"HOME": str(tmp_path)}))
     forget(own, program, None)
     assert not launcher.exists()
     assert not (tmp_path / ".claude/settings.json").exists()
@@ -766,7 +769,7 @@ def test_settings_that_the_program_would_not_read_are_not_called_attached(
 
     changes = plan_attach(program, COMMAND, {"HOME": str(tmp_path)}, without_comments=True)
     remember(places(tmp_path), program, changes, None)
-    apply(changes)
+    apply(places(tmp_path), changes)
     told = json.loads(file.read_text())
     assert told["model"] == "opus"
     assert told["x"] == ["// no, }", 1]
@@ -785,9 +788,9 @@ def test_everything_is_undone_wherever_it_was_attached(tmp_path: Path) -> None:
     attach(tmp_path, claude, project)
     changes = plan_attach(claude, COMMAND, {**environ, "CLAUDE_CONFIG_DIR": str(elsewhere)})
     remember(own, claude, changes, None)
-    apply(changes)
+    apply(places(tmp_path), changes)
     for program, where in everything_attached(own):
-        apply(plan_detach(own, program, environ, where))
+        apply(places(tmp_path), plan_detach(own, program, environ, where))
         forget(own, program, where)
     assert {path: path.read_bytes() for path in before} == before
     left = [each for each in tmp_path.rglob("*") if each.is_file() and each not in before]
@@ -836,7 +839,7 @@ def test_when_the_second_file_cannot_be_written_the_first_is_put_back(tmp_path: 
         type(changes[1])(path=Path("/proc/nowhere/x"), before=None, after=b"{}"),
     ]
     with pytest.raises(InterchangeError, match="Nothing was changed"):
-        apply(blocked)
+        apply(places(tmp_path), blocked)
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -881,3 +884,33 @@ def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
         assert hook._is_full(str(place))
     finally:
         subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def test_the_next_command_removes_what_a_killed_attach_left_beside_the_settings(
+    tmp_path: Path,
+) -> None:
+    settle(tmp_path, THEIRS["claude-code"])
+    before = everything(tmp_path)
+    killed = (
+        "import os, signal, sys; from mindstone_tui.__main__ import main; real = os.replace\n"
+        "os.replace = lambda old, new, **more: (\n"
+        "    os.kill(os.getpid(), signal.SIGKILL) if '.claude' in str(new) else None\n"
+        ") or real(old, new, **more)\n"
+        "sys.argv = ['mindstone', 'attach', 'claude-code', '--yes']; main()"
+    )
+    environ = {"HOME": str(tmp_path), "MINDSTONE_HOME": str(tmp_path / "ours"), "PATH": os.defpath}
+
+    def run(*words: str) -> int:
+        done = subprocess.run(
+            [sys.executable, *words], env=environ, cwd=tmp_path, capture_output=True, check=False
+        )
+        return done.returncode
+
+    def left() -> set[Path]:
+        found = {path for path in everything(tmp_path) if "ours" not in path.parts}
+        return found - set(before)
+
+    assert run("-c", killed) == -signal.SIGKILL
+    assert len(left()) == 1
+    assert run("-m", "mindstone_tui", "waiting") == 0
+    assert not left()
