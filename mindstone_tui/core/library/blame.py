@@ -166,8 +166,8 @@ class KeptFiles:
         return "", ""
 
     def since(self, second: str) -> set[origin.Origin]:
-        """What calls made after a second."""
-        return {call.maker for call in self._calls if call.ts[:19] > second}
+        """What calls made in a second or after it: git keeps no finer times."""
+        return {call.maker for call in self._calls if call.ts[:19] >= second}
 
     def follow(
         self, wanted: set[str], until: str = "~", ends: Mapping[str, bytes] | None = None
