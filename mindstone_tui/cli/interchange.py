@@ -433,6 +433,9 @@ def export_session(
     redact: Annotated[
         bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
     ] = False,
+    turns: Annotated[
+        str, typer.Option("--turns", metavar="A-B", help="Only these turns; 7 for one.")
+    ] = "",
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 
@@ -445,10 +448,25 @@ def export_session(
     redactor = Redactor(secrets_of(os.environ))
     clean = (lambda text: redactor.redact(text).text) if redact else None
     with History(options.places().session(options.session_to_read(session or name))) as history:
-        pieces = export(history, format_, clean=clean, numbers=session_numbers)
+        wanted = _turns(turns, history) if turns else None
+        pieces = export(history, format_, clean=clean, numbers=session_numbers, turns=wanted)
         if output is None:
             for piece in pieces:
                 say_piece(piece, exact=True)
             return
         replace_file(output.absolute(), "".join(pieces).encode())
     hint(f"Written to {output}.")
+
+
+def _turns(named: str, history: History) -> range:
+    """Which turns are meant; raises where the session has none of them."""
+    first, dash, last = named.partition("-")
+    started = history.newest(("turn_started", "user_message"), history.head.seq + 1)
+    newest = next((line.turn for line in started), 0)
+    if not (first.strip().isdecimal() and (not dash or last.strip().isdecimal())):
+        raise UsageError(f"{one_line(named, 40)} names no turns.", "For example: --turns 3-9")
+    wanted = range(int(first), int(last if dash else first) + 1)
+    if not set(wanted[:1]) & set(range(1, newest + 1)):
+        known = f"There are 1 to {newest}." if newest else "It has none yet."
+        raise UsageError(f"The session has no turn {one_line(first, 20)}.", known)
+    return wanted

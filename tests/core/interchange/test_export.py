@@ -16,6 +16,7 @@ from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.export.html import escaped, prose, spread
 from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.transcript import History
 from tests.builders import say, transcript_in, use_tool
 from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told
 from tests.core.interchange.rich_session import SECRET, rich_session
@@ -217,3 +218,17 @@ def test_every_prune_has_a_notch_of_its_own(wanted: list[float]) -> None:
     assert all(0 <= x <= 1_000 for x in places)
     least = min(12.0, 980 / max(len(wanted) - 1, 1))
     assert all(after - before >= least for before, after in itertools.pairwise(places))
+
+
+@pytest.mark.parametrize("name", sorted(EXPORTERS))
+def test_only_the_wanted_turns_are_told(tmp_path: Path, name: str) -> None:
+    transcript = transcript_in(tmp_path)
+    for number in range(1, 6):
+        say(transcript, f"question number {number}", f"answer number {number}")
+    places = transcript.places
+    transcript.close()
+    with History(places) as history:
+        text = "".join(export(history, name, turns=range(2, 4)))
+    told = [number for number in range(1, 6) if f"question number {number}" in text]
+    assert told == [2, 3]
+    assert "3 turns" not in text

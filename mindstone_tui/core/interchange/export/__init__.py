@@ -42,16 +42,17 @@ def export(
     *,
     clean: Clean | None = None,
     numbers: Numbers | None = None,
+    turns: range | None = None,
 ) -> Iterator[str]:
     """A session in another format, piece by piece; `clean` blacks out what must not leave.
 
-    A page also holds what `numbers` makes of the session's lines.
+    A page also holds what `numbers` makes of the session's lines. With `turns`, only those.
     """
     if format not in EXPORTERS:
         raise UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
-    return EXPORTERS[format](StorySource(history, clean, numbers))
+    return EXPORTERS[format](StorySource(history, clean, numbers, turns))
 
 
 __all__ = ["EXPORTERS", "Exporter", "StorySource", "export"]

@@ -32,7 +32,7 @@ _COLOURS: Final = {
 
 def cast_pieces(source: story.StorySource) -> Iterator[str]:
     """The header, then a line an event."""
-    session = story.overview(source.session, source.lines())
+    session = story.overview(source)
     header = {
         "version": 2,
         "width": _WIDTH,

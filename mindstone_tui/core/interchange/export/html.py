@@ -162,7 +162,7 @@ _OPEN_LINES: Final = 12
 
 def html_pieces(source: story.StorySource) -> Iterator[str]:
     """The page, a turn at a time."""
-    session = story.overview(source.session, source.lines())
+    session = story.overview(source)
     numbers = source.numbers(source.lines()) if source.numbers is not None else ""
     yield page_start(
         one_line(session.session, 200),

@@ -18,7 +18,7 @@ from mindstone_tui.core.transcript import Damaged
 
 def markdown_pieces(source: story.StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
-    yield _head(story.overview(source.session, source.lines()))
+    yield _head(story.overview(source))
     for turn in source.turns():
         yield _turn(turn)
 

@@ -189,17 +189,26 @@ class StorySource:
     """A session's history on its way out."""
 
     def __init__(
-        self, history: History, clean: Clean | None = None, numbers: Numbers | None = None
+        self,
+        history: History,
+        clean: Clean | None = None,
+        numbers: Numbers | None = None,
+        turns: range | None = None,
     ) -> None:
         self.numbers = numbers
+        self._turns = turns
+        self.before = turns.start - 1 if turns else 0
         self._history = history
         self._clean = clean
         self.session = str(history.places.key)
 
     def items(self) -> Iterator[Line | Damaged]:
-        """Every line, in order; what cannot be read stands in its place."""
+        """Every line of the wanted turns, in order; what cannot be read stands in its place."""
         for item in self._history.read():
-            yield item if isinstance(item, Damaged) else self._ready(item)
+            if isinstance(item, Damaged):
+                yield item
+            elif self._turns is None or not item.seq or item.turn in self._turns:
+                yield self._ready(item)
 
     def lines(self) -> Iterator[Line]:
         """Every line that can be read."""
@@ -255,6 +264,8 @@ class Overview(msgspec.Struct):
     """The whole session in numbers, counted line by line."""
 
     session: str
+    before: int = 0
+    """Turns before those that are told."""
     began: str = ""
     ended: str = ""
     turns: int = 0
@@ -277,7 +288,7 @@ class Overview(msgspec.Struct):
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
         gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
-        return turns_in_words(self.turns, len(gone)), *rest
+        return turns_in_words(self.turns - self.before, len(gone)), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
@@ -316,9 +327,9 @@ class Overview(msgspec.Struct):
                 self.prunes.append((line.seq, describe_line(line).text))
 
 
-def overview(session: str, lines: Iterable[Line]) -> Overview:
+def overview(source: StorySource) -> Overview:
     """Everything that can be said about a session before it is told."""
-    seen = Overview(session)
-    for line in lines:
+    seen = Overview(source.session, before=source.before)
+    for line in source.lines():
         seen.take(line)
     return seen
