@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
-	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed clean
+	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed dist clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -58,6 +58,9 @@ versions: $(STAMP) ## Syntax, types and locked wheels for every Python that is p
 format: $(STAMP) ## Bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+dist: $(STAMP) ## Build a wheel into dist/, to install anywhere: pipx install dist/*.whl
+	@$(BIN)/uv build --wheel -q -o dist .
 
 coverage: $(STAMP) ## Which lines the tests reach, in one process; ARGS=tests/core/recall for a part
 	@$(BIN)/coverage run -m pytest -q $(ARGS)

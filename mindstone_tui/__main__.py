@@ -50,7 +50,7 @@ def collect_less_often() -> None:
 
 def _say_version() -> int:
     try:
-        sys.stdout.write(f"mindstone {__version__}\n")
+        sys.stdout.write(f"mindstone {__version__} ({os.path.dirname(__file__)})\n")  # noqa: PTH120
         sys.stdout.flush()
     except OSError as error:
         sys.stderr.write(f"mindstone: The output could not be written: {error.strerror}.\n")

@@ -196,7 +196,7 @@ def _root(
     ] = False,
 ) -> None:
     if version:
-        say_exactly(f"mindstone {__version__}\n")
+        say_exactly(f"mindstone {__version__} ({Path(__file__).parents[1]})\n")
         raise typer.Exit
 
 

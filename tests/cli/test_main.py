@@ -29,7 +29,7 @@ def test_the_version_is_answered_before_anything_else_is_loaded() -> None:
             check=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
-        assert done.stdout == f"mindstone {__version__}\n"
+        assert done.stdout == f"mindstone {__version__} ({ROOT / 'mindstone_tui'})\n"
         for heavy in ("typer", "msgspec", "textual", "rich", "litellm", "mindstone_tui.core"):
             assert f"| {heavy}" not in done.stderr.replace("  ", ""), heavy
 
