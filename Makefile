@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
-	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed dist clean
+	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -61,6 +61,11 @@ format: $(STAMP) ## Bring the code into shape
 
 dist: $(STAMP) ## Build a wheel into dist/, to install anywhere: pipx install dist/*.whl
 	@$(BIN)/uv build --wheel -q -o dist .
+
+docs: $(STAMP) ## Build the pages of docs/ as a site into site/, every link checked
+	@$(BIN)/uv venv -q --allow-existing $(VENV)/docs
+	@$(BIN)/uv pip install -q --python $(VENV)/docs --require-hashes -r docs/site.lock
+	@$(VENV)/docs/bin/python -m mkdocs build --strict
 
 coverage: $(STAMP) ## Which lines the tests reach, in one process; ARGS=tests/core/recall for a part
 	@$(BIN)/coverage run -m pytest -q $(ARGS)
@@ -136,7 +141,7 @@ lock: $(STAMP) ## Renew requirements.lock: hashed, for Linux and macOS, naming n
 		--output-file requirements.lock
 
 clean: ## Remove what was built
-	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist site build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@rm -rf .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
