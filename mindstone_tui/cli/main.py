@@ -96,12 +96,9 @@ OPENING: Final = "chat"
 
 def register(app: typer.Typer, arguments: Sequence[str]) -> None:
     """Add the verbs that these arguments may need: the one they name, else a list of all."""
-    first = next(iter(arguments), "")
+    first = next(iter(_completed() or arguments), "")
     if first in VERBS:
         _load(first, app)
-    elif _COMPLETION in os.environ:
-        for verb in VERBS:
-            _load(verb, app)
     else:
         for verb, (_, line) in VERBS.items():
             app.command(verb, help=line)(_never_called)
@@ -117,8 +114,12 @@ def _without_a_folder(error: OSError) -> MindstoneError | None:
     return None
 
 
-_COMPLETION: Final = "_MINDSTONE_COMPLETE"
-"""Set by a shell that completes; it needs every option of every verb."""
+def _completed() -> list[str]:
+    """What was typed so far in a shell that completes, which is in no argument."""
+    if "_MINDSTONE_COMPLETE" not in os.environ:
+        return []
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    return typed.split()[1:] or [""]
 
 
 def _load(verb: str, app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -21,12 +22,31 @@ if TYPE_CHECKING:
 
 _SETS_HISTORY: Final = ("MINDSTONE_HISTORY__", "MINDSTONE_PROFILE")
 """Variables that may say where histories are shared; a profile may, too."""
+
+
+def _sessions_like(incomplete: str) -> list[str]:
+    """The names of sessions that a shell may complete."""
+    names = (places.key.main for places in Places.resolve(os.environ).sessions())
+    return sorted({name for name in names if name.startswith(incomplete)})
+
+
+def _models_like(incomplete: str) -> list[str]:
+    """The names of models that answer here, as a shell may complete them."""
+    from mindstone_tui.core.config import load  # together 0.1 s, and only a shell waits for them
+    from mindstone_tui.core.library.model_list import list_models
+
+    home = Places.resolve(os.environ)
+    found = asyncio.run(list_models(home, load(home, os.environ).settings, os.environ))
+    return [one.name for one in found if one.usable and one.name.startswith(incomplete)]
+
+
 SessionOption = Annotated[
     str,
     typer.Option(
         "--session",
         "-s",
         metavar="KEY",
+        autocompletion=_sessions_like,
         help="Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last.",
     ),
 ]
@@ -34,7 +54,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="Model to use for this command.")
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="Model to use for this command.",
+        autocompletion=_models_like,
+    ),
 ]
 WindowOption = Annotated[
     int,

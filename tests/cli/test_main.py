@@ -334,3 +334,31 @@ def test_what_attach_names_as_its_way_back_is_the_way_back(tmp_path: Path) -> No
     assert list((project / ".codex").iterdir())
     assert mindstone_here(*back.split(), "--yes", cwd=project).returncode == 0
     assert not list((project / ".codex").iterdir())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("ver", "verify"), ("run --no-w", "--no-wait"), ("log -s ma", "main")],
+)
+def test_a_shell_completes_verbs_options_and_sessions(
+    home: Path, shell: str, typed: str, offered: str
+) -> None:
+    say(transcript := transcript_in(home), "question", "answer")
+    transcript.close()
+    words = f"mindstone {typed}"
+    asked = {
+        "_MINDSTONE_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(typed.split())),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "mindstone_tui"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
+    )
+    assert offered in done.stdout
