@@ -59,7 +59,8 @@ format: $(STAMP) ## Bring the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-dist: $(STAMP) ## Build a wheel into dist/, to install anywhere: pipx install dist/*.whl
+dist: $(STAMP) ## Build a wheel into dist/, man page included, to install anywhere: pipx install dist/*.whl
+	@$(BIN)/python -m tests.man_page
 	@$(BIN)/uv build --wheel -q -o dist .
 
 docs: $(STAMP) ## Build the pages of docs/ as a site into site/, every link checked

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.cli.main import VERBS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mindstone_tui"
 DOCUMENTS = [
@@ -85,3 +87,8 @@ def test_the_drawing_has_every_package_of_the_core() -> None:
     core = [path for path in (PACKAGE / "core").iterdir() if not path.name.startswith("__")]
     names = [f"{path.name}/" if path.is_dir() else path.stem for path in core]
     assert not [name for name in names if name not in drawing]
+
+
+def test_the_man_page_has_every_verb() -> None:
+    page = (ROOT / "docs" / "mindstone.1").read_text("utf-8")
+    assert set(re.findall(r"^\.SS (\S+)$", page, re.MULTILINE)) == set(VERBS)
