@@ -11,6 +11,7 @@ from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import handoff
@@ -18,6 +19,7 @@ from mindstone_tui.core.handoff.checkpoint_store import HashAt, hashes
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 
 class TakenOver(Part):
@@ -81,6 +83,9 @@ def show_newest(places: SessionPlaces, history: History) -> str:
 
 def _newest(places: SessionPlaces, history: History) -> handoff.Letter:
     letter = load(newest_file(places), str(places.key), hashes(history))
+    head = history.line(letter.covers.last)
+    if (by := rewinds_of(history).of_place(head.seq, head.turn)) is not None:
+        raise handoff.refused("rewound", f"line {by} went back to before it was written")
     if letter.format < handoff.TELLS_IMPORTED_APART:
         covered = history.read(letter.covers.first, letter.covers.last)
         if any(isinstance(line, Line) and is_imported(line) for line in covered):
@@ -95,7 +100,7 @@ def take_over_newest(places: SessionPlaces, history: History, count: Count) -> T
         history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
-    return take_over(letter, since, count, replayed=used)
+    return take_over(letter, not_rewound(since), count, replayed=used)
 
 
 def take_over(

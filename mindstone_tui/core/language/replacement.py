@@ -134,8 +134,9 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         if kind in old.values
     )
     if opens and first:
+        # Without a word of the thing, "no, it is 8790" is about whatever was said just before.
         mostly = alike and len(shared) >= _ALIKE * len(new.stems)
-        return mostly or (clash and bool(shared or len(new.stems) <= 2))
+        return mostly or (clash and bool(shared or new.labels & old.labels))
     if _OWNS_UP.search(f"{sentence} {following}"):
         return alike or (clash and bool(shared))
     if new.labels - old.labels:

@@ -527,7 +527,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
         case conversation.SessionOpened(folder=folder):
             profile.began = line.ts
             profile.begun_in = profile.project = profile.folder = folder
-        case SessionDescribed():
+        case SessionDescribed() if not profile.begun_in:  # else it was taken into a session of ours
             _describe(profile, entry)
         case conversation.TurnStarted():
             day.turns += 1

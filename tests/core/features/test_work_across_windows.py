@@ -158,3 +158,20 @@ async def test_resuming_stands_in_the_next_prompt_once_and_replay_proves_it(
         assert len(stage.entries(CheckpointSaved)) == before + 2, "a person's word always counts"
         assert stage.session.services.features.get(TasksFeature).tasks.save_if_new("window") is None
     check_history(stage.places)
+
+
+async def test_a_handoff_of_what_was_rewound_is_neither_shown_nor_taken_over(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The mast is twelve metres.")
+        await stage.say("We decided to paint the lighthouse green.")
+        assert (await stage.run("/handoff write"))[0].ok
+        await stage.run("/rewind turn 1")
+        shown, told = await stage.run("/handoff show")
+        assert (shown.ok, "rewound" in told) == (False, True)
+        used, _ = await stage.run("/handoff use")
+        assert not used.ok
+        await stage.say("go on")
+    assert "lighthouse" not in str(stage.requests()[-1])

@@ -86,3 +86,19 @@ def test_any_two_texts_are_compared_calmly(later: str, earlier: str) -> None:
 def test_nothing_replaces_itself_and_a_question_replaces_nothing(pair: dict[str, str]) -> None:
     assert not replaces(pair["earlier"], pair["earlier"])
     assert not replaces(f"{pair['later'].rstrip('.!?)')}?", pair["earlier"]) or "." in pair["later"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Invoice 18 is 120 euros.", "no, it is 8790, not 8765"),
+        ("The dinghy has 4 seats.", "no, it is 8790, not 8765"),
+        ("Invoice 18 is 120 euros.", "No, it is 12 May, not 10 May"),
+        ("The request timeout is 30 seconds.", "No, it's 12."),
+    ],
+)
+def test_a_correction_that_names_no_thing_replaces_only_the_value_it_denies(
+    earlier: str, later: str
+) -> None:
+    assert not replaces(later, earlier)
+    assert replaces("no, it is 8790, not 8765", "The port is 8765.")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -649,3 +650,14 @@ def test_ranking_returns_each_message_at_most_once_and_no_more_than_asked(
     hits = rank(read_question("anything at all"), items, count=7)
     assert len(hits) == min(7, len(items))
     assert len({hit.passage.entry for hit in hits}) == len(hits)
+
+
+def test_what_was_taken_over_from_another_program_replaces_nothing_that_was_said_here() -> None:
+    here = candidate("The jetty opens at 7.", 2, words=1.0)
+    later = candidate("No, the jetty opens at 9, not at 7.", 11, words=0.9)
+    imported = msgspec.structs.replace(
+        later, passage=msgspec.structs.replace(later.passage, imported=True)
+    )
+    question = read_question("when does the jetty open")
+    assert rank(question, [here, later], count=5)[1].superseded_by == 11
+    assert {hit.superseded_by for hit in rank(question, [here, imported], count=5)} == {None}
