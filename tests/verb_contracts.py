@@ -63,6 +63,7 @@ rules report --json
 rules retire --json 7
 rules check --json shell
 health --json
+health --compactions --json
 context --json
 context list --json
 context detail --json

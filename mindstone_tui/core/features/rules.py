@@ -297,8 +297,7 @@ def ruling_on(
 
     What was done before counts as far as the session tells it that mirrors the program's.
     """
-    named = {str(folder), os.path.realpath(folder)}
-    rules = [one for one in RuleBook(home).all() if any(one.holds_in(at, "") for at in named)]
+    rules = RuleBook(home).binding(folder)
     if not any(one.check for one in rules):
         return Ruling("allow")
 
