@@ -252,8 +252,7 @@ class Attached:
             return ""
         own, starts = self._places(call.key), call.source == "compact"
         tokens = self._settings().attach.handoff_tokens
-        carrier = (call.program, call.file)
-        return self._compactions.lost(own, Path(call.cwd), carrier, tokens, starts=starts)
+        return self._compactions.lost(own, Path(call.cwd), call.file, tokens, starts=starts)
 
     def _offer(self, call: HookCall) -> str:
         """A new session is offered the handoff before it; one that was compacted, what it lost."""

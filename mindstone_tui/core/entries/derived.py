@@ -256,15 +256,11 @@ class CompactionCertified(Entry):
     """No longer, and given back word for word."""
 
     @property
-    def total(self) -> int:
-        """How much there was to keep."""
-        return len(self.kept) + len(self.recoverable) + len(self.lost)
-
-    @property
     def sentence(self) -> str:
         """`23 of 31 kept, 8 given back`."""
         rest = f", {len(self.recoverable)} left to recall" if self.recoverable else ""
-        return f"{len(self.kept)} of {self.total} kept, {len(self.lost)} given back{rest}"
+        total = len(self.kept) + len(self.recoverable) + len(self.lost)
+        return f"{len(self.kept)} of {total} kept, {len(self.lost)} given back{rest}"
 
 
 class OfferAnswered(Entry):

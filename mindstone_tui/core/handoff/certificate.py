@@ -10,7 +10,7 @@ what found none is *recoverable*: its line is named, and recall finds it. No mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from mindstone_tui.core.entries.actions import actions_of
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import CompactionCertified
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.handoff.checkpoint import Sourced, advance, fresh
+from mindstone_tui.core.handoff.checkpoint import FinishedCommand, Sourced, advance, fresh
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
@@ -29,44 +29,26 @@ from mindstone_tui.core.tokens import rough_count
 
 _FILES: Final = 8
 """Files in work that are listed, those that were changed last."""
-_NO: Final = frozenset(
-    [
-        "no",
-        "not",
-        "never",
-        "none",
-        "nothing",
-        "without",
-        "avoid",
-        "cannot",
-        "nor",
-        "instead",
-        "forbidden",
-        "forbid",
-        "prohibited",
-        "refuse",
-        "refused",
-        "don",
-        "dont",
-        "t",
-        "stop",
-    ]
-)
+_NO: Final = frozenset(map(root, (
+    *("no", "not", "never", "none", "nothing", "nor", "without", "cannot", "don", "dont", "t"),
+    *("avoid", "instead", "forbid", "forbidden", "prohibited", "refuse", "stop"),
+)))  # fmt: skip
 """Words that say no; the t is what is left of "don't"."""
 
 
-def precious_in(lines: Sequence[Line], rules: Sequence[Sourced] = ()) -> list[Sourced]:
+def precious_in(lines: Sequence[Line], rules: Mapping[int, str]) -> list[Sourced]:
     """What must not be lost of a session up to here, the most binding first and nothing twice.
 
     To the program that they were said to, imported words are its own person's: here they settle
-    what they settled there.
+    what they settled there. A rule that was set stands for its line by its number, below 0.
     """
     said = [
         msgspec.structs.replace(line, channel="program") if is_imported(line) else line
         for line in lines
     ]
+    standing = [Sourced(kind="rule", seq=-number, text=text) for number, text in rules.items()]
     found: dict[str, Sourced] = {}
-    for one in (*rules, *_listed(said)):
+    for one in (*standing, *_listed(said)):
         # A request often says a rule or a decision as well: each of its sentences counts once.
         for text in parts_of(one.text) if one.kind in ("task", "next step") else (one.text,):
             found.setdefault(folded(text), msgspec.structs.replace(one, text=text))
@@ -77,25 +59,24 @@ def _listed(lines: Sequence[Line]) -> Iterator[Sourced]:
     state = advance(fresh(""), lines)
     yield from (*state.binding, *state.decided)
     asked = {line.turn: line.seq for line in lines if isinstance(line.entry, UserMessage)}
-    first = next(iter(asked.values()), 0)
-    task = [("task", asked.get(state.goal_turn, first), state.goal)] if state.goal else []
-    task += [("task", one.seq, one.text) for one in (state.asked,) if one]
-    steps = [(one.seq, one.title) for one in (state.current,) if one]
-    steps += [(one.seq, one.text) for one in state.next_steps]
-    changed = {one.about: one.seq for one in actions_of(lines) if one.kind == "change" and one.ok}
-    for kind, seq, text in (
-        *task,
-        *(("next step", *one) for one in steps),
-        *(("failing", one.seq, one.text) for one in state.errors),
-        *(("question", one.seq, one.text) for one in state.questions),
-        *(("file", changed[path], path) for path in list(changed)[-_FILES:]),
-        *(("command", one.seq, one.text) for one in state.commands if one.ok),
-    ):
-        yield Sourced(kind=kind, seq=seq, text=" ".join(text.split()))
+    task = Sourced(text=state.goal, seq=asked.get(state.goal_turn, 0))
+    now = [Sourced(text=one.title, seq=one.seq) for one in (state.current,) if one]
+    done = [one for one in actions_of(lines) if one.kind == "change" and one.ok]
+    groups: dict[str, Sequence[Sourced | FinishedCommand | None]] = {
+        "task": (task, state.asked),
+        "next step": (*now, *state.next_steps),
+        "failing": state.errors,
+        "question": state.questions,
+        "file": [Sourced(text=one.about, seq=one.seq) for one in done[-_FILES:]],
+        "command": [one for one in state.commands if one.ok],
+    }
+    for kind, group in groups.items():
+        for each in group:
+            if each is not None and each.text:
+                yield Sourced(kind=kind, seq=each.seq, text=" ".join(each.text.split()))
 
 
-def shown(one: Sourced) -> str:
-    """It in one line, with its pointer; a rule that was set has a number instead of a line."""
+def _shown(one: Sourced) -> str:
     return f"- {f'#{one.seq} {one.kind}' if one.seq >= 0 else f'rule {-one.seq}'}: {one.text}"
 
 
@@ -105,30 +86,30 @@ def certify(
     """Look for each in what a program goes on with; of the rest, as many are lost as fit."""
     whole = folded(carried)
     heard = [frozenset(map(root, plain_words(part))) for part in parts_of(carried)]
-    kept = [one for one in precious if _stands(one, whole, heard)]
-    lost: list[Sourced] = []
-    left: list[Sourced] = []
-    room = tokens
+    kept, left, lost = list[int](), list[int](), list[Sourced]()
     for one in precious:
-        if one not in kept:
-            room -= rough_count(shown(one))
-            (lost if room >= 0 else left).append(one)
-    kept_at, left_at, lost_at = (tuple(one.seq for one in group) for group in (kept, left, lost))
-    entry = CompactionCertified(program=program, kept=kept_at, recoverable=left_at, lost=lost_at)
-    return entry, lost
+        if _stands(one, whole, heard):
+            kept.append(one.seq)
+        elif (tokens := tokens - rough_count(_shown(one))) >= 0:
+            lost.append(one)
+        else:
+            left.append(one.seq)
+    pointers = tuple(one.seq for one in lost)
+    return CompactionCertified(
+        program=program, kept=tuple(kept), recoverable=tuple(left), lost=pointers
+    ), lost
 
 
 def _stands(one: Sourced, whole: str, heard: Sequence[frozenset[str]]) -> bool:
-    told = one.kind not in ("file", "command") and parts_of(one.text)
-    return holds(whole, folded(one.text)) or bool(
-        told and all(_is_heard(frozenset(plain_words(part)), heard) for part in told)
-    )
-
-
-def _is_heard(said: frozenset[str], heard: Sequence[frozenset[str]]) -> bool:
-    telling = frozenset(map(root, said - stopwords() - _NO))
-    denials = frozenset(map(root, _NO)) if said & _NO else frozenset()
-    return bool(telling) and any(telling <= one and (not denials or one & denials) for one in heard)
+    if one.kind in ("file", "command") or holds(whole, folded(one.text)):
+        return holds(whole, folded(one.text))
+    for part in parts_of(one.text):
+        said = frozenset(map(root, plain_words(part)))
+        telling = said - frozenset(map(root, stopwords())) - _NO
+        no = said & _NO
+        if not telling or not any(telling <= each and (not no or each & _NO) for each in heard):
+            return False
+    return True
 
 
 def given_back(lost: Sequence[Sourced], left: Sequence[int], session: str) -> str:
@@ -141,5 +122,5 @@ def given_back(lost: Sequence[Sourced], left: Sequence[int], session: str) -> st
         "shows what stands around it."
     )
     more = f"There was no room for lines {', '.join(map(str, left))}: recall finds them."
-    body = "\n".join([head, "", *map(shown, lost), *([more] if left else [])])
+    body = "\n".join([head, "", *map(_shown, lost), *([more] if left else [])])
     return as_data(body, origin=f"{INJECTED}compaction", nonce=fresh_nonce())

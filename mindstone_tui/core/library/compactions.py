@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import CompactionCertified, HandoffWritten
+from mindstone_tui.core.entries.derived import CompactionCertified, HandoffWritten, RuleFired
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.handoff.certificate import certify, given_back, precious_in
 from mindstone_tui.core.handoff.checkpoint import Sourced
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library.lease import appending
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean
@@ -65,13 +65,7 @@ class Compactions:
             return [*(one.seq for one in known.given), *range(known.since, history.head.seq + 1)]
 
     def lost(
-        self,
-        own: SessionPlaces,
-        folder: Path,
-        carrier: tuple[str, Path | None],
-        tokens: int,
-        *,
-        starts: bool,
+        self, own: SessionPlaces, folder: Path, file: Path | None, tokens: int, *, starts: bool
     ) -> str:
         """What a compaction lost, word for word and once; the certificate is written later.
 
@@ -79,12 +73,16 @@ class Compactions:
         A program that goes on by itself (`starts`) and not by hand, or whose file tells nothing,
         is given everything.
         """
-        known, (program, file) = self._of(own), carrier
-        goes_on = formats()[program].goes_on if file and program in formats() else None
-        when, text = goes_on(file) if goes_on and file and known.ts else ("", "")
+        known, when, text = self._of(own), "", ""
+        program = next((one for one in formats() if own.key.main.startswith(f"{one}-")), "")
+        if file and program and known.ts and (goes_on := formats()[program].goes_on):
+            with contextlib.suppress(MindstoneError, OSError):
+                when, text = goes_on(file)
+            waits = known.by_hand
+        else:
+            waits = not known.ts
         is_there = bool(known.ts) and when >= known.ts
-        waits = not starts or known.given or (goes_on and known.by_hand)
-        if not known.ts or (not is_there and waits):
+        if not is_there and (waits or known.given or not starts):
             known.ts = known.ts if starts else ""
             return ""
         precious = known.precious or self._precious(own, folder, known.since)
@@ -97,17 +95,14 @@ class Compactions:
         return given_back(new, entry.recoverable, str(own.key))
 
     def _of(self, own: SessionPlaces) -> _Announced:
-        if own not in self._known:
-            self._known[own] = _announced_in(own)
-        return self._known[own]
+        return self._known.get(own) or self._known.setdefault(own, _announced_in(own))
 
     def _precious(self, own: SessionPlaces, folder: Path, until: int) -> list[Sourced]:
+        rules = RuleBook(self._home).binding(folder)
         with contextlib.suppress(MindstoneError, OSError), History(own) as history:
             read = history.read(max(until - _LISTED, 0), until)
             lines = [history.whole(line) for line in read if isinstance(line, Line)]
-            rules = RuleBook(self._home).binding(folder)
-            set_here = [Sourced(text=one.words, seq=-one.number, kind="rule") for one in rules]
-            return precious_in(lines, set_here)
+            return precious_in(lines, {one.number: one.words for one in rules})
         return []
 
     def _write(self, own: SessionPlaces, entry: CompactionCertified) -> None:
@@ -117,12 +112,12 @@ class Compactions:
 
 
 def _announced_in(own: SessionPlaces) -> _Announced:
-    certified = False
+    ts = ""
     with contextlib.suppress(MindstoneError, OSError), History(own) as history:
         for line in history.newest({"handoff_written", "compaction_certified"}, _LOOKED_BACK):
-            certified = certified or isinstance(line.entry, CompactionCertified)
             if isinstance(line.entry, HandoffWritten) and line.entry.trigger == BEFORE:
-                return _Announced(line.seq, "" if certified else line.ts)
+                return _Announced(line.seq, "" if ts else line.ts)
+            ts = ts or (line.ts if isinstance(line.entry, CompactionCertified) else "")
     return _Announced()
 
 
@@ -134,24 +129,35 @@ def lines_of(home: Places, kinds: Collection[str]) -> Iterator[tuple[SessionPlac
                 yield own, found[::-1]
 
 
+def firings(home: Places) -> Iterator[tuple[SessionKey, RuleFired, int]]:
+    """Every time a rule spoke in any session, and how many compactions had been there before."""
+    for own, lines in lines_of(home, {"rule_fired", "handoff_written"}):
+        after = 0
+        for line in lines:
+            match line.entry:
+                case HandoffWritten(trigger=trigger):
+                    after += trigger in (BEFORE, "window")
+                case RuleFired():
+                    yield own.key, line.entry, after
+
+
 def compactions(home: Places) -> tuple[str, list[dict[str, Any]]]:
     """How much of what must not be lost each program's compactions kept, in words and as data."""
     lines = [line for _, some in lines_of(home, {"compaction_certified"}) for line in some]
-    programs: dict[str, list[CompactionCertified]] = {}
+    programs: dict[str, dict[str, Any]] = {}
     said = "No compaction was certified yet."
     for line in sorted(lines, key=lambda one: one.ts):
-        if isinstance(line.entry, CompactionCertified):
-            programs.setdefault(line.entry.program, []).append(line.entry)
-            said = f"{line.entry.program}: compaction at {line.ts[11:16]}: {line.entry.sentence}."
-    data = []
-    rows = ["program         compactions    kept   given back   left to recall   newest, kept"]
-    for program, own in sorted(programs.items()):
-        kept, lost, left = (
-            sum(len(getattr(one, name)) for one in own) for name in ("kept", "lost", "recoverable")
-        )
-        trend = [round(len(one.kept) / max(one.total, 1), 4) for one in own[-_NEWEST:]]
-        row = {"program": program, "compactions": len(own), "kept": kept, "lost": lost}
-        data.append({**row, "recoverable": left, "trend": trend})
-        newest = " ".join(f"{each:.0%}" for each in trend)
-        rows.append(f"{program:16}{len(own):>11}{kept:>8}{lost:>13}{left:>17}   {newest}")
-    return "\n".join([*(rows if data else []), said]), data
+        if isinstance(one := line.entry, CompactionCertified):
+            row = programs.setdefault(one.program, {"program": one.program, "trend": []})
+            found = {"kept": one.kept, "lost": one.lost, "recoverable": one.recoverable}
+            row |= {name: row.get(name, 0) + len(each) for name, each in found.items()}
+            row["trend"].append(round(len(one.kept) / max(sum(map(len, found.values())), 1), 4))
+            row["compactions"] = len(row["trend"])
+            said = f"{one.program}: compaction at {line.ts[11:16]}: {one.sentence}."
+    head = "program         compactions   kept   given back   left to recall   kept of the newest"
+    rows = [
+        f"{name:16}{row['compactions']:>11}{row['kept']:>7}{row['lost']:>13}"
+        f"{row['recoverable']:>17}   " + " ".join(f"{each:.0%}" for each in row["trend"][-_NEWEST:])
+        for name, row in sorted(programs.items())
+    ]
+    return "\n".join([*([head, *rows] if rows else []), said]), list(programs.values())
