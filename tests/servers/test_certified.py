@@ -243,3 +243,29 @@ def test_codex_goes_on_with_all_that_its_summary_lost(desk_for: Callable[[str], 
         assert asked.count(each) == 1, each  # it carries what the person said on by itself
     lines = [line.entry for line in certificates(desk.places)]
     assert [len(one.lost) for one in lines if isinstance(one, CompactionCertified)] == [2, 3]
+
+
+def test_claude_code_that_compacts_by_itself_is_given_the_whole_list_once(
+    desk_for: Callable[[str], Desk],
+) -> None:
+    claude = program(f"@anthropic-ai/claude-code-linux-{agents._machine()}/claude")
+    desk = desk_for("claude-code")
+    desk.mindstone("rules", "add", SET, "--project")
+    desk.mindstone("attach", "claude-code", "--yes")
+    model = Scripted(as_messages, SUMMARIES["mediocre"])
+    model.left = ["seq 1 6000", *model.left]
+    desk.server.play(model)
+    full = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "5"}
+    for prompt in (f"{DECISION} {RULE} {TASK}", "Go on, please.", "And now?"):
+        told = agents._for_claude(desk) | (full if prompt == "Go on, please." else {})
+        go_on = ("--continue",) if TASK not in prompt else ()
+        desk.run(claude, *go_on, "-p", prompt, "--allowedTools", "Bash", **told)
+        desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
+        if prompt != f"{DECISION} {RULE} {TASK}":
+            asked = desk.server.calls[-1].raw.decode()
+            assert SUMMARIES["mediocre"][:20] in asked, "nothing was compacted"
+            for each in (SET, RULE, DECISION, TASK, FAILS, BUILDS):
+                assert asked.count(f": {each}") == 1, each
+    (line,) = certificates(desk.places)
+    assert isinstance(line.entry, CompactionCertified)
+    assert len(line.entry.lost) == len(LOST["mediocre"]) + 1

@@ -90,7 +90,8 @@ def certify(
     for one in precious:
         if _stands(one, whole, heard):
             kept.append(one.seq)
-        elif (tokens := tokens - rough_count(_shown(one))) >= 0:
+        elif (cost := rough_count(_shown(one))) <= tokens:
+            tokens -= cost
             lost.append(one)
         else:
             left.append(one.seq)
