@@ -64,7 +64,9 @@ rules why --json 1
 rules report --json
 rules retire --json 7
 rules check --json shell
+rules check --json teleport "git push -f"
 health --json
+health --compactions --json
 context --json
 context list --json
 context detail --json

@@ -11,7 +11,7 @@ from mindstone_tui.cli.output import say, say_json, say_words
 from mindstone_tui.cli.run import WordsArgument, run_command
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import CommandPrinted
-from mindstone_tui.core.features.rules import listed, rule_numbered, standing_in, tried
+from mindstone_tui.core.features.rules import listed, standing_in, tried, why
 
 
 def rules(
@@ -35,7 +35,7 @@ def rules(
         _print(listed(standing_in(options.places(), Path.cwd(), key)), json)
     elif verb == "why":
         number = int(rest[0]) if rest and rest[0].isdigit() else 0
-        _print(rule_numbered(options.places(), number), json)
+        _print(why(options.places(), number), json)
     elif verb == "check":
         _check(rest, session, json)
     else:

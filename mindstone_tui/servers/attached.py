@@ -22,12 +22,12 @@ from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
+from mindstone_tui.core.library.compactions import BEFORE, Compactions
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.library.take_over import Cleaner
 from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch
@@ -38,9 +38,7 @@ from mindstone_tui.servers.peer import Handler
 T = TypeVar("T")
 _TICK: Final = 0.25
 _MANY_FILES: Final = 4_096
-_COMPACTED: Final = "pre_compact"
 _ENDED: Final = "session_end"
-_LOOKED_BACK: Final = 20_000
 _WORTH_A_HANDOFF: Final = 3
 """Turns of a session that ends for which a handoff is written."""
 
@@ -67,6 +65,7 @@ class HookCall(msgspec.Struct, kw_only=True):
     cwd: str = ""
     prompt: str = ""
     source: str = ""
+    trigger: str = ""
     tool_name: str = ""
     tool_use_id: str = ""
     tool_input: str = ""
@@ -125,10 +124,10 @@ class Attached:
         self._watch = FolderWatch(home.places, settings, home.environ)
         self._recall = ProjectRecall(home.places, settings, home.environ)
         self._clean = Cleaner(home.environ)
-        self._compacted: dict[SessionKey, int] = {}
         self._refused = ""
         # One at a time: two looks at one file would wait for each other anyway.
         self._taking = ThreadPoolExecutor(1, "attached")
+        self._compactions = Compactions(home.places, self._clean, self._taking.submit)
         self._asking = ThreadPoolExecutor(1, "attached-recall")
         self._going_on: set[asyncio.Task[object]] = set()
 
@@ -203,7 +202,8 @@ class Attached:
                 self._take(call, settled=True)
             case "compact":
                 self._take(call, settled=True)
-                await self._in(self._taking, partial(self._hand_over, call, _COMPACTED))
+                await self._in(self._taking, partial(self._hand_over, call, BEFORE))
+                self._go_on(self._in(self._taking, partial(self._announce, call)))
             case "end":
                 self._go_on(self._in(self._taking, partial(self._end, call)))
             case _:
@@ -236,26 +236,37 @@ class Attached:
         return own
 
     def _for_prompt(self, call: HookCall) -> str:
-        return self._recall.for_prompt(
-            call.prompt, Path(call.cwd), call.key, self._compaction_of(call.key)
-        )
+        lost = self._lost(call)
+        stands = self._compactions.in_window(self._places(call.key)) if call.key else ()
+        found = self._recall.for_prompt(call.prompt, Path(call.cwd), call.key, stands)
+        return "\n\n".join(filter(None, (lost, found)))
+
+    def _announce(self, call: HookCall) -> None:
+        if call.key is not None:
+            by_hand = call.trigger == "manual"
+            self._compactions.announce(self._places(call.key), Path(call.cwd), by_hand=by_hand)
+
+    def _lost(self, call: HookCall) -> str:
+        """What the program's own compaction lost."""
+        if call.key is None or not self._settings().attach.handoff:
+            return ""
+        own, starts = self._places(call.key), call.source == "compact"
+        tokens = self._settings().attach.handoff_tokens
+        return self._compactions.lost(own, Path(call.cwd), call.file, tokens, starts=starts)
 
     def _offer(self, call: HookCall) -> str:
-        """A new session is offered the handoff before it; one that was compacted, its own."""
+        """A new session is offered the handoff before it; one that was compacted, what it lost."""
         if not self._settings().attach.handoff or call.source == "resume":
             return ""
+        if call.source == "compact":
+            return self._lost(call)
         tokens = self._settings().attach.handoff_tokens
-        if call.source == "compact" and call.key is not None:
-            return offer(self._home.places.session(call.key), tokens, compacted=True)
         newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
         return offer(newest, tokens) if newest is not None else ""
 
     def _hand_over(self, call: HookCall, trigger: str) -> None:
-        if (key := call.key) is None:
-            return
-        written = hand_over(self._home.places, key, Path(call.cwd), self._clean, trigger)
-        if written is not None and trigger == _COMPACTED:
-            self._compacted[key] = written.covers.last + 1
+        if call.key is not None:
+            hand_over(self._home.places, call.key, Path(call.cwd), self._clean, trigger)
 
     def _end(self, call: HookCall) -> None:
         if call.file is not None:
@@ -267,20 +278,6 @@ class Attached:
         with contextlib.suppress(MindstoneError, OSError), History(self._places(key)) as history:
             return next((line.turn for line in history.back() if isinstance(line, Line)), 0)
         return 0
-
-    def _compaction_of(self, key: SessionKey | None) -> int:
-        """The first line that is still in the program's window; 0 if it never compacted."""
-        if key is None:
-            return 0
-        if key not in self._compacted:
-            self._compacted[key] = 0
-            with contextlib.suppress(MindstoneError, OSError), History(self._places(key)) as past:
-                for line in past.newest({"handoff_written"}, _LOOKED_BACK):
-                    match line.entry:
-                        case HandoffWritten(trigger=trigger) if trigger == _COMPACTED:
-                            self._compacted[key] = line.seq
-                            break
-        return self._compacted[key]
 
     def _places(self, key: SessionKey) -> SessionPlaces:
         return self._home.places.session(key)

@@ -140,10 +140,6 @@ async def test_what_is_in_the_programs_own_window_is_not_repeated_until_it_compa
     assert "checkpoint_saved" in kinds
     assert "handoff_written" in kinds
     assert FACT in await stage.call("UserPromptSubmit", **asked)
-    own = await stage.call("SessionStart", source="compact")
-    assert 'origin="mindstone handoff"' in own
-    assert "This session was compacted." in own
-    assert "shows all of it" not in own
     await stage.attached.close()
 
 

@@ -490,9 +490,9 @@ class AttachSettings(SettingsSection):
     recall_tokens: int = 1_500
     """Most that one prompt is given."""
     handoff: bool = True
-    """Offer a new session the handoff of the one before it in the same project."""
+    """Offer a new session the handoff of the one before it; give back what a compaction lost."""
     handoff_tokens: int = 1_200
-    """Most of a handoff that is put before a new session; the rest is pointed to."""
+    """Most of a handoff, or of what was lost, that is put before it; the rest is pointed to."""
     watch: bool = True
     """Let the resident follow the session folders of other programs."""
     settle: float = 0.4

@@ -241,6 +241,28 @@ class RuleFired(Entry):
     verdict: Literal["ask", "deny"]
 
 
+class CompactionCertified(Entry):
+    """What a compaction left of what must not be lost, by the lines that say it.
+
+    Below 0 it is the number of a rule that was set.
+    """
+
+    program: str
+    kept: tuple[int, ...] = ()
+    """Still stands in what the program goes on with."""
+    recoverable: tuple[int, ...] = ()
+    """No longer, and there was no room to give it back; recall finds it."""
+    lost: tuple[int, ...] = ()
+    """No longer, and given back word for word."""
+
+    @property
+    def sentence(self) -> str:
+        """`23 of 31 kept, 8 given back`."""
+        rest = f", {len(self.recoverable)} left to recall" if self.recoverable else ""
+        total = len(self.kept) + len(self.recoverable) + len(self.lost)
+        return f"{len(self.kept)} of {total} kept, {len(self.lost)} given back{rest}"
+
+
 class OfferAnswered(Entry):
     """A person kept what was offered, or did not want it kept."""
 

@@ -155,6 +155,8 @@ def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
         case derived.RuleFired(number=number, verdict=verdict):
             spoke = "refused a call" if verdict == "deny" else "had a person asked"
             return f"Rule {number} {spoke}", ""
+        case derived.CompactionCertified(program=program):
+            return f"Compaction: {entry.sentence}", f"of {program}"
         case derived.OfferAnswered(offer=offer, keep=keep):
             return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", ""
     return None

@@ -21,18 +21,12 @@ from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
+from mindstone_tui.core.library.compactions import firings
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
+from mindstone_tui.core.rules import deeds
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
 from mindstone_tui.core.rules.checks import SeenCommand
-from mindstone_tui.core.rules.deeds import (
-    below,
-    broken_in,
-    done_lately,
-    of_call,
-    of_command,
-    of_preview,
-)
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -120,7 +114,7 @@ class RulesFeature(Feature):
         rules = self.standing_rules
         if not rules or tool.risk == "client":
             return None
-        deed = of_preview(tool.name, approval.preview, self.session.cwd)
+        deed = deeds.of_preview(tool.name, approval.preview, self.session.cwd)
         said = ruling(rules, msgspec.structs.replace(deed, done=self._done))
         if said.rule is None:
             return None
@@ -134,7 +128,7 @@ class RulesFeature(Feature):
     def _done(self) -> Sequence[SeenCommand]:
         """Commands that ended well since a file was changed."""
         with self.context.transcript.history() as history:
-            return done_lately(history, self.session.cwd)
+            return deeds.done_lately(history, self.session.cwd)
 
     @command(
         "rules",
@@ -165,7 +159,7 @@ class RulesFeature(Feature):
                 text = f"Rule {rule.number} stands no longer: {rule.words}"
                 yield CommandPrinted(command="rules", text=text, data=_data(rule))
             case "why":
-                yield why(self.book.all(), _number(rest))
+                yield why(self.session.home, _number(rest))
             case "adopt":
                 yield self._adopt(rest.strip())
             case "report":
@@ -213,7 +207,7 @@ class RulesFeature(Feature):
         with History(places) as history:
             kinds = ("assistant_message", "tool_returned")
             lines = list(history.newest(kinds, history.head.seq + 1))[::-1]
-        found = list(broken_in(lines, self.standing_rules, self.session.cwd))
+        found = list(deeds.broken_in(lines, self.standing_rules, self.session.cwd))
         rows = [
             f"turn {one.turn}, line {one.line}: {one.said.verdict}, rule "
             f"{one.said.rule.number if one.said.rule else 0}: "
@@ -225,22 +219,26 @@ class RulesFeature(Feature):
         return CommandPrinted(command="rules", text=text, data={"stopped": data})
 
     def _report(self) -> CommandPrinted:
-        """How often each rule spoke in this session, and which never did."""
-        with self.context.transcript.history() as history:
-            lines = history.newest(["rule_fired"], history.head.seq + 1)
-            fired = [one.entry for one in lines if isinstance(one.entry, RuleFired)]
-        times = Counter((one.number, one.verdict) for one in fired)
+        """How often each rule spoke, in which sessions and after which compaction."""
+        heard = list(firings(self.session.home))
         rows = []
         for rule in self.standing_rules:
-            denied, asked = times[rule.number, "deny"], times[rule.number, "ask"]
-            spoke = f"refused {denied}, asked {asked}" if denied or asked else "never spoke"
+            own = [one for one in heard if one[1].number == rule.number]
+            times = Counter(fired.verdict for _, fired, _ in own)
+            spoke = f"refused {times['deny']}, asked {times['ask']}" if own else "never spoke"
+            where = Counter(
+                f"{key.main}{f' after compaction {n}' if n else ''}" for key, _, n in own
+            )
             rows.append(f"{rule.number:>3}  {spoke:24} {rule.words}")
-        data = [
-            {"rule": number, "verdict": verdict, "times": count}
-            for (number, verdict), count in sorted(times.items())
+            rows += [f"       {count} in {name}" for name, count in where.items()]
+        total = Counter((fired.number, fired.verdict) for _, fired, _ in heard)
+        data = [{"rule": n, "verdict": v, "times": t} for (n, v), t in sorted(total.items())]
+        each = [
+            {"rule": one.number, "verdict": one.verdict, "session": str(key), "compactions": n}
+            for key, one, n in heard
         ]
         text = "\n".join(rows) or "No rule is set here."
-        return CommandPrinted(command="rules", text=text, data={"fired": data})
+        return CommandPrinted(command="rules", text=text, data={"fired": data, "each": each})
 
 
 def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
@@ -253,9 +251,9 @@ def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
     return CommandPrinted(command="rules", text=text, data={"rules": [_data(one) for one in rules]})
 
 
-def why(rules: Sequence[StandingRule], number: int) -> CommandPrinted:
-    """Where a rule comes from, and what is checked of it."""
-    rule = next((one for one in rules if one.number == number), None)
+def why(home: Places, number: int) -> CommandPrinted:
+    """Where a rule of a home comes from, and what is checked of it."""
+    rule = next((one for one in RuleBook(home).all() if one.number == number), None)
     if rule is None:
         raise UsageError(f"There is no rule {number}.", "/rules lists those that stand.")
     until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
@@ -271,20 +269,17 @@ def standing_in(home: Places, folder: Path, session: str) -> list[StandingRule]:
     return RuleBook(home).standing(str(folder), session)
 
 
-def rule_numbered(home: Places, number: int) -> CommandPrinted:
-    """Where a rule of a home comes from."""
-    return why(RuleBook(home).all(), number)
-
-
 def tried(
     home: Places, tool: str, argument: str, folder: Path, session: str
 ) -> tuple[str, dict[str, Any]]:
     """What the rules say to a call, in words and for a program."""
-    if kind_of(tool) == "command":
-        deed = of_command(argument, folder, tool)
+    if (kind := kind_of(tool)) == "other":
+        raise UsageError(f"Rules know no tool `{tool}`.", "Name one such as shell, write or edit.")
+    if kind == "command":
+        deed = deeds.of_command(argument, folder, tool)
     else:
         field = msgspec.json.encode({"path": argument}).decode()
-        deed = of_call(ToolCall(id="", name=tool, arguments=field), folder)
+        deed = deeds.of_call(ToolCall(id="", name=tool, arguments=field), folder)
     said = ruling(standing_in(home, folder, session), deed)
     words = f"{said.verdict}: {said.why}" if said.rule else "allow: no rule speaks against it."
     return words, as_data(said)
@@ -297,19 +292,18 @@ def ruling_on(
 
     What was done before counts as far as the session tells it that mirrors the program's.
     """
-    named = {str(folder), os.path.realpath(folder)}
-    rules = [one for one in RuleBook(home).all() if any(one.holds_in(at, "") for at in named)]
+    rules = RuleBook(home).binding(folder)
     if not any(one.check for one in rules):
         return Ruling("allow")
 
     def done() -> Sequence[SeenCommand]:
         with contextlib.suppress(NoSuchSession), History(mirror()) as history:
-            return done_lately(history, folder)
+            return deeds.done_lately(history, folder)
         return ()
 
-    deed, base = of_call(call, folder), project_of(folder)
+    deed, base = deeds.of_call(call, folder), project_of(folder)
     # A program may have gone further down since it began.
-    changes = tuple(below(os.path.normpath(folder / one), base) for one in deed.changes)
+    changes = tuple(deeds.below(os.path.normpath(folder / one), base) for one in deed.changes)
     return ruling(rules, msgspec.structs.replace(deed, changes=changes, done=done))
 
 

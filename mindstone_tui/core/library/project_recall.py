@@ -16,7 +16,6 @@ from typing import Final
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallError
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
@@ -67,12 +66,12 @@ class ProjectRecall:
             self._up_to_date(project_of(folder))
 
     def for_prompt(
-        self, prompt: str, folder: Path, own: SessionKey | None, compacted: int = 0
+        self, prompt: str, folder: Path, own: SessionKey | None, in_window: Sequence[int] = ()
     ) -> str:
         """What is worth telling, as one block of data with pointers; empty for nothing.
 
-        Of the program's own session, only what stood before its last compaction is no longer in
-        its window: the lines before `compacted`.
+        Of the program's own session, nothing that stands in its window is told; without a word on
+        what does, all of it.
         """
         if not self._settings.attach.recall:
             return ""
@@ -86,8 +85,8 @@ class ProjectRecall:
         answers: list[SearchResult] = []
         with self._lock, contextlib.suppress(RecallError):
             library, sessions = self._up_to_date(project_of(folder))
-            keys = [each.key for each in sessions if each.key != own or compacted]
-            apart = self._in_window(own, compacted) if own and own in keys else None
+            keys = [each.key for each in sessions if each.key != own or in_window]
+            apart = (own, in_window) if own and own in keys else None
             meaning.result()
             for query, one in zip(asked_with, asked, strict=True):
                 found = library.search(
@@ -142,22 +141,15 @@ class ProjectRecall:
         unread = self._library.bring_up_to_date(sessions)
         return self._library, [each for each in sessions if each not in unread]
 
-    def _in_window(self, own: SessionKey, compacted: int) -> tuple[SessionKey, Sequence[int]]:
-        """The lines of a program's own session that stand in its window."""
-        with History(self._home.session(own)) as history:
-            return own, range(compacted, history.head.seq + 1)
 
-
-def hand_over(
-    home: Places, key: SessionKey, folder: Path, clean: Clean, trigger: str
-) -> HandoffWritten | None:
-    """Write a checkpoint and a handoff of a session as it is; None where nothing was said yet.
+def hand_over(home: Places, key: SessionKey, folder: Path, clean: Clean, trigger: str) -> None:
+    """Write a checkpoint and a handoff of a session as it is, unless nothing was said yet.
 
     Nothing of the project is run for it: neither git nor a service is asked.
     """
     with appending(home.session(key), clean) as transcript, contextlib.suppress(ContinuityError):
         if transcript is None:
-            return None
+            return
         own = home.session(key)
         with transcript.history() as history:
             first = max(history.head.seq - _NEWEST_LINES, 0)
@@ -179,10 +171,7 @@ def hand_over(
         letter = handoff.compose(
             state.checkpoint, lines, environment, written=now, trigger=trigger, count=rough_count
         )
-        entry = handoff_store.write(own, letter)
-        transcript.append(entry)
-        return entry
-    return None
+        transcript.append(handoff_store.write(own, letter))
 
 
 def newest_handoff(places: SessionPlaces) -> str:
@@ -194,11 +183,8 @@ def newest_handoff(places: SessionPlaces) -> str:
         return ""
 
 
-def offer(places: SessionPlaces, tokens: int, *, compacted: bool = False) -> str:
-    """A handoff as a session of an attached program is offered it; empty if it is not whole.
-
-    It is that of the session before, or its own if the program has just compacted it.
-    """
+def offer(places: SessionPlaces, tokens: int) -> str:
+    """A handoff as the next session of an attached program is offered it; empty if not whole."""
     text = newest_handoff(places)
     if not text:
         return ""
@@ -206,9 +192,7 @@ def offer(places: SessionPlaces, tokens: int, *, compacted: bool = False) -> str
     rest = f"\n… `mindstone handoff --session {places.key}` shows all of it."
     more = "" if shown == text.rstrip("\n") else rest
     head = (
-        f"This session was compacted. This is what {places.key} has of what was said before."
-        if compacted
-        else f"The session before this one in this project was {places.key}. This is what it left; "
+        f"The session before this one in this project was {places.key}. This is what it left; "
         "use it if the person goes on with that work, and leave it alone otherwise."
     )
     return as_data(f"{head}\n\n{shown}{more}", origin=f"{INJECTED}handoff", nonce=fresh_nonce())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -95,6 +96,11 @@ class RuleBook:
     def standing(self, folder: str, session: str = "") -> list[StandingRule]:
         """The rules that bind work there."""
         return [one for one in self.all() if one.holds_in(folder, session)]
+
+    def binding(self, folder: Path) -> list[StandingRule]:
+        """The rules that bind a program of others in a folder, whichever way it is named."""
+        named = {str(folder), os.path.realpath(folder)}
+        return [one for one in self.all() if any(one.holds_in(at, "") for at in named)]
 
     def add(self, written: Callable[[int], StandingRule]) -> StandingRule:
         """Set a rule with the next number, once history has it: `written` says where."""

@@ -7,6 +7,9 @@ about, and everything else is let be.
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, Literal
@@ -14,13 +17,14 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.tools.programs import row_of, unwrapped
+from mindstone_tui.core.tools.programs import of_program, row_of, unwrapped
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
 Verdict = Literal["allow", "ask", "deny"]
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
+_ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "trash"))
 
 
 class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +46,8 @@ class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, om
         """As a person would write it."""
         said = f"`{' '.join((self.program, *self.action, *(['…'] if self.operands else [])))}`"
         if self.options:
-            said += f" with {_either([f'`{one}`' for one in self.options if one != '+'])}"
+            named = [f"`{one}`" if one != "+" else "a target like `+main`" for one in self.options]
+            said += f" with {_either(named)}"
         if self.targets:
             said += f" to {_either(list(self.targets))}"
         return f"{said} while on {_either(list(self.on))}" if self.on else said
@@ -55,6 +60,8 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     commands: tuple[CommandForm, ...] = ()
     paths: tuple[str, ...] = ()
     """Files and folders that may not be changed."""
+    deletes: tuple[str, ...] = ()
+    """Files and folders that may not be deleted."""
     outside: tuple[str, ...] = ()
     """Folders beyond which nothing may be changed."""
     adds: tuple[str, ...] = ()
@@ -73,6 +80,7 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
         if more := len(self.commands) - _SHOWN:
             parts += [f"{more} more of the kind"] if more > 0 else []
         parts += [f"a change of {path}" for path in self.paths]
+        parts += [f"the deletion of {path} or anything in it" for path in self.deletes]
         if self.outside:
             parts.append(f"a change of anything outside {_either(list(self.outside))}")
         if self.adds:
@@ -116,25 +124,70 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], tuple[str, ...]]:
-    """The simple commands of a shell command, without what wraps them; and files they write."""
+    """The simple commands of a shell command, without what wraps them; and files they write.
+
+    An alias that the same command sets is put out, of the shell and of git.
+    """
     found: list[SeenCommand] = []
     written: list[str] = []
+    aliases: dict[str, list[str]] = {}
     for part in parts:
         written += part.written
         words: list[str | None] = list(part.words)
+        aliases |= _named_anew(part.words)
+        left = dict(aliases)
         while words:
+            words = _spelt_out(words, left)
             found.append(SeenCommand(tuple(one for one in words if one is not None), part.hidden))
             name = (words[0] or "").rpartition("/")[2]
+            # Not what the whole part does: where its output goes says nothing of its words.
+            if any(effect in ("writes", "deletes") for effect, _ in of_program(name, words)):
+                written += [one for one in words[1:] if one and not one.startswith("-")]
             words = unwrapped(name, words) if row_of(name).wraps else []
-        if part.effects & {"writes", "deletes"}:
-            written += [one for one in part.words[1:] if not one.startswith("-")]
     return tuple(found), tuple(dict.fromkeys(written))
+
+
+def _named_anew(words: Sequence[str]) -> dict[str, list[str]]:
+    """Aliases that a command sets: those of the shell by name, those of git behind `git `."""
+    found: dict[str, list[str]] = {}
+    for at, word in enumerate(words[1:], 1):
+        name, _, value = word.partition("=")
+        with contextlib.suppress(ValueError):
+            if words[0] == "alias":
+                found[name] = shlex.split(value)
+            elif name.startswith("alias.") and _plain(words[0]) == "git":
+                value = value or "".join(words[at + 1 : at + 2])
+                first = [] if value.startswith("!") else ["git"]
+                found[f"git {name[6:]}"] = [*first, *shlex.split(value.removeprefix("!"))]
+    return found
+
+
+def _spelt_out(words: list[str | None], aliases: dict[str, list[str]]) -> list[str | None]:
+    """A command with the alias that it begins with put out; each is put out once."""
+    seen = [one for one in words if one is not None]
+    git = _apart(seen)[1][:1] if seen and _plain(seen[0]) == "git" else ()
+    for name in (*seen[:1], *(f"git {one}" for one in git)):
+        if stands_for := aliases.pop(name, None):
+            return [*stands_for, *words[words.index(name.removeprefix("git ")) + 1 :]]
+    return words
+
+
+def _erased(words: Sequence[str]) -> Sequence[str]:
+    """The files that a command deletes."""
+    name = _plain(words[0]) if words else ""
+    if name == "git":
+        operands = _apart(words)[1]
+        return operands[1:] if operands[:1] == ("rm",) else ()
+    erases = name in _ERASES or (name == "find" and not {"-delete", "rm"}.isdisjoint(words))
+    return words[1:] if erases else ()
 
 
 def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     """What a check says to an act."""
     seen = [_fits(form, one, act) for form in check.commands for one in act.commands]
     seen += [_lies_in(path, check.paths) for path in act.changes]
+    erased = (path for one in act.commands for path in _erased(one.words))
+    seen += [_lies_in(path, check.deletes) for path in erased]
     if check.outside:
         seen += [not _lies_in(path, check.outside) for path in act.changes]
     added = pattern_of(check.looks).search(act.added) if check.looks else None
@@ -224,9 +277,5 @@ def _lies_in(path: str, places: Iterable[str]) -> bool:
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:
-    spelt = (rf"(?<![\w.]){_spelt(one)}(?!\w)" for one in wanted)
+    spelt = (rf"(?<![\w.]){re.escape(one)}(?!\w)" for one in wanted)
     return any(pattern_of(one).search(text) is not None for one in spelt)
-
-
-def _spelt(words: str) -> str:
-    return "".join(rf"\{sign}" if not sign.isalnum() and sign != "_" else sign for sign in words)

@@ -29,6 +29,7 @@ _PUT_THERE: Final = frozenset([
 _LOOKED_BACK: Final = 400
 """Lines in which what was done since the last change is looked for."""
 _PATCH: Final = "*** Begin Patch"
+_DELETED: Final = pattern_of(r"(?m)^\*\*\* Delete File: (.{1,400})$")
 _PATCH_ADDS: Final = pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
 
 
@@ -40,8 +41,15 @@ def of_call(call: ToolCall, folder: Path) -> Deed:
     if kind_of(call.name) != "change":
         return Deed(tool=call.name)
     fields = read_arguments(call.arguments) or {}
+    gone = (
+        targets
+        if "delete" in call.name.lower()
+        else _DELETED.findall("\n".join(map(str, fields.values())))
+    )
     return Deed(
         tool=call.name,
+        # However a program deletes a file, it is the same to a rule.
+        commands=(SeenCommand(("rm", *gone)),) if gone else (),
         changes=tuple(below(one, folder) for one in targets),
         added="\n".join(_added(fields)),
         branch=lambda: git_position(folder)[0],
@@ -52,10 +60,10 @@ def of_command(line: str, folder: Path, tool: str = "shell") -> Deed:
     """What a shell command would do."""
     commands, written = commands_of(judge(line, Workspace((folder,)))) if line else ((), ())
     # A patch in a command is no file of the shell's, but programs take it out and apply it.
-    patched = PATCHED.findall(line) if _PATCH in line else []
+    patched, gone = (each.findall(line) if _PATCH in line else [] for each in (PATCHED, _DELETED))
     return Deed(
         tool=tool,
-        commands=commands,
+        commands=(*commands, *([SeenCommand(("rm", *gone))] if gone else [])),
         changes=tuple(below(one, folder) for one in (*written, *patched)),
         added="\n".join(_added({"patch": line})) if patched else "",
         branch=lambda: git_position(folder)[0],

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.rules.checks import CommandForm, RuleCheck
 from mindstone_tui.core.tools.programs import known_programs
@@ -24,41 +24,17 @@ from mindstone_tui.core.tools.programs import known_programs
 _FILE: Final = Path(__file__).with_name("acts.txt")
 _CODE: Final = pattern_of(r"[`\"“]([^`\"“”]{1,200})[`\"”]")
 _QUOTED: Final = pattern_of(r"(?<![\w`])'([^'`]{1,60})'(?![\w`])")
-_ORDERS: Final = (
-    r"(?:never|avoid|prefer|use|always|do not|don't|no|utilize|write|keep|follow|run|ask|place"
-    r"|select|enable|add|create|put|set|include|implement|leverage|favou?r|make|return|define|declare"
-    r"|store)"
+_ORDERS, _NO, _CONSENT, _ASK_FIRST = (
+    "".join(lists_in(Path(__file__).with_suffix(".txt"))[name])
+    for name in ("orders", "no", "consent", "ask first")
 )
 _CLAUSES: Final = pattern_of(rf"[.;] +|(?:,| [–—-]) (?={_ORDERS} )", re.IGNORECASE)
 _IS_AN_ORDER: Final = pattern_of(rf"(?:please |always )?{_ORDERS}\b", re.IGNORECASE)
 _FLAGS: Final = pattern_of(r"\A\(\?([im])\)(.*)")
 _LONGEST: Final = 400
-_OPENS: Final = pattern_of(
-    r"(?:please|always|and|so|also|important:?|rules?:|note:|remember(?: to| that)?|from now on,?"
-    r"|in this (?:project|repo(?:sitory)?|codebase),?|you (?:must|should)|we|you|i want you to)"
-    r"[ ,]+",
-    re.IGNORECASE,
-)
-_REASON: Final = pattern_of(
-    r"(?:[,;(–—]| - )\s*(?:because|since|as it|it |that |this |they |we |the )"
-    r".*\Z|\s+(?:because|since|so that)\b.*\Z",
-    re.IGNORECASE,
-)
+_OPENS: Final = pattern_beside(__file__, "opens", re.IGNORECASE)
+_REASON: Final = pattern_beside(__file__, "reason", re.IGNORECASE)
 _EVER: Final = pattern_of(r"\b(?:ever|under any circumstances|at all|in this (?:project|repo))\b ?")
-_NO: Final = (
-    r"(?:never|do not|don't|dont|must not|mustn't|may not|should not|shouldn't|shall not|cannot"
-    r"|can't|avoid|stop|refrain from|under no circumstances(?: should you)?|not allowed to)"
-)
-_CONSENT: Final = (
-    r"(?:without (?:first )?(?:asking|my|our|explicit|prior|the user's)[\w' ]{0,40}"
-    r"|unless (?:i|we|the user) (?:say|ask|tell|approve|agree|explicitly)[\w' ]{0,40})"
-)
-_ASK_FIRST: Final = (
-    r"(?:ask|check with|confirm with|consult|tell|warn|get (?:my |our |explicit )*"
-    r"(?:ok|okay|approval|permission|consent|confirmation))"
-    r"(?: (?:me|us|the user|from me|for (?:my )?(?:permission|approval|confirmation)))?(?: first)?"
-    r",? before (?:you )?"
-)
 _VERBS: Final = (
     r"(?:touch|edit|modify|change|alter|write (?:to|in)|overwrite|update|delete|remove|move|rename)"
 )
@@ -67,22 +43,8 @@ _UNDER: Final = r"(?:(?:under|in|inside|within|below|of) )?(?:the )?"
 _KIND: Final = r"(?: (?:files?|folders?|director(?:y|ies)|module|package))?"
 _PATH: Final = pattern_of(r"[\w.@*~-]*[/.*][\w./@*-]*|[\w-]+/")
 _ADDS: Final = r"(?:add|use|write|leave|introduce|commit|insert|put|include|have)"
-_CODE_TEXT: Final = pattern_of(
-    r"(?:(?:any|new|the|in|code|comments?|statements?|calls?|types?|type|left|production|a|an"
-    r"|annotations?|directives?|functions?|methods?|keywords?|operators?|unsafe|such as|like|or|and"
-    r"|similar|hooks?|declarations?|imports?|attributes?|anywhere|queries)[ ,]*)*"
-)
+_CODE_TEXT: Final = pattern_beside(__file__, "code text")
 _KNOWN_TEXTS: Final = frozenset({"todo", "fixme", "console.log", "any", "debugger", "eval", "var"})
-_GERUNDS: Final = {
-    "using": "use", "pushing": "push", "committing": "commit", "running": "run", "adding": "add",
-    "editing": "edit", "modifying": "modify", "changing": "change", "touching": "touch",
-    "deleting": "delete", "removing": "remove", "installing": "install", "merging": "merge",
-    "rebasing": "rebase", "amending": "amend", "deploying": "deploy", "publishing": "publish",
-    "creating": "create", "opening": "open", "writing": "write", "force-pushing": "force-push",
-    "skipping": "skip", "bypassing": "bypass", "upgrading": "upgrade", "updating": "update",
-    "rewriting": "rewrite", "stashing": "stash", "tagging": "tag", "dropping": "drop",
-    "leaving": "leave", "introducing": "introduce", "moving": "move", "renaming": "rename",
-}  # fmt: skip
 
 
 def compile_rule(sentence: str) -> RuleCheck | None:
@@ -217,6 +179,7 @@ def _act(text: str) -> RuleCheck | None:
             together,
             commands=(*together.commands, *one.commands),
             paths=(*together.paths, *one.paths),
+            deletes=(*together.deletes, *one.deletes),
             adds=(*together.adds, *one.adds),
             looks="|".join(filter(None, (together.looks, one.looks))),
         )
@@ -225,7 +188,8 @@ def _act(text: str) -> RuleCheck | None:
 
 def _one_act(text: str) -> RuleCheck | None:
     first, _, rest = text.strip(" ,.").partition(" ")
-    text = f"{_GERUNDS.get(first.lower(), first)} {rest}".strip()
+    plain = dict(line.split() for line in lists_in(_FILE)["gerunds"])
+    text = f"{plain.get(first.lower(), first)} {rest}".strip()
     for reading in (_named, _of_paths, _written, _run):
         if (check := reading(text)) is not None:
             return check
@@ -248,9 +212,12 @@ def _of_paths(text: str) -> RuleCheck | None:
         return None
     place = _bare(found["path"])
     is_folder = pattern_of(r" (?:folder|director(?:y|ies))\Z").search(text) is not None
+    is_folder |= place in _named_in("folders") and f" in {place}" in text
     if not _PATH.fullmatch(place) and not is_folder:
         return None
-    return RuleCheck(paths=(place.rstrip("/"),))
+    places = (place.rstrip("/"),)
+    deletes = text.lower().startswith(("delete", "remove"))
+    return RuleCheck(deletes=places) if deletes else RuleCheck(paths=places)
 
 
 def _written(text: str) -> RuleCheck | None:
@@ -314,7 +281,9 @@ def _run(text: str) -> RuleCheck | None:
         return None
     if words[0] not in known_programs() and not named:
         return None
-    if not quoted and (words[0] in _english() or (text == line and not _in_family(words[0]))):
+    if not quoted and (
+        words[0] in _named_in("english words") or (text == line and not _in_family(words[0]))
+    ):
         return None
     operands = tuple(one for one in words[1:] if not one.startswith("-"))
     options = tuple(one for one in words[1:] if one.startswith("-"))
@@ -338,9 +307,9 @@ def _in_family(name: str) -> bool:
 
 
 @cache
-def _english() -> frozenset[str]:
-    """Programs whose names are words: a command of theirs must stand in quotes."""
-    return frozenset(" ".join(lists_in(_FILE)["english words"]).split())
+def _named_in(section: str) -> frozenset[str]:
+    """Programs whose names are words, and must stand in quotes; words that are folders."""
+    return frozenset(" ".join(lists_in(_FILE)[section]).split())
 
 
 @cache

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.entries import Span
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
-from mindstone_tui.core.entries.derived import RuleFired, RuleSet
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.entries.derived import HandoffWritten, RuleFired, RuleSet
+from mindstone_tui.core.library.lease import appending
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.rules.checks import Deed, SeenCommand, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
 from tests.core.interchange.helpers import FIXTURES, take_over
@@ -40,6 +42,36 @@ async def test_a_call_that_breaks_a_rule_is_refused_with_the_persons_words(
     assert all(one.status == "refused" for one in stage.entries(ToolReturned))
     assert not (tmp_path / "vendor").exists()
     assert f"1. {NEVER}" in stage.requests()[-1][0]["content"]
+
+
+async def test_the_report_counts_other_programs_sessions_and_their_compactions(
+    home: Path, tmp_path: Path
+) -> None:
+    mirror = SessionKey("default", "claude-code-s1")
+    model = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, key=mirror, model=model) as stage:
+        await stage.say("hello")
+    own = Places.resolve({"MINDSTONE_HOME": str(home)}).session(mirror)
+    fired = RuleFired(number=1, call="c1", verdict="deny")
+    with appending(own, str) as transcript:
+        assert transcript is not None
+        transcript.append(fired)
+        covers = Span(0, 1)
+        for trigger in ("pre_compact", "session_end"):
+            letter = HandoffWritten(path="x", sha256="x", covers=covers, trigger=trigger)
+            transcript.append(letter)
+        transcript.append(fired)
+    async with on_stage(home, model=model) as stage:
+        await stage.run(f"/rules add {NEVER} --everywhere")
+        await stage.run("/rules add Never rebase")
+        _, report = await stage.run("/rules report")
+    rows = [" ".join(row.split()) for row in report.splitlines()]
+    assert rows == [
+        f"1 refused 2, asked 0 {NEVER}",
+        f"1 in {mirror.main}",
+        f"1 in {mirror.main} after compaction 1",
+        "2 never spoke Never rebase",
+    ]
 
 
 async def test_a_rule_reaches_as_far_as_it_was_set_for_until_it_is_retired(

@@ -126,3 +126,5 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[Path], Iterator[Record]]
     many: bool = False
     """Whether one file holds many conversations."""
+    goes_on: Callable[[Path], tuple[str, str]] | None = None
+    """When a file was last compacted, and all that its program went on with; empty if never."""

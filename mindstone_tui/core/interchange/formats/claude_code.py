@@ -31,7 +31,7 @@ from .parts import (
     plain,
     unknown,
 )
-from .sources import records_of
+from .sources import newest_with, records_of
 
 _LEFT_OUT = Aside(what="command of the program")
 _READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")
@@ -369,4 +369,20 @@ def _words(part: object) -> str:
     return said or plain([part]) or ""
 
 
-CLAUDE_CODE = Format(name="claude-code", title="Claude Code", recognises=_recognises, read=_read)
+def _goes_on(path: Path) -> tuple[str, str]:
+    """The newest summary, and the messages that the program says it kept beside it."""
+    summaries = newest_with(path, b'"isCompactSummary":true')
+    if not summaries:
+        return "", ""
+    named: list[bytes] = []
+    for border in newest_with(path, b'"compact_boundary"')[-1:]:
+        beside = mapping(mapping(border.get("compactMetadata")).get("preservedMessages"))
+        named = [f'"uuid":"{text(each)}"'.encode() for each in sequence(beside.get("uuids"))]
+    whole = (summaries[-1], *newest_with(path, *named))
+    said = [plain(mapping(each.get("message")).get("content")) or "" for each in whole]
+    return moment(summaries[-1].get("timestamp")), "\n\n".join(said)
+
+
+CLAUDE_CODE = Format(
+    name="claude-code", title="Claude Code", recognises=_recognises, read=_read, goes_on=_goes_on
+)

@@ -21,7 +21,7 @@ from ..pictures import Picture, pictures_in
 from ..read_bytes import Flaw, as_json, decode_object, mapping, moment, sequence, text
 from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
 from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
-from .sources import mentions, records_of, sound
+from .sources import mentions, newest_with, records_of, sound
 
 _MARKED = [
     line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
@@ -298,4 +298,17 @@ def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
     )
 
 
-CODEX = Format(name="codex", title="Codex CLI", recognises=_recognises, read=_read)
+def _goes_on(path: Path) -> tuple[str, str]:
+    """The newest summary, and what else the program put in the place of the conversation."""
+    for fields in newest_with(path, b'"type":"compacted"')[-1:]:
+        payload = mapping(fields.get("payload"))
+        items = map(mapping, sequence(payload.get("replacement_history")))
+        said = [plain(each.get("content")) for each in items if each.get("role") != "developer"]
+        whole = "\n\n".join(filter(None, (text(payload.get("message")), *said)))
+        return moment(fields.get("timestamp")), whole
+    return "", ""
+
+
+CODEX = Format(
+    name="codex", title="Codex CLI", recognises=_recognises, read=_read, goes_on=_goes_on
+)

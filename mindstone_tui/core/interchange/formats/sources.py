@@ -27,6 +27,7 @@ from .base import Broken, Record, Sample
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
+_END: Final = 8 << 20
 _ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
 _MAGIC: Final = b"SQLite format 3\x00"
 _BUSY: Final = 5.0
@@ -111,6 +112,14 @@ def mentions(path: Path, what: bytes) -> bool:
                 return True
             before = chunk[-len(what) :]
     return False
+
+
+def newest_with(path: Path, *marks: bytes) -> list[dict[str, Any]]:
+    """The objects with one of these marks among the lines at the end of a file."""
+    with read_bytes.open_file(path) as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - _END, 0))
+        marked = [raw for raw in stream.read().split(b"\n") if any(one in raw for one in marks)]
+    return [each for raw in marked if isinstance(each := read_bytes.decode_object(raw), dict)]
 
 
 def is_lines(path: Path, body: str) -> bool:
