@@ -27,6 +27,7 @@ from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fo
 from mindstone_tui.core.entries import Line, window
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 
 async def prune(
@@ -320,7 +321,8 @@ def _outside(view: View, line: Line) -> Reason:
                 if gone is not None:
                     return _left(line, item, gone, policy, trigger)
             case window.Rewound(to_turn=to_turn, state=state):
-                if line.turn > to_turn and line.seq <= state.through:
+                gone_back = line.turn > to_turn and line.seq <= state.through
+                if gone_back and rewinds_of(view.history).of(line) is not None:
                     text = f"The conversation was rewound to turn {to_turn}."
                     return msgspec.structs.replace(found, why=text, by=item.seq)
             case window.WindowRepaired(seqs=seqs, why=reason) if line.seq in seqs:

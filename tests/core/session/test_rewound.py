@@ -12,6 +12,8 @@ from mindstone_tui.cli.main import run
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export import export
+from mindstone_tui.core.interchange.formats import format_of
+from mindstone_tui.core.interchange.formats.base import Said
 from mindstone_tui.core.library.stats import stats_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History
@@ -173,3 +175,28 @@ async def test_turns_that_were_rewound_are_counted_apart_until_they_are_restored
         assert "4 turns (2 rewound)" in "".join(export(History(stage.places), "md"))
         await stage.run("/restore turn 2")
         assert stats_of(places).total.rewound == 1
+
+
+async def test_an_export_marks_what_was_rewound_and_is_taken_in_without_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The mast is twelve metres.")
+        await stage.say("The hull is green.")
+        await stage.run("/rewind turn 1")
+        await stage.say("The hull is blue.")
+        await stage.run("/restore turn 2")
+        _, why = await stage.run("/why turn 2")
+        assert "was rewound" not in why
+        await stage.run("/rewind turn 1")
+    with History(stage.places) as history:
+        messages = [json.loads(line) for line in "".join(export(history, "messages")).splitlines()]
+        whole = "".join(export(history, "json"))
+    marks = {each["content"]: each.get("marks", []) for each in messages if each["role"] == "user"}
+    assert marks["The mast is twelve metres."] == []
+    assert marks["The hull is blue."][0].startswith("rewound by #")
+    (file := tmp_path / "session.json").write_text(whole)
+    taken = [one.text for one in format_of(file).read(file) if isinstance(one, Said)]
+    assert "The mast is twelve metres." in taken
+    assert "The hull is blue." not in taken

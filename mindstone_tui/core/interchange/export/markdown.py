@@ -9,7 +9,12 @@ from typing import Any
 import msgspec
 
 from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
 from mindstone_tui.core.entries.line import FORMAT
 from mindstone_tui.core.interchange.export import story
 from mindstone_tui.core.text import one_line
@@ -95,7 +100,7 @@ def json_pieces(source: story.StorySource) -> Iterator[str]:
         if isinstance(item, Damaged):
             damaged.append({"offset": item.offset, "why": item.why})
         else:
-            yield between + _json(_entry(item))
+            yield between + _json(_entry(item) | source.marks(item))
             between = ",\n"
     yield f'\n],"damaged":{_json(damaged)}}}\n'
 
@@ -123,7 +128,7 @@ def message_pieces(source: story.StorySource) -> Iterator[str]:
     """A message a line, as `import --from messages` reads them."""
     for line in source.lines():
         if message := _message(line):
-            yield _json(message) + "\n"
+            yield _json(message | source.marks(line)) + "\n"
 
 
 def _message(line: Line) -> dict[str, Any]:
@@ -138,6 +143,8 @@ def _message(line: Line) -> dict[str, Any]:
                 "model": answer.model,
                 "tool_calls": msgspec.to_builtins(answer.calls),
             }
+        case AssistantPartial(text=text, model=model):
+            own, source = {"role": "assistant", "content": text, "model": model}, ""
         case ToolReturned(source_id=source) as result:
             own = {
                 "role": "tool",

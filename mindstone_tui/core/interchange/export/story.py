@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -12,14 +12,14 @@ import msgspec
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.standings import REWOUND, Rewinds, turns_in_words
+from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, inside, plural
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
 
 
 class Marker(Part):
@@ -213,6 +213,15 @@ class StorySource:
     def lines(self) -> Iterator[Line]:
         """Every line that can be read."""
         return (item for item in self.items() if isinstance(item, Line))
+
+    @cached_property
+    def _standings(self) -> Standings:
+        return standings_of(self._history)
+
+    def marks(self, line: Line) -> dict[str, Any]:
+        """How a line stands, in words, where there is anything to say."""
+        words = [each.words for each in self._standings.of(line)]
+        return {"marks": words} if words else {}
 
     def turns(self) -> Iterator[Turn]:
         """The story, a turn at a time."""

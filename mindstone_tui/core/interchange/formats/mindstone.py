@@ -6,6 +6,7 @@ are counted as left out. A message keeps the id it was imported with, else the i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -20,6 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     UserMessage,
 )
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript.encode import restore
 from mindstone_tui.core.transcript.rescue import read_rescued
@@ -29,6 +31,7 @@ from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
+_REWINDS: Final = (b'"kind":"rewound"', b'"kind":"restored"')
 
 
 def _recognises(sample: Sample) -> bool:
@@ -49,6 +52,7 @@ def _read(path: Path) -> Iterator[Record]:
             place = _Rescued(f"{session} {draft.ts} {number}", draft.ts, session, draft.entry.kind)
             yield _record(number, place, draft.entry)
         return
+    rewinds = _rewinds(path)
     with open_file(path) as stream:
         for number, raw in _raw_lines(stream):
             if isinstance(raw, Flaw):
@@ -56,11 +60,25 @@ def _read(path: Path) -> Iterator[Record]:
                 continue
             try:
                 line = decode_line(raw)
-                yield _record(number, line, _whole(line, path.parent / "blobs"))
+                if rewinds.of(line) is not None:
+                    yield Aside(what="rewound")
+                else:
+                    yield _record(number, line, _whole(line, path.parent / "blobs"))
             except (Malformed, PlaceError) as error:
                 yield Broken(line=number, why=str(error))
             except RecursionError:
                 yield Broken(line=number, why="nested too deeply")
+
+
+def _rewinds(path: Path) -> Rewinds:
+    """What of a session was rewound, by lines that stand behind it."""
+    found: list[Line] = []
+    with open_file(path) as stream:
+        for _, raw in _raw_lines(stream):
+            if not isinstance(raw, Flaw) and any(kind in raw for kind in _REWINDS):
+                with contextlib.suppress(Malformed, RecursionError):
+                    found.append(decode_line(raw))
+    return Rewinds(found)
 
 
 def _raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | Flaw]]:
