@@ -293,7 +293,8 @@ def run_command(
 
 async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -> int:
     conversation = await opening
-    conversation.command(line)
+    typed = " ".join(line.removeprefix("/").split()[:2])
+    conversation.command(line, how=f"typed mindstone {typed}", seen=-1.0)
     ending = int(ExitCode.FAILED)
     async for event in conversation.events():
         match event:

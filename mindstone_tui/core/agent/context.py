@@ -332,11 +332,13 @@ class TurnContext:
     def by_hand(self, since: str = "") -> dict[str, Any]:
         """How a person decides now about what was put then, as the entry of it says.
 
-        Of a typed command nobody knows how long it was seen: it is the time since both were here.
+        Of a typed command nobody knows how long it was seen: it is the time since both were here,
+        and nothing (a time below 0) where it was typed into a shell.
         """
         put = max(self._opened, datetime.fromisoformat(since)) if since else self._opened
         how, seen = self.hand
-        return {"how": how, "seen": round(seen or (datetime.now(UTC) - put).total_seconds(), 3)}
+        seen = max(seen, 0.0) if seen else (datetime.now(UTC) - put).total_seconds()
+        return {"how": how, "seen": round(seen, 3)}
 
     @property
     def folder(self) -> str:
