@@ -61,6 +61,7 @@ health
 replay --all --check
 compare --sample
 history schema
+sync .
 import claude.jsonl
 resume claude
 export --output LATER

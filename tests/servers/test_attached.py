@@ -455,6 +455,8 @@ async def worked_before(stage: Stage) -> None:
         ("Edit", edit, "changed"),
         ("Bash", {"command": "vite build"}, "Exit code 127\nsh: vite: command not found"),
         ("Bash", {"command": "npx vite build 2>&1 | tail -5"}, "built"),
+        ("Bash", {"command": "vitest"}, "Exit code 1\nFAILED test/port.ts - assert 3000 == 8443"),
+        ("Bash", {"command": "vitest test/other.ts"}, "passed"),
         ("Bash", {"command": "npm start"}, TAKEN),
         ("Bash", {"command": "lsof -ti :3000 | xargs kill"}, "ok"),
         ("Bash", {"command": "npm start"}, "listening"),
@@ -497,7 +499,8 @@ async def test_at_the_point_of_action_nothing_is_said_where_nothing_is_known(
     assert await stage.edits("port.ts") == ""
     assert await stage.edits("src/other.ts") == ""
     assert await stage.runs("npx vite build") == {}
-    assert await stage.runs("npm start") == {}
+    assert await stage.runs("npm start") == {}, "it worked again"
+    assert await stage.runs("vitest") == {}, "it ran, and said what is wrong"
     assert await stage.fails("npm test", "Exit code 1\nError: expected 3, got 4") == ""
     await stage.attached.close()
 
