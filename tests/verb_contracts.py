@@ -87,6 +87,8 @@ log --json
 log --redacted --json
 verify --json
 verify --all --json
+sync --json .
+sync --json ./nowhere
 files --json
 files --at 3 --json
 files --at 99 --json

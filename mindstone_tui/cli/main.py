@@ -56,6 +56,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "shared_history:history_app",
         "Keep sessions on a server, for more than one machine.",
     ),
+    "sync": ("sync:sync_sessions", "Sync sessions with a folder, a stick or another machine."),
     "import": ("interchange:import_", "Import sessions from other agents, to search and replay."),
     "attach": (
         "other_agents:attach",
@@ -83,7 +84,7 @@ sentence of the verb's own help.
 
 FAMILIES: Final = {
     "Every day": "chat run sessions search recall log memory rules waiting doctor",
-    "History": "import export verify files blame replay compare stats history reindex",
+    "History": "import export verify files blame replay compare stats history sync reindex",
     "Work": "task checkpoint handoff context health fix how about",
     "Other agents": "attach watch resume mcp acp serve",
     "Care": "models config tools plugins",

@@ -21,12 +21,15 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
+from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
-from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content
+from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, marker_in
+from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.library.compactions import BEFORE, Compactions
 from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
 from mindstone_tui.core.library.take_over import Cleaner
@@ -47,7 +50,7 @@ MOMENTS: Final[Mapping[str, Moment]] = {
     "SessionStart": "start",
     **dict.fromkeys(("UserPromptSubmit", "BeforeAgent"), "prompt"),
     **dict.fromkeys(BEFORE_A_TOOL, "before"),
-    **dict.fromkeys(("PostToolUse", "AfterTool"), "tool"),
+    **dict.fromkeys(("PostToolUse", "PostToolUseFailure", "AfterTool"), "tool"),
     **dict.fromkeys(("PreCompact", "PreCompress"), "compact"),
     **dict.fromkeys(("Stop", "SubagentStop", "AfterAgent"), "stop"),
     "SessionEnd": "end",
@@ -70,6 +73,15 @@ class HookCall(msgspec.Struct, kw_only=True):
     tool_use_id: str = ""
     tool_input: str = ""
     """The arguments of a call, as JSON."""
+    tool_response: str = ""
+    """What a call gave back, as text."""
+    error: str = ""
+    """What it said instead, where the program knows that it failed."""
+
+    @property
+    def tool(self) -> ToolCall:
+        """The call that is about to run, or has."""
+        return ToolCall(id=self.tool_use_id, name=self.tool_name, arguments=self.tool_input)
 
     @property
     def file(self) -> Path | None:
@@ -89,6 +101,9 @@ def call_of(params: dict[str, Any]) -> HookCall:
     given = dict(said or {})
     fields = {name: value for name, value in given.items() if isinstance(value, str)}
     fields["tool_input"] = msgspec.json.encode(given.get("tool_input")).decode()
+    if isinstance(response := given.get("tool_response"), dict):
+        texts = (response.get(name) for name in ("stdout", "stderr", "output", "error"))
+        fields["tool_response"] = "\n".join(each for each in texts if isinstance(each, str))
     return msgspec.convert({**fields, "program": str(params.get("program", ""))}, HookCall)
 
 
@@ -124,6 +139,8 @@ class Attached:
         self._watch = FolderWatch(home.places, settings, home.environ)
         self._recall = ProjectRecall(home.places, settings, home.environ)
         self._clean = Cleaner(home.environ)
+        self._marker = marker_in(home.places)
+        self._at_action = AtAction(home.places, home.environ, settings.recall.exclude)
         self._refused = ""
         # One at a time: two looks at one file would wait for each other anyway.
         self._taking = ThreadPoolExecutor(1, "attached")
@@ -170,6 +187,7 @@ class Attached:
         self._taking.shutdown()
         self._asking.shutdown()
         self._recall.close()
+        self._at_action.close()
 
     def _launcher_is_ours(self) -> bool:
         """Whether nobody changed what calls us; what somebody did is told in the log, once."""
@@ -190,15 +208,20 @@ class Attached:
         call = call_of(params)
         match MOMENTS.get(call.event):
             case "prompt":
+                self._get_ready_to_act(call)
                 self._take(call, settled=False)
                 return _given(call, await self._in(self._asking, partial(self._for_prompt, call)))
             case "start":
+                self._get_ready_to_act(call)
                 offered = await self._in(self._asking, partial(self._offer, call))
                 self._go_on(self._in(self._asking, partial(self._recall.get_ready, Path(call.cwd))))
                 return _given(call, offered)
             case "before":
                 return await self._before(call)
-            case "tool" | "stop":
+            case "tool":
+                self._take(call, settled=True)
+                return _given(call, await self._at_moment(self._after, call))
+            case "stop":
                 self._take(call, settled=True)
             case "compact":
                 self._take(call, settled=True)
@@ -211,9 +234,11 @@ class Attached:
         return {}
 
     async def _before(self, call: HookCall) -> dict[str, Any]:
-        """A refusal where a rule speaks against a call; it is let through whatever fails here."""
-        asked = ToolCall(id=call.tool_use_id, name=call.tool_name, arguments=call.tool_input)
-        places = self._home.places
+        """A refusal where a rule speaks against a call, else what is known of what it is about.
+
+        It is let through whatever fails here.
+        """
+        asked, places = call.tool, self._home.places
         own = places.session(key_of(call.program, call.session_id, "default"))
         try:
             mirror = partial(self._caught_up, own, call)
@@ -222,11 +247,46 @@ class Attached:
             record(error, places.log)
             return {}
         if said.rule is None:
-            return {}
+            # Gemini CLI reads no context before a tool.
+            reads = call.event != "BeforeTool"
+            return _given(call, await self._at_moment(self._known_before, call)) if reads else {}
         self._take(call, settled=False)
         fired = partial(record_firing, said, asked, own, places.log, self._clean)
         self._go_on(self._in(self._taking, fired))
         return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
+
+    async def _at_moment(self, ask: Callable[[HookCall, SessionKey], str], call: HookCall) -> str:
+        """What earlier sessions know of an act; whatever fails, the act goes on."""
+        if call.key is None or not self._marker.exists():
+            return ""
+        try:
+            return await asyncio.to_thread(ask, call, call.key)
+        except Exception as error:  # nothing said is better than a program that cannot go on
+            record(error, self._home.places.log)
+            return ""
+
+    def _known_before(self, call: HookCall, own: SessionKey) -> str:
+        return self._at_action.before(call.tool, Path(call.cwd), own)
+
+    def _after(self, call: HookCall, own: SessionKey) -> str:
+        result = ToolReturned(
+            call=call.tool_use_id,
+            name=call.tool_name,
+            text=call.error or call.tool_response,
+            status="error" if call.error else "ok",
+        )
+        known = call.program != "codex"
+        return self._at_action.after(call.tool, result, Path(call.cwd), own, ends_known=known)
+
+    def _get_ready_to_act(self, call: HookCall) -> None:
+        """A turn begins: read what it may be told, and let hooks know whether it may be."""
+        if not self._settings().attach.at_action:
+            self._marker.unlink(missing_ok=True)
+            return
+        with contextlib.suppress(OSError, MindstoneError):
+            if not self._marker.exists():
+                replace_file(self._marker, b"")
+        self._go_on(asyncio.to_thread(self._at_action.get_ready, Path(call.cwd)))
 
     def _caught_up(self, own: SessionPlaces, call: HookCall) -> SessionPlaces:
         """The session that mirrors a program's, with all that was done there so far."""

@@ -62,6 +62,7 @@ health
 replay --all --check
 compare --sample
 history schema
+sync .
 import claude.jsonl
 resume claude
 export --output LATER

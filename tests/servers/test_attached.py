@@ -21,6 +21,7 @@ from mindstone_tui.cli.serve import make_room
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.rules.book import RuleBook, Scope, StandingRule
 from mindstone_tui.core.rules.grammar import compile_rule
+from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.attached import Attached
 from mindstone_tui.servers.resident import Resident, ask, listening
@@ -54,7 +55,7 @@ class Stage:
         self.folder.mkdir(parents=True)
         self.attached = Attached(self.home)
 
-    async def call(self, event: str, session: str = "now", **fields: str) -> str:
+    async def call(self, event: str, session: str = "now", **fields: Any) -> str:
         answer = await self.answer(event, session, **fields)
         return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
@@ -98,6 +99,31 @@ class Stage:
         """A session that ended before."""
         file = claude_file(self.folder, name, cwd or str(self.project), *said)
         await self.call("SessionEnd", name, transcript_path=str(file))
+
+    async def worked(self, name: str, asked: str, *steps: tuple[str, dict[str, str], str]) -> None:
+        """A session that ended before, in which tools were used: name, arguments, result."""
+        written = ClaudeFile(name, str(self.project))
+        written.add("user", role="user", content=asked)
+        for at, (tool, given, result) in enumerate(steps):
+            use = {"type": "tool_use", "id": f"c{at}", "name": tool, "input": given}
+            written.add("assistant", role="assistant", id=f"m{at}", model="opus", content=[use])
+            gave = {"type": "tool_result", "tool_use_id": f"c{at}", "content": result}
+            written.add("user", role="user", content=[gave])
+        done = [{"type": "text", "text": "Done."}]
+        written.add("assistant", role="assistant", id="last", model="opus", content=done)
+        file = self.folder / f"{name}.jsonl"
+        file.write_text("".join(written.lines))
+        await self.call("SessionEnd", name, transcript_path=str(file))
+
+    async def edits(self, path: str, **fields: Any) -> str:
+        """What a program is told that is about to change a file."""
+        given = {"file_path": str(self.project / path), "old_string": "a", "new_string": "b"}
+        return await self.call("PreToolUse", tool_name="Edit", tool_input=given, **fields)
+
+    async def fails(self, command: str, error: str, **fields: Any) -> str:
+        """What a program is told whose command failed."""
+        given = {"tool_name": "Bash", "tool_input": {"command": command}, "error": error}
+        return await self.call("PostToolUseFailure", **{**given, **fields})
 
     def kinds(self, session: str) -> list[str]:
         own = self.home.places.session(SessionKey("default", f"claude-code-{session}"))
@@ -412,3 +438,78 @@ async def test_a_resident_that_a_hook_started_makes_room_for_one_that_a_person_s
     await asyncio.to_thread(make_room, home)
     await running
     assert listening(home.places) is None
+
+
+TAKEN = "Exit code 1\nError: listen EADDRINUSE: address already in use :::3000"
+
+
+async def worked_before(stage: Stage) -> None:
+    edit = {"file_path": str(stage.project / "src/port.ts"), "old_string": "1", "new_string": "2"}
+    await stage.worked(
+        "one",
+        "Move the server of src/port.ts to 8443, because the proxy owns 3000. Then start it.",
+        ("Edit", edit, "changed"),
+        ("Bash", {"command": "vite build"}, "Exit code 127\nsh: vite: command not found"),
+        ("Bash", {"command": "npx vite build 2>&1 | tail -5"}, "built"),
+        ("Bash", {"command": "vitest"}, "Exit code 1\nFAILED test/port.ts - assert 3000 == 8443"),
+        ("Bash", {"command": "vitest test/other.ts"}, "passed"),
+        ("Bash", {"command": "npm start"}, TAKEN),
+        ("Bash", {"command": "lsof -ti :3000 | xargs kill"}, "ok"),
+        ("Bash", {"command": "npm start"}, "listening"),
+    )
+    await stage.call("SessionStart")
+
+
+async def test_what_is_known_comes_at_the_point_of_action_and_once_in_a_session(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    await worked_before(stage)
+
+    async def all_that_is_said(session: str) -> list[str]:
+        runs = await stage.runs("cd app && vite build", session=session)
+        before = runs.get("hookSpecificOutput", {}).get("additionalContext", "")
+        edited = await stage.edits("src/port.ts", session=session)
+        return [edited, before, await stage.fails("npm run dev", TAKEN, session=session)]
+
+    edited, ran, failed = await all_that_is_said("now")
+    assert "because the proxy owns 3000" in edited
+    assert '"npx vite build"' in ran
+    assert "command not found" in ran
+    assert "ran lsof -ti :3000 | xargs kill" in failed
+    for said in (edited, ran, failed):
+        assert 'origin="mindstone memory"' in said
+        assert "2026-11-15 in claude-code-one #" in said
+        assert rough_count(said) <= 120
+    assert await all_that_is_said("now") == ["", "", ""]
+    assert all(await all_that_is_said("another"))
+    assert await all_that_is_said("one") == ["", "", ""], "it stands in that session's own window"
+    await stage.attached.close()
+
+
+async def test_at_the_point_of_action_nothing_is_said_where_nothing_is_known(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    await worked_before(stage)
+    assert await stage.edits("port.ts") == ""
+    assert await stage.edits("src/other.ts") == ""
+    assert await stage.runs("npx vite build") == {}
+    assert await stage.runs("npm start") == {}, "it worked again"
+    assert await stage.runs("vitest") == {}, "it ran, and said what is wrong"
+    assert await stage.fails("npm test", "Exit code 1\nError: expected 3, got 4") == ""
+    await stage.attached.close()
+
+
+async def test_memory_is_silent_at_the_point_of_action_when_it_is_switched_off(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    marker = stage.home.places.state / "at-action"
+    await worked_before(stage)
+    assert marker.exists()
+    (tmp_path / "ours/config.toml").write_text("[attach]\nat_action = false\n")
+    await stage.call("UserPromptSubmit", prompt="Go on.")
+    assert not marker.exists()
+    assert await stage.edits("src/port.ts") == ""
+    await stage.attached.close()

@@ -12,7 +12,8 @@ from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import Call
-from mindstone_tui.core.entries import Entry, Line
+from mindstone_tui.core.entries import Entry, Line, ToolCall
+from mindstone_tui.core.entries.actions import kind_of
 from mindstone_tui.core.entries.derived import HookRun
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError
 from mindstone_tui.core.paths import SessionPlaces
@@ -26,6 +27,9 @@ _ADDING: frozenset[HookEvent] = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PostToolUse", "AfterRecall"}
 )
 """Events whose hooks may add to the prompts of the running turn."""
+
+Memory = Callable[[ToolCall, ToolResult | None], str]
+"""What is known of a call, before it runs or with its result; empty for nothing, never raises."""
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ class Hooks:
         self.started = ""
         """What hooks said at the start of the session, for the head of its prompts."""
         self._began = False
+        self.memory: Memory | None = None
+        """Asked about each call, if earlier sessions may speak at the point of action."""
 
     def refresh(self) -> None:
         """Read the files again: one may have changed, or a project been trusted."""
@@ -121,17 +127,40 @@ class Hooks:
     async def before_tool(self, name: str, arguments: str, call: str, turn: int) -> Fired:
         """Whether hooks let a call go on."""
         told = self._of_tool(name, arguments, call)
-        return await self.fire("PreToolUse", told, tool=name, turn=turn)
+        fired = await self.fire("PreToolUse", told, tool=name, turn=turn)
+        asked = ToolCall(id=call, name=name, arguments=arguments)
+        return fired if fired.blocked else await self._remembering(fired, asked, None, turn)
 
     async def after_tool(
         self, name: str, arguments: str, call: str, turn: int, result: ToolResult
     ) -> Fired:
         """What hooks say to a call's result; one that blocks says so to the model."""
-        if not self.wanted("PostToolUse", name):
-            return Fired()
-        response = {"status": result.status, "text": result.text, "diff": result.diff}
-        told = {**self._of_tool(name, arguments, call), "tool_response": response}
-        return await self.fire("PostToolUse", told, tool=name, turn=turn)
+        fired = Fired()
+        if self.wanted("PostToolUse", name):
+            response = {"status": result.status, "text": result.text, "diff": result.diff}
+            told = {**self._of_tool(name, arguments, call), "tool_response": response}
+            fired = await self.fire("PostToolUse", told, tool=name, turn=turn)
+        asked = ToolCall(id=call, name=name, arguments=arguments)
+        return await self._remembering(fired, asked, result, turn)
+
+    async def _remembering(
+        self, fired: Fired, call: ToolCall, result: ToolResult | None, turn: int
+    ) -> Fired:
+        """What earlier sessions know of a call, beside what hooks said; its result if it has one.
+
+        It is an entry like a hook's, as data: nobody's words to the model.
+        """
+        if self.memory is None or kind_of(call.name) not in ("change", "command"):
+            return fired
+        text = await asyncio.to_thread(self.memory, call, result)
+        if not text:
+            return fired
+        event = "PreToolUse" if result is None else "PostToolUse"
+        entry = HookRun(event=event, command="memory", source="mindstone", text=text)
+        line = self._record(entry, turn)
+        return msgspec.structs.replace(
+            fired, lines=(*fired.lines, line), tail=(*fired.tail, line.seq)
+        )
 
     async def before_compact(self, trigger: str, turn: int | None = None) -> Fired:
         """Exchanges are about to leave or to be summarised."""

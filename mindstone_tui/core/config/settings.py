@@ -188,6 +188,8 @@ class RecallSettings(SettingsSection):
 
     auto: bool = True
     """Look for relevant passages before each turn."""
+    at_action: bool = True
+    """Say at an edit, a command or its failure what other sessions of the project know of it."""
     max_passages: Annotated[int, Meta(ge=0, le=1_000)] = 12
     """At most this many passages in a prompt."""
     scope: Literal["session", "agent", "all"] = "session"
@@ -493,6 +495,8 @@ class AttachSettings(SettingsSection):
     """Offer a new session the handoff of the one before it; give back what a compaction lost."""
     handoff_tokens: int = 1_200
     """Most of a handoff, or of what was lost, that is put before it; the rest is pointed to."""
+    at_action: bool = True
+    """Say before an edit or a command, and after a failure, what earlier sessions know of it."""
     watch: bool = True
     """Let the resident follow the session folders of other programs."""
     settle: float = 0.4

@@ -182,12 +182,8 @@ def done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
     """What a call did, as its result tells it: something for each file that it names."""
     kind = kind_of(call.name)
     code = exit_code(result) if kind == "command" else None
-    silent = kind == "command" and code is None and result.status == "ok"
-    failed = code not in (None, 0) or result.status == "error"
-    failed = failed or (silent and bool(_SAYS_IT_FAILED.search(result.text)))
     for about in targets_of(call):
-        if code == 1 and _SEARCHES.match(about) and not _SAYS_IT_FAILED.search(result.text):
-            failed = False
+        failed = _has_failed(kind, about, result)
         yield Action(
             kind=kind,
             name=call.name,
@@ -198,6 +194,22 @@ def done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
             exit=code,
             error=error_in(result.text) if failed else "",
         )
+
+
+def failure_of(call: ToolCall, result: ToolReturned) -> str:
+    """What a call says that failed; empty where nothing did."""
+    kind = kind_of(call.name)
+    failed = any(_has_failed(kind, about, result) for about in targets_of(call))
+    return error_in(result.text) if failed else ""
+
+
+def _has_failed(kind: ActionKind, about: str, result: ToolReturned) -> bool:
+    code = exit_code(result) if kind == "command" else None
+    says_so = kind == "command" and bool(_SAYS_IT_FAILED.search(result.text))
+    if code == 1 and not says_so and _SEARCHES.match(about):
+        return False
+    silent = code is None and result.status == "ok"
+    return code not in (None, 0) or result.status == "error" or (silent and says_so)
 
 
 def exit_code(result: ToolReturned) -> int | None:

@@ -442,7 +442,7 @@ class HookRun(Entry):
     """`PreToolUse`, `UserPromptSubmit` …"""
     command: str
     source: str
-    """`user` or `project`."""
+    """`user` or `project`; `mindstone` for what earlier sessions know of a call."""
     status: Literal["ok", "blocked", "failed", "timeout"] = "ok"
     code: int = 0
     why: str = ""

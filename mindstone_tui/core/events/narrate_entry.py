@@ -8,7 +8,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Entry, Unknown, conversation, derived, store, window
 from mindstone_tui.core.numbers import percent, seconds, tokens
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.values import Value
 
 SURFACES: Final = {
@@ -137,6 +137,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
         case derived.JobStarted(job=job, command=command, stays=stays):
             return f"Job {job} started: {command}", "stays when MindStone ends" if stays else ""
+        case derived.HookRun(source="mindstone", text=text):
+            return "From earlier sessions", inside(text)
         case derived.HookRun(event=event, command=command, status=status, why=why):
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):

@@ -10,10 +10,13 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.standings import superseded_in
-from mindstone_tui.core.errors import NoSuchEntry, RecallError, ToolError
+from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, RecallError, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.inject import render
 from mindstone_tui.core.recall.passages import Passage
@@ -50,6 +53,38 @@ class RecallFeature(Feature):
     name = "recall"
     failed = ""
     """What went wrong with it by the end of the newest turn."""
+
+    def __init__(self, session: SessionServices) -> None:
+        super().__init__(session)
+        self._at_action = AtAction(
+            session.home, session.opening.environ, self.context.settings.recall.exclude
+        )
+        self._looked = False
+        if self.context.settings.recall.at_action:
+            self.context.hooks.memory = self._known_of
+
+    async def before_turn(self) -> Sequence[str]:
+        """Look again which sessions the project has, once something is done in this turn."""
+        self._looked = False
+        return ()
+
+    def _known_of(self, call: ToolCall, result: ToolResult | None) -> str:
+        """What other sessions of the project know of a call; whatever fails, the call goes on."""
+        with contextlib.suppress(MindstoneError, OSError):
+            if not self._looked:
+                self._at_action.get_ready(self.session.cwd, read=False)
+                self._looked = True
+            if result is None:
+                return self._at_action.before(call, self.session.cwd, self.session.key)
+            returned = ToolReturned(
+                call=call.id, name=call.name, text=result.text, status=result.status
+            )
+            return self._at_action.after(call, returned, self.session.cwd, self.session.key)
+        return ""
+
+    async def close(self) -> None:
+        """Give the library back."""
+        self._at_action.close()
 
     def tools(self) -> Sequence[Tool]:
         """Search history, and read an entry of it whole."""

@@ -56,7 +56,12 @@ binds_here() {
     return 1
 } 2>/dev/null
 
-[ "$2" != before ] || binds_here || exit 0
+if [ "$2" = before ] && ! binds_here; then
+    [ -e "$here/at-action" ] || exit 0
+    called=$1 # memory may speak, and nobody waits for more than that
+    shift 2
+    set -- "$called" about "$@"
+fi
 why=
 check
 if [ -n "$why" ] && [ -x "$program" ]; then # it has moved, and knows where to

@@ -34,6 +34,11 @@ def launcher_in(places: Places) -> Path | None:
     return places.state / LAUNCHER if runs else None
 
 
+def marker_in(places: Places) -> Path:
+    """Is there as long as memory may speak before a tool; without it, the launcher is silent."""
+    return places.state / "at-action"
+
+
 def write_launcher(
     path: Path, words: Sequence[str], python: str, package: Path, data: Path
 ) -> None:
@@ -41,7 +46,7 @@ def write_launcher(
 
     It skips Python's search for packages and knows where ours is; where that has moved, it starts
     `mindstone`, by the words given, after all. It loads nothing before a tool where no
-    rule lies in `data`.
+    rule lies in `data` and memory may not speak.
     """
     values = {
         "python": shlex.quote(python),
@@ -59,7 +64,7 @@ def write_launcher(
 
 def remove_launcher(places: Places) -> None:
     """No program is attached any more."""
-    for path in (places.state / LAUNCHER, _hash_file(places.state / LAUNCHER)):
+    for path in (places.state / LAUNCHER, _hash_file(places.state / LAUNCHER), marker_in(places)):
         path.unlink(missing_ok=True)
 
 

@@ -89,7 +89,7 @@ class WorkDone:
 
         def ask(done: Done) -> list[Remedy]:
             met = done.like(signature_of(error), _FOLLOWED)
-            return list(_remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
+            return list(remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
 
         return [
             msgspec.structs.replace(each, folder=self._folder(each.error.session))
@@ -165,7 +165,7 @@ def _alike(error: str, failures: Sequence[Act]) -> list[Act]:
     return alike if asked else []
 
 
-def _remedies(done: Done, met: Sequence[Act]) -> Iterator[Remedy]:
+def remedies(done: Done, met: Sequence[Act]) -> Iterator[Remedy]:
     """The newest first, one a session: where an error came back, only its last time counts."""
     seen: set[str] = set()
     for error in sorted(met, key=lambda act: act.ts, reverse=True):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.actions import Action, done
+from mindstone_tui.core.entries.actions import PATCHED, Action, done
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -30,7 +30,7 @@ _WORD: Final = pattern_of(r"[\w./+-]{1,100}")
 _RAISED: Final = pattern_beside(__file__, "raised", re.IGNORECASE)
 _VARIES: Final = pattern_beside(__file__, "varies", re.IGNORECASE)
 """What differs between two runs that met the same error: addresses, hashes, folders, numbers."""
-_ENDED: Final = pattern_of(r"(?:command )?exit(?:ed)?\b.{0,20}\bcode\b.*", re.IGNORECASE)
+_ENDED: Final = pattern_of(r"(?:command |process )?exit(?:ed)?\b.{0,20}\bcode\b.*", re.IGNORECASE)
 """That something failed, and nothing of why."""
 _SIGNATURE: Final = 160
 _PROGRAMS: Final = 8
@@ -98,8 +98,15 @@ class Doings:
             self._asked |= {call.id: call for call in entry.calls}
         elif isinstance(entry, ToolReturned) and entry.call in self._asked:
             found = done(self._asked.pop(entry.call), entry, line)
-            return [(each, line.ts) for each in found if each.kind != "other"]
+            known = [each for each in found if each.kind != "other"]
+            return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]
         return []
+
+
+def _patched_by(act: Action) -> Iterator[Action]:
+    """The files that a command changed by a patch that stands in it."""
+    for path in PATCHED.findall(act.about) if act.kind == "command" else ():
+        yield msgspec.structs.replace(act, kind="change", about=path.strip())
 
 
 def store(database: apsw.Connection, owner: int, acts: Iterable[tuple[Action, str]]) -> None:
@@ -161,6 +168,14 @@ class Done:
             (program, self._owners),
         )
         return [(_act(row[:9]), int(row[9])) for row in found]
+
+    def of_program(self, program: str, most: int) -> list[Act]:
+        """Commands with a program, however they ended, the newest first."""
+        return self._select(
+            "acts.row in (select act from act_programs where program = ?)"
+            f" order by ts desc, seq desc limit {most:d}",
+            (program,),
+        )
 
     def met_often(self, least: int, most: int) -> list[tuple[Act, int]]:
         """The newest example of each error that was met in so many sessions, most met first."""

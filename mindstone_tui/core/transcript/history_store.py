@@ -55,8 +55,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class HistoryStore(Protocol):
-    """A place that keeps histories: append under a lease, read a range, follow, list, blobs."""
+class LineStore(Protocol):
+    """A place that keeps histories as lines: list, read a range, append, blobs."""
 
     @property
     def name(self) -> str:
@@ -80,6 +80,19 @@ class HistoryStore(Protocol):
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Lines `first` to `last`, both included, in order."""
 
+    def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
+        """Those of these blobs that are not kept here."""
+
+    def keep_blob(self, key: SessionKey, data: bytes) -> str:
+        """Keep bytes beside a session under their own hash, durably."""
+
+    def blob(self, key: SessionKey, digest: str) -> bytes:
+        """The bytes that were kept under a hash, checked against it."""
+
+
+class HistoryStore(LineStore, Protocol):
+    """One that is worked in, too: who may take a turn, and what comes in from elsewhere."""
+
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
         """Whether there is a line behind number `after`; waits for one, but not for longer."""
 
@@ -91,15 +104,6 @@ class HistoryStore(Protocol):
 
     def give_back(self, key: SessionKey, grant: Grant) -> None:
         """Let others have it; nothing happens if they have it already."""
-
-    def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
-        """Those of these blobs that are not kept here."""
-
-    def keep_blob(self, key: SessionKey, data: bytes) -> str:
-        """Keep bytes beside a session under their own hash, durably."""
-
-    def blob(self, key: SessionKey, digest: str) -> bytes:
-        """The bytes that were kept under a hash, checked against it."""
 
     def another(self) -> HistoryStore:
         """The same place once more, for another thread."""
@@ -160,12 +164,16 @@ def in_batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def copy_blobs(
-    key: SessionKey, lines: Sequence[bytes], source: HistoryStore, target: HistoryStore
+    key: SessionKey,
+    lines: Sequence[bytes],
+    source: LineStore,
+    target: LineStore,
+    into: SessionKey | None = None,
 ) -> None:
-    """Keep every blob that these lines name, before any of them is kept."""
+    """Keep every blob that these lines name, before any of them is kept; `into` another session."""
     named = {digest for raw in lines for digest in blobs_of(raw)}
-    for digest in sorted(target.missing_blobs(key, named)) if named else ():
-        target.keep_blob(key, source.blob(key, digest))
+    for digest in sorted(target.missing_blobs(into or key, named)) if named else ():
+        target.keep_blob(into or key, source.blob(key, digest))
 
 
 def fetch_blobs(
@@ -186,7 +194,7 @@ def hash_of(raw: bytes) -> str:
         return ""
 
 
-def head_at(store: HistoryStore, key: SessionKey, seq: int) -> Head:
+def head_at(store: LineStore, key: SessionKey, seq: int) -> Head:
     """The head that a store's history had at a line; `NOTHING` where there is no such line."""
     if seq < 0:
         return NOTHING
@@ -197,8 +205,8 @@ def head_at(store: HistoryStore, key: SessionKey, seq: int) -> Head:
 
 def copy_session(
     key: SessionKey,
-    source: HistoryStore,
-    target: HistoryStore,
+    source: LineStore,
+    target: LineStore,
     progress: Callable[[int, int], None] = lambda done, all_: None,
 ) -> Head:
     """Bring a session that `target` has in part, or not at all, up to where `source` has it.

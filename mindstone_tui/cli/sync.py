@@ -1,0 +1,91 @@
+"""`mindstone sync`: sessions between machines, without a server."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.shared.remote import answer, remote_store
+from mindstone_tui.core.shared.sync import Synced, sync
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.transcript.history_store import FileStore, LineStore
+
+
+def sync_sessions(
+    where: Annotated[
+        str, typer.Argument(metavar="DIR|HOST", help="A folder, or a machine that ssh reaches.")
+    ] = "",
+    json: JsonOption = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", hidden=True, help="Answer another machine's sync.")
+    ] = False,
+) -> None:
+    """Sync sessions with a folder, a stick or another machine.
+
+    What one side lacks is appended there. What both sides went on with stands beside it as a fork.
+    """
+    here, done = FileStore(places()), Counter[str]()
+    if serve:
+        answer(here, sys.stdin.buffer, sys.stdout.buffer)
+        return
+    with _other(where) as there:
+        for one in sync(here, there):
+            done[one.state] += 1
+            if json:
+                say_json(one)
+            elif one.state != "same":
+                say(f"{one.session}  {_told(one)}")
+    if not json:
+        counted = [f"{plural(done[state], 'session')} {state}" for state in sorted(done)]
+        hint(", ".join(counted) + "." if counted else "There are no sessions yet, here or there.")
+    if done["failed"]:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@contextlib.contextmanager
+def _other(where: str) -> Iterator[LineStore]:
+    """The folder or the machine of that name."""
+    folder = Path(where).expanduser()
+    if where and folder.is_dir():
+        if folder.resolve() in (each.resolve() for each in places().own):
+            raise UsageError(f"{folder} is where these sessions are.", "Name another folder.")
+        store = FileStore(Places.resolve({"MINDSTONE_HOME": str(folder)}))
+        store.name = str(folder)
+        yield store
+        return
+    if "/" in where or not where or where.startswith("-"):
+        raise UsageError(
+            f"There is no folder {where}." if where else "Nothing was named to sync with.",
+            "Name a folder that is there, or a machine that ssh reaches.",
+        )
+    command = ["ssh", "--", where, "mindstone", "sync", "--serve"]
+    try:
+        line = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        raise UsageError(f"ssh cannot be started: {error.strerror}.", "Install it.") from error
+    with line:
+        assert line.stdin is not None
+        assert line.stdout is not None
+        yield remote_store(where, line.stdin, line.stdout)
+
+
+def _told(one: Synced) -> str:
+    lines = plural(one.lines, "line")
+    match one.state:
+        case "forked":
+            return f"grew on both sides: theirs is {one.here} here, yours {one.there} there"
+        case "failed":
+            return one.why
+        case _:
+            return f"{lines} {one.state} {'here' if one.state == 'brought' else 'there'}"

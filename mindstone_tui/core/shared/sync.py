@@ -1,0 +1,135 @@
+"""Two places that keep sessions, brought to hold the same: nothing is overwritten on either side.
+
+What one side lacks is appended there, every line checked against the one before it. A session that
+grew on both sides stays as it is on each, and what the other side wrote stands beside it as a fork,
+named by the hash of the first line that differs. A fork is made from its lines alone, so that it is
+the same bytes wherever it is made, and goes on when it is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mindstone_tui.core.errors import DamagedTranscript, HistoryAway, MindstoneError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.transcript import history_store as stores
+from mindstone_tui.core.transcript.history_store import NOTHING, LineStore, hash_of, head_at
+from mindstone_tui.core.transcript.reader import Head
+
+_AT: Final = "@"
+_SHOWN_OF_HASH: Final = 12
+
+
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one session."""
+
+    session: str
+    state: Literal["same", "brought", "taken", "forked", "failed"]
+    """`brought` here, `taken` there; `forked` when both sides had gone on."""
+    lines: int = 0
+    """Lines that were copied, both ways together."""
+    here: str = ""
+    """The fork here that holds what the other side wrote."""
+    there: str = ""
+    why: str = ""
+
+
+def sync(here: LineStore, there: LineStore) -> Iterator[Synced]:
+    """Bring both sides to hold what either does; one that cannot be copied stops no other."""
+    mine = {each.key: each.head for each in here.sessions()}
+    theirs = {each.key: each.head for each in there.sessions()}
+    for key in sorted(mine.keys() | theirs.keys()):
+        try:
+            yield _one(key, mine.get(key, NOTHING), theirs.get(key, NOTHING), here, there)
+        except HistoryAway:
+            raise
+        except (MindstoneError, OSError) as error:
+            why = error.sentence if isinstance(error, MindstoneError) else str(error)
+            yield Synced(session=str(key), state="failed", why=why)
+
+
+def _one(key: SessionKey, own: Head, other: Head, here: LineStore, there: LineStore) -> Synced:
+    name = str(key)
+    known = other == NOTHING and _is_known(key, own, here, there)
+    if own == other or known or (own == NOTHING and _is_known(key, other, there, here)):
+        return Synced(session=name, state="same")
+    if own.seq > other.seq and head_at(here, key, other.seq) == other:
+        stores.copy_session(key, here, there)
+        return Synced(session=name, state="taken", lines=own.seq - other.seq)
+    if own.seq < other.seq and head_at(there, key, own.seq) == own:
+        stores.copy_session(key, there, here)
+        return Synced(session=name, state="brought", lines=other.seq - own.seq)
+    common = _last_common(key, min(own.seq, other.seq), here, there)
+    brought, lines = _fork(key, common, there, here)
+    taken, more = _fork(key, common, here, there)
+    state: Literal["forked", "same"] = "forked" if lines + more else "same"
+    return Synced(session=name, state=state, lines=lines + more, here=brought, there=taken)
+
+
+def _is_known(key: SessionKey, head: Head, holder: LineStore, other: LineStore) -> bool:
+    """Whether all of a session is a fork of what the other side has under the session's name."""
+    base = SessionKey(key.agent, key.main.rpartition(_AT)[0])
+    if not base.main or other.find(base) is None:
+        return False
+    newest, original = (
+        msgspec.json.decode(next(store.read(each, head.seq, head.seq), b"{}"))
+        for store, each in ((holder, key), (other, base))
+    )
+    return bool(original) and newest.get("parent") == original.get("id")
+
+
+def _last_common(key: SessionKey, last: int, here: LineStore, there: LineStore) -> Head:
+    """The last line that both have; `NOTHING` for two histories that began apart."""
+    low, high = -1, last
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = head_at(here, key, middle) == head_at(there, key, middle)
+        low, high = (middle, high) if same else (low, middle - 1)
+    return head_at(here, key, low)
+
+
+def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -> tuple[str, int]:
+    """Have what `source` wrote after a line as a session of its own; how much of it is new."""
+    first = next(source.read(key, common.seq + 1, common.seq + 1), None)
+    if first is None:
+        raise DamagedTranscript(
+            f"Line {common.seq + 1} of {key} cannot be read in {source.name}.",
+            "Nothing was changed; `mindstone verify` says more.",
+        )
+    fork = SessionKey(key.agent, f"{key.main}{_AT}{hash_of(first)[:_SHOWN_OF_HASH]}")
+    kept = target.find(fork)
+    standing, head = (target.read(fork), kept.head) if kept else (iter(()), NOTHING)
+    fresh: list[bytes] = []
+    last = NOTHING
+    for raw, copied in _as_fork(source.read(key), key, fork, common):
+        stands = next(standing, None)
+        if stands not in (None, copied):  # somebody went on in the fork, which is theirs now
+            return _fork(key, last, source, target)
+        last = Head(last.seq + 1, hash_of(raw))
+        fresh += [copied] if stands is None else []
+    for batch in stores.in_batches(iter(fresh)):
+        stores.copy_blobs(key, batch, source, target, into=fork)
+        target.append(fork, batch, head)
+        head = Head(head.seq + len(batch), hash_of(batch[-1]))
+    return str(fork), len(fresh)
+
+
+def _as_fork(
+    lines: Iterator[bytes], key: SessionKey, fork: SessionKey, common: Head
+) -> Iterator[tuple[bytes, bytes]]:
+    """A session's lines, each as it is and under another name: chained anew, naming what it was."""
+    before = ""
+    for raw in lines:
+        line: dict[str, Any] = msgspec.json.decode(raw)
+        line |= {"session": str(fork), "prev": before or line["prev"], "parent": line["id"]}
+        if not before:
+            point = {"session": str(key), "seq": common.seq, "hash": common.hash}
+            line |= {"main": fork.main, "forked_from": point if common != NOTHING else None}
+        del line["hash"]
+        said = msgspec.json.encode(line)[:-1]
+        before = hashlib.sha256(said).hexdigest()
+        yield raw, said + b',"hash":"' + before.encode() + b'"}'

@@ -1,0 +1,295 @@
+"""Two homes that meet in a folder, or over a line: all of both, on both, whatever is cut when."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.errors import HistoryAway
+from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.shared.remote import answer, remote_store
+from mindstone_tui.core.shared.sync import Synced, sync
+from mindstone_tui.core.transcript import History, Transcript, verify
+from mindstone_tui.core.transcript.history_store import FileStore, LineStore
+from tests.builders import say
+from tests.cli.program import ROOT
+
+LONG = "x" * 400_000
+"""So long that it is kept beside its line."""
+
+
+class Machine:
+    """A home, and what was ever said in it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.places = Places.resolve({"MINDSTONE_HOME": str(folder)})
+        self.said: list[str] = []
+
+    def store(self, disk: Disk | None = None) -> FileStore:
+        return FileStore(self.places, disk) if disk else FileStore(self.places)
+
+    def says(self, text: str, session: str = "main") -> None:
+        transcript = Transcript(self.places.session(SessionKey.parse(session)), channel="test")
+        say(transcript, text, f"Noted: {text[:40]}")
+        transcript.close()
+        self.said.append(text)
+
+    def holds(self) -> set[str]:
+        """Everything that a person said in any session; each is proven first."""
+        found: set[str] = set()
+        for own in self.places.sessions():
+            verdict = verify(own)
+            assert verdict.ok, verdict.problems
+            with History(own) as history:
+                lines = [history.whole(line) for line in history.read() if isinstance(line, Line)]
+            found |= {line.entry.text for line in lines if isinstance(line.entry, UserMessage)}
+        return found
+
+    def bytes(self) -> dict[str, bytes]:
+        return {str(own.key): own.transcript.read_bytes() for own in self.places.sessions()}
+
+
+def met(one: LineStore, other: LineStore) -> list[Synced]:
+    done = list(sync(one, other))
+    assert [each.why for each in done if each.state == "failed"] == []
+    return done
+
+
+def check_that_nothing_was_overwritten(machine: Machine, before: dict[str, bytes]) -> None:
+    after = machine.bytes()
+    assert all(after[key].startswith(was) for key, was in before.items())
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.sampled_from(["a", "b", "a+", "b+", "a~", "b~"]), max_size=14))
+def test_whatever_was_said_on_either_machine_is_on_both_after_they_met(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("two")
+    a, b, folder = (Machine(root / name) for name in ("a", "b", "stick"))
+    for number, step in enumerate(steps):
+        machine = a if step[0] == "a" else b
+        before = machine.bytes()
+        match step[1:]:
+            case "~":
+                met(machine.store(), folder.store())
+            case "+":
+                machine.says(f"{step} {number}", "other")
+            case _:
+                machine.says(f"{step} {number}")
+        check_that_nothing_was_overwritten(machine, before)
+    for machine in (a, b, a, b):
+        met(machine.store(), folder.store())
+    assert a.holds() == b.holds() == folder.holds() == {*a.said, *b.said}
+    for machine in (a, b):
+        assert {each.state for each in met(machine.store(), folder.store())} <= {"same"}
+
+
+def grown_apart(root: Path) -> tuple[Machine, Machine]:
+    """Two machines that had the same, and then each went on, with a long text."""
+    a, b = Machine(root / "a"), Machine(root / "b")
+    a.says("together")
+    met(a.store(), b.store())
+    for machine in (a, b):
+        machine.says(f"only on {machine.folder.name} {LONG}")
+        machine.says("and something else", machine.folder.name)
+    return a, b
+
+
+def test_what_grew_on_both_sides_is_a_fork_that_goes_on_by_hash_and_is_told(
+    tmp_path: Path,
+) -> None:
+    a, b = grown_apart(tmp_path)
+    before = a.bytes()
+    (told,) = [each for each in met(a.store(), b.store()) if each.state == "forked"]
+    assert told.session == "agent:default:main"
+    check_that_nothing_was_overwritten(a, before)
+    b.says("later on b")
+    (again,) = [each for each in met(a.store(), b.store()) if each.state == "forked"]
+    assert again.here == told.here
+    assert "later on b" in a.holds()
+    a.says("I go on in the fork", again.here)
+    b.says("still later on b")
+    met(a.store(), b.store())
+    assert a.holds() == b.holds() == {*a.said, *b.said, "together"}
+    with History(a.places.session(SessionKey.parse(told.here))) as history:
+        opened = history.header.entry
+    assert opened.forked_from.session == "agent:default:main"  # type: ignore[union-attr]
+
+
+class Cut(BaseException):
+    """The process is gone."""
+
+
+class CutDisk(Disk):
+    """Ends the process within one of its writes, so many quarters of which arrive."""
+
+    def __init__(self, writes: int, quarters: int) -> None:
+        self.left, self.quarters = writes, quarters
+
+    def write(self, fd: int, data: bytes) -> int:
+        self.left -= 1
+        if self.left < 0:
+            os.write(fd, bytes(data)[: len(data) * self.quarters // 4])
+            raise Cut
+        return super().write(fd, data)
+
+
+def test_a_sync_that_is_killed_within_any_write_loses_nothing(tmp_path: Path) -> None:
+    cuts = 0
+    for number in range(50):
+        root = tmp_path / str(number)
+        a, b = grown_apart(root)
+        before = a.bytes()
+        disk = CutDisk(number // 5, number % 5)
+        try:
+            met(a.store(disk), b.store(disk))
+        except Cut:
+            cuts += 1
+        check_that_nothing_was_overwritten(a, before)
+        met(a.store(), b.store())
+        met(b.store(), a.store())
+        assert a.holds() == b.holds() == {*a.said, *b.said}
+        shutil.rmtree(root)
+    assert cuts >= 20, f"{cuts} of 50 were cut"
+
+
+def test_a_copy_that_ends_anywhere_is_completed_and_a_damaged_one_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    a, stick = Machine(tmp_path / "a"), Machine(tmp_path / "stick")
+    for number in range(5):
+        a.says(f"fact {number}")
+    met(a.store(), stick.store())
+    copy = stick.places.session(SessionKey.parse("main")).transcript
+    whole = copy.read_bytes()
+    for number in range(50):
+        copy.write_bytes(whole[: len(whole) * number // 50])
+        met(a.store(), stick.store())
+        assert stick.holds() == a.holds() == set(a.said)
+        assert copy.read_bytes() == whole
+    copy.write_bytes(whole.replace(b"fact 2", b"fact 9"))
+    before = a.bytes()
+    list(sync(a.store(), stick.store()))
+    assert a.bytes()["agent:default:main"] == before["agent:default:main"]
+    assert "fact 9" not in a.holds()
+
+
+class CutLine:
+    """A line that breaks after so many answers."""
+
+    def __init__(self, inner: IO[bytes], answers: int) -> None:
+        self._inner, self._left = inner, answers
+
+    def readline(self) -> bytes:
+        self._left -= 1
+        return self._inner.readline() if self._left >= 0 else b'{"value'
+
+
+def over_a_line(machine: Machine, use: Callable[[LineStore], Any], answers: int = 10_000) -> None:
+    """Give somebody a machine's sessions over pipes, as ssh would."""
+    (asked, ask), (hear, told) = os.pipe(), os.pipe()
+
+    def serve() -> None:
+        with os.fdopen(asked, "rb") as questions, os.fdopen(told, "wb") as answers_:
+            with contextlib.suppress(BrokenPipeError):
+                answer(machine.store(), questions, answers_)
+            answers_.raw.close()  # what nobody reads is not written once more
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        with os.fdopen(ask, "wb") as out, os.fdopen(hear, "rb") as back:
+            use(remote_store("there", out, CutLine(back, answers)))  # type: ignore[arg-type]
+    finally:
+        server.join(60)
+    assert not server.is_alive()
+
+
+def test_over_a_line_that_breaks_anywhere_nothing_is_lost(tmp_path: Path) -> None:
+    cuts = 0
+    for number in range(20):
+        root = tmp_path / str(number)
+        a, b = grown_apart(root)
+        meet = partial(met, a.store())
+        try:
+            over_a_line(b, meet, number)
+        except HistoryAway:
+            cuts += 1
+        over_a_line(b, meet)
+        assert a.holds() == b.holds() == {*a.said, *b.said}
+        shutil.rmtree(root)
+    assert cuts >= 12, f"{cuts} of 20 were cut"
+
+
+def test_what_is_no_question_is_answered_with_a_sentence_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    a = Machine(tmp_path / "a")
+    a.says("hello")
+    before = a.bytes()
+    asked = tmp_path / "asked"
+    key = '{"agent":"default","main":"main"}'
+    asked.write_text(
+        f'nothing\n["close",{{}}]\n["find",{{"key":7}}]\n["append",{{"key":{key}}}]\n'
+        f'["append",{{"key":{key},"lines":["eA=="],"after":{{"seq":3,"hash":"x"}}}}]\n'
+    )
+    with asked.open("rb") as questions, (tmp_path / "told").open("wb") as told:
+        answer(a.store(), questions, told)
+    answers = (tmp_path / "told").read_text().splitlines()
+    assert len(answers) == 6
+    assert all(each.startswith('{"error":"') for each in answers[1:])
+    assert a.bytes() == before
+
+
+def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints(
+    tmp_path: Path,
+) -> None:
+    a, b = grown_apart(tmp_path)
+    there = tmp_path / "bin" / "ssh"
+    there.parent.mkdir()
+    # Stands for ssh and the login there; the line, and the program at its end, are real.
+    there.write_text(
+        "#!/bin/sh\nshift 4\necho Welcome\n"
+        f'exec env MINDSTONE_HOME={b.folder} {sys.executable} -P -m mindstone_tui sync "$@"\n'
+    )
+    there.chmod(0o755)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        path = f"{there.parent}:{os.defpath}"
+        environ = {"MINDSTONE_HOME": str(a.folder), "PATH": path, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-P", "-m", "mindstone_tui", "sync", *words]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    done = run("b.example")
+    assert done.returncode == 0, done.stderr
+    assert "agent:default:main  grew on both sides: theirs is agent:default:main@" in done.stdout
+    assert a.holds() == b.holds() == {*a.said, *b.said}
+    states = [json.loads(line)["state"] for line in run("b.example", "--json").stdout.splitlines()]
+    assert set(states) == {"same"}
+    there.write_text("#!/bin/sh\nexit 255\n")
+    gone = run("b.example")
+    assert gone.returncode != 0
+    assert "b.example does not answer" in gone.stderr
+    for wrong in ("", "/nowhere", "-oProxyCommand=true", str(a.folder)):
+        refused = run("--", wrong)
+        assert refused.returncode == 2, wrong
+        assert "Traceback" not in refused.stderr
