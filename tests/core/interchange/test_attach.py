@@ -162,7 +162,7 @@ def test_a_moved_installation_replaces_its_own_lines(tmp_path: Path) -> None:
     apply(places(tmp_path), plan_attach(program, moved, {"HOME": str(tmp_path)}))
     text = (tmp_path / ".claude/settings.json").read_text()
     assert "/opt" not in text
-    assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 7
+    assert text.count("/elsewhere/mindstone hook claude-code --home /srv/home") == 8
     servers = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]
     assert servers["mindstone"]["env"] == {"MINDSTONE_HOME": "/srv/home"}
 
@@ -572,7 +572,7 @@ def test_the_launcher_is_the_hook_and_finds_the_program_where_the_package_has_mo
     remember(own, program, changes, None)
     apply(places(tmp_path), changes)
     text = (tmp_path / ".claude/settings.json").read_text()
-    assert text.count(f"{launcher} claude-code") == 8
+    assert text.count(f"{launcher} claude-code") == 9
     assert plan_attach(program, COMMAND, {"HOME": str(tmp_path)})[0].changes
     apply(places(tmp_path), plan_detach(own, program, {"HOME": str(tmp_path)}))
     forget(own, program, None)
