@@ -79,7 +79,7 @@ bench: $(STAMP) ## Measure speed and size, at full length
 faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at full length
 	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -s tests/faults tests/core/transcript \
 		tests/core/config tests/core/test_entries.py tests/core/test_paths.py \
-		tests/core/context/test_spikes.py tests/core/shared/test_away.py \
+		tests/core/context/test_spikes.py tests/core/shared/test_away.py tests/core/shared/test_sync.py \
 		tests/core/replay/test_verify_requests.py tests/core/replay/test_generated_sessions.py \
 		tests/core/replay/test_compare.py tests/core/providers/test_stream.py \
 		tests/core/providers/test_wire_parts.py tests/core/providers/test_litellm_faults.py \
