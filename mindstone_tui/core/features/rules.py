@@ -21,7 +21,6 @@ from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
-from mindstone_tui.core.library.compactions import firings
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.rules import deeds
@@ -220,6 +219,8 @@ class RulesFeature(Feature):
 
     def _report(self) -> CommandPrinted:
         """How often each rule spoke, in which sessions and after which compaction."""
+        from mindstone_tui.core.library.compactions import firings  # 8 ms, and only for this
+
         heard = list(firings(self.session.home))
         rows = []
         for rule in self.standing_rules:
