@@ -114,7 +114,8 @@ def _print_remedy(remedy: Remedy) -> None:
 
 
 def _print_subject(each: Subject) -> None:
-    what = "worked on it" if each.touched else "spoke of it"
+    spoke = each.said is not None and each.said.says
+    what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")

@@ -114,7 +114,7 @@ class WorkDone:
         touching = self._ask(lambda done: done.touching(subject, _FOLLOWED))
         wanted = profiles.SessionFilter(role="user")
         spoken = search_everywhere(self._home, self._settings, subject, count, wanted).hits
-        said = {(hit.session, hit.turn): hit for hit in spoken if hit.says}
+        said = {(hit.session, hit.turn): hit for hit in spoken}
         touched = {(act.session, act.turn) for act in touching}
         when = {(act.session, act.turn): act.ts for act in touching}
         when |= {place: hit.ts for place, hit in said.items()}
