@@ -256,8 +256,7 @@ async def test_what_comes_too_early_is_told_what_became_of_it_and_what_to_press(
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
-        assert "Tab or F6 to answer" in drawn(app)
+        await until(pilot, lambda: "Tab or F6 to answer" in drawn(app) and talk.settled)
         if early == "click":
             await pilot.click("#allow-0")
         elif early == "with the step in":
