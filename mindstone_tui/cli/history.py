@@ -123,7 +123,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
         (
             summary.session,
             _local(summary.used),
-            str(summary.turns),
+            str(summary.turns) + (f" ({summary.rewound} rewound)" if summary.rewound else ""),
             numbers.size(summary.size),
             ("↳ " if summary.started_by else "") + one_line(summary.title or summary.text, 200)
             if summary.readable

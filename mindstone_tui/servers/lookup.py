@@ -382,6 +382,7 @@ def _glance(one: ListedSession) -> dict[str, Any]:
         "session": one.session,
         "title": one.title,
         "turns": one.turns,
+        **({"rewound": one.rewound} if one.rewound else {}),
         "lines": one.entries,
         "updated": one.updated,
         "last": one_line(one.text, 200),

@@ -210,7 +210,11 @@ def panel(report: ev.ContextReport) -> Item:
             {"name": one.name.replace("_", " "), "tokens": one.tokens, "limit": one.limit}
             for one in report.components
         ],
-        "outside": {"exchanges": report.outside.exchanges, "tokens": report.outside.tokens},
+        "outside": {
+            "exchanges": report.outside.exchanges,
+            "tokens": report.outside.tokens,
+            "rewound": report.outside.rewound,
+        },
         "left": [
             {"turn": one.name, "tokens": one.tokens, "why": one.reason} for one in report.left
         ],

@@ -11,7 +11,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget, exchanges, window_view
-from mindstone_tui.core.context.fold import Fold, Placed
+from mindstone_tui.core.context.fold import Fold, Placed, holds
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
@@ -336,6 +336,7 @@ class _Account:
             indexed=not outside.unindexed and not self.view.by_words(),
             unindexed=outside.unindexed,
             by_words=self.view.by_words(),
+            rewound=sum(span.last - span.first + 1 for span in outside.rewound),
         )
 
     def _gone(self) -> tuple[GoneExchange, ...]:
@@ -345,7 +346,12 @@ class _Account:
         here = {line.turn for seq, line in fold.lines.items() if seq != fold.task}
         wanted = min(_LEFT_SHOWN, fold.state.outside.exchanges)
         known, model = self.view.gone, self.call.model
-        turns = (turn for turn in range(fold.turn, 0, -1) if turn not in here)
+        rewound = fold.state.outside.rewound
+        turns = (
+            turn
+            for turn in range(fold.turn, 0, -1)
+            if turn not in here and not holds(rewound, turn)
+        )
         # Only what is shown is kept: a long session would else remember everything that ever left.
         self.view.gone = {
             (turn, model): known.get((turn, model)) or self._look_at(turn)

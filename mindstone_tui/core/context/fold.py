@@ -125,9 +125,8 @@ class PromptHead:
     def marker(self) -> str:
         """The line that tells the model what is out of its window."""
         entry = self._named(self._state.pruned)
-        return (
-            entry.marker if isinstance(entry, window.ContextWindowPruned | window.Restored) else ""
-        )
+        kinds = window.ContextWindowPruned | window.Restored | window.Rewound
+        return entry.marker if isinstance(entry, kinds) else ""
 
     @property
     def derived(self) -> dict[int, str]:
@@ -509,6 +508,8 @@ class Fold(PromptHead):
                 self._restore(line)
             case window.Rewound() as rewound:
                 self._drop(lambda old: old.turn > rewound.to_turn, rewound.state.through)
+                if rewound.marker:
+                    self._point(line, pruned=line.seq)
             case window.WindowRepaired() as repaired:
                 self._drop(lambda old: old.seq in repaired.seqs, line.seq)
             case window.Pinned() as pinned:

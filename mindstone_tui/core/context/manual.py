@@ -5,13 +5,14 @@ Each can be undone by another: a pin by an unpin, a prune or a rewind by a resto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.context import exchanges
-from mindstone_tui.core.context.fold import Placed, merged, single
+from mindstone_tui.core.context.fold import Placed, holds, merged, single, without
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.prune import (
@@ -23,8 +24,8 @@ from mindstone_tui.core.context.prune import (
     units_of,
 )
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at, proven
-from mindstone_tui.core.entries import Line, window
+from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at
+from mindstone_tui.core.entries import Line, Span, window
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -127,15 +128,9 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     if not back:
         return []
     state, measured = live.fold.state, live.measure(call)
-    missing = [
-        line
-        for lines in back.values()
-        for line in lines
-        if said(line) is not None and line.seq not in live.fold.lines
-    ]
-    ledger = live.ledger(call.model)
-    raw = sum(ledger.message(Placed((line.seq, None, False), line)) for line in missing)
-    tokens = round(raw * measured.factor)
+    before = state.outside
+    sizes = {turn: _size(live, call, lines) for turn, lines in back.items()}
+    tokens = sum(sizes.values())
     ceiling = live.marks(call).ceiling
     if measured.total + tokens > ceiling:
         raise DoesNotFit(
@@ -143,7 +138,11 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
             f"of {ceiling:,} before it would prune again.",
             "Prune something else first with /prune, or read it with /recall.",
         )
-    outside = after_returning(state.outside, len(back), tokens)
+    counted = [size for turn, size in sizes.items() if not holds(before.rewound, turn)]
+    outside = msgspec.structs.replace(
+        after_returning(before, len(counted), sum(counted)),
+        rewound=without(before.rewound, single(back)),
+    )
     shown = {line.turn for line in live.fold.lines.values()} | set(back)
     tools = {tool.name for tool in live.fold.tools}
     spans = single(line.seq for lines in back.values() for line in lines)
@@ -165,25 +164,22 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
             "Name an earlier turn; /context shows those in the window.",
         )
     gone = [unit for unit in exchanges.exchanges(live.measure(call)) if unit.turn > to_turn]
-    try:
-        receipts = await live.ensure([ExchangeLines(u.turn, u.lines) for u in gone])
-    except RecallError:
-        receipts = {}
-    return live.record(_rewound(live, to_turn, gone, receipts), live.fold.turn)
+    # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.
+    with contextlib.suppress(RecallError):
+        await live.ensure([ExchangeLines(unit.turn, unit.lines) for unit in gone])
+    return live.record(_rewound(live, call, to_turn), live.fold.turn)
 
 
-def _rewound(
-    live: LiveWindow,
-    to_turn: int,
-    gone: Sequence[exchanges.Exchange],
-    receipts: Mapping[int, window.Receipt],
-) -> window.Rewound:
-    before = live.fold.state
+def _rewound(live: LiveWindow, call: Call, to_turn: int) -> window.Rewound:
     then = _state_after(live, to_turn)
     left = live.fold.spans_of_turns(range(to_turn + 1, live.fold.turn + 1))
     seqs = [seq for seq, line in live.fold.lines.items() if line.turn > to_turn]
     state = live.fold.without_lines(seqs)
-    unproven = sum(proven(ExchangeLines(unit.turn, unit.lines), receipts) is None for unit in gone)
+    outside = _outside_after(live, call, to_turn)
+    changed = outside.exchanges != state.outside.exchanges
+    shown = {line.turn for line in live.fold.lines.values() if line.turn <= to_turn}
+    tools = {tool.name for tool in live.fold.tools}
+    told = changed and live.settings.context.marker
     return window.Rewound(
         to_turn=to_turn,
         state=msgspec.structs.replace(
@@ -192,14 +188,44 @@ def _rewound(
             handoff=then.handoff,
             summaries=tuple(seq for seq in state.summaries if not _tells(live, seq, to_turn)),
             pins=tuple(turn for turn in state.pins if turn <= to_turn),
-            outside=window.Outside(
-                exchanges=before.outside.exchanges + len(gone),
-                tokens=before.outside.tokens + sum(unit.tokens for unit in gone),
-                unindexed=before.outside.unindexed + unproven,
-            ),
+            pruned=None if changed else state.pruned,
+            outside=outside,
         ),
         spans_left=left,
+        marker=marker_text(outside, shown, tools) if told else "",
     )
+
+
+def _outside_after(live: LiveWindow, call: Call, to_turn: int) -> window.Outside:
+    """What is out of the window once a rewind took back what was said after a turn.
+
+    What had left before the rewind is taken back as well, and no longer counted as left.
+    """
+    before = live.fold.state.outside
+    here = {line.turn for seq, line in live.fold.lines.items() if seq != live.fold.task}
+    taken = Span(to_turn + 1, live.fold.turn)
+    turns = (
+        live.history.turn(turn)
+        for turn in range(taken.first, taken.last + 1)
+        if turn not in here and not holds(before.rewound, turn)
+    )
+    had_left = [lines for lines in turns if any(said(line) is not None for line in lines)]
+    outside = after_returning(
+        before, len(had_left), sum(_size(live, call, lines) for lines in had_left)
+    )
+    return msgspec.structs.replace(outside, rewound=merged((*before.rewound, taken)))
+
+
+def _size(live: LiveWindow, call: Call, lines: Iterable[Line]) -> int:
+    """What messages of an exchange that are out of the window would take up in it."""
+    ledger = live.ledger(call.model)
+    out = (
+        live.history.whole(line)
+        for line in lines
+        if said(line) is not None and line.seq not in live.fold.lines
+    )
+    raw = sum(ledger.message(Placed((line.seq, None, False), line)) for line in out)
+    return round(raw * live.measure(call).factor)
 
 
 def _state_after(live: LiveWindow, turn: int) -> window.WindowState:

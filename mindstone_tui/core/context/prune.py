@@ -22,7 +22,7 @@ from mindstone_tui.core.context.exchanges import (
     rank_results,
     read_again,
 )
-from mindstone_tui.core.context.fold import single
+from mindstone_tui.core.context.fold import single, without
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
@@ -69,7 +69,8 @@ def departure(
 
 def after_leaving(outside: window.Outside, gone: Sequence[window.Left]) -> window.Outside:
     """What is out of the window once these have left."""
-    return window.Outside(
+    return msgspec.structs.replace(
+        outside,
         exchanges=outside.exchanges + len(gone),
         tokens=outside.tokens + sum(each.tokens for each in gone),
         unindexed=outside.unindexed + sum(each.receipt is None for each in gone),
@@ -79,19 +80,20 @@ def after_leaving(outside: window.Outside, gone: Sequence[window.Left]) -> windo
 def after_returning(outside: window.Outside, exchanges: int, tokens: int) -> window.Outside:
     """What is out of the window once some came back."""
     remaining = max(outside.exchanges - exchanges, 0)
-    return window.Outside(
+    return msgspec.structs.replace(
+        outside,
         exchanges=remaining,
         tokens=max(outside.tokens - tokens, 0) if remaining else 0,
         unindexed=min(outside.unindexed, remaining),
     )
 
 
-def gaps(shown: Collection[int]) -> tuple[Span, ...]:
-    """Turns that are missing between those that are shown."""
+def gaps(shown: Collection[int], rewound: Iterable[Span] = ()) -> tuple[Span, ...]:
+    """Turns that are missing between those that are shown; one that was taken back is not."""
     if not shown:
         return ()
     missing = set(range(min(shown), max(shown))) - set(shown)
-    return single(missing)
+    return without(single(missing), rewound)
 
 
 def _turn_ranges(spans: Iterable[Span]) -> str:
@@ -112,7 +114,7 @@ def marker_text(outside: window.Outside, shown: Collection[int], tools: Collecti
         f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in its transcript but "
         "not shown here."
     ]
-    if missing := gaps(shown):
+    if missing := gaps(shown, outside.rewound):
         more = " and others" if len(missing) > _GAPS_SAID else ""
         parts.append(
             f"Missing between what is shown: turns {_turn_ranges(missing[:_GAPS_SAID])}{more}."

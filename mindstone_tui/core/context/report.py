@@ -69,6 +69,8 @@ class OutsideWindow(Part, omit_defaults=False):
     unindexed: int = 0
     by_words: int = 0
     """Passages of the session that are found by words only so far: their vectors follow."""
+    rewound: int = 0
+    """Turns that were taken back; none of them is counted above."""
 
     @property
     def state(self) -> str:

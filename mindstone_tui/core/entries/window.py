@@ -29,6 +29,8 @@ class Outside(Part):
     exchanges: int = 0
     tokens: int = 0
     unindexed: int = 0
+    rewound: tuple[Span, ...] = ()
+    """Turns that were taken back; they are in none of the figures above."""
 
 
 class WindowState(Part):
@@ -377,6 +379,8 @@ class Rewound(Entry):
     to_turn: int
     state: WindowState
     spans_left: tuple[Span, ...] = ()
+    marker: str = ""
+    """What the model is told from now on, where exchanges that had left were taken back."""
 
 
 class Forked(Entry):

@@ -194,12 +194,13 @@ def _component(part: Component) -> str:
 
 def _outside(report: ContextReport) -> list[str]:
     outside = report.outside
-    if not outside.exchanges:
-        return ["Nothing has left the window."]
-    return [
-        f"Out of the window: {plural(outside.exchanges, 'exchange')}, "
-        f"about {tokens(outside.tokens)} tokens, {outside.state}."
-    ]
+    told = "Nothing has left the window."
+    if outside.exchanges:
+        told = (
+            f"Out of the window: {plural(outside.exchanges, 'exchange')}, "
+            f"about {tokens(outside.tokens)} tokens, {outside.state}."
+        )
+    return [told, *([f"Rewound: {plural(outside.rewound, 'turn')}."] if outside.rewound else [])]
 
 
 def _titled(title: str, rows: list[str]) -> list[str]:

@@ -166,6 +166,8 @@ _MOST: Final = 2_000
 _LONGEST_ARGUMENTS: Final = 20_000
 _LONGEST_PATH: Final = 400
 _MODELS_NAMED: Final = 3
+_READ_ON: Final = 1 << 20
+"""Bytes of a transcript beyond its kept profile that a list reads."""
 _PATH: Final = pattern_of(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
@@ -278,6 +280,8 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
     """The repository of that folder, or the folder; empty where only a file says that it is one."""
     branch: str = ""
     models: tuple[str, ...] = ()
+    rewound: int = 0
+    """How many of its turns were taken back."""
     began: str = ""
     used: str = ""
     """When somebody last said something in it: the other program's own time for imported ones."""
@@ -292,7 +296,8 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
 def list_described(home: Places, wanted: SessionFilter | None = None) -> list[ListedSession]:
     """Every session with what it is, the one used last first.
 
-    Without a filter nothing is read but what is known already: a list must be quick.
+    Without a filter nothing is read but what is known already and a little that was said since: a
+    list must be quick.
     """
     if wanted is None:
         listed = [_listed(home, each) for each in list_sessions(home)]
@@ -371,13 +376,16 @@ def as_listed(summary: SessionSummary) -> ListedSession:
 
 def _listed(home: Places, summary: SessionSummary) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
-    return _described(places, summary, stored_profile(places) or SessionProfile())
+    kept = stored_profile(places) or SessionProfile()
+    if 0 <= summary.size - kept.read <= _READ_ON:
+        kept = profile_of(places) or kept
+    return _described(places, summary, kept)
 
 
 def _described(
     places: SessionPlaces, summary: SessionSummary, profile: SessionProfile
 ) -> ListedSession:
-    usage = profile.usage()
+    usage, whole = profile.usage(), profile.whole()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
     title = summary.title
     if profile.title and not places.title.exists():
@@ -389,7 +397,8 @@ def _described(
         folder=profile.folder,
         project=profile.project,
         branch=profile.branch,
-        models=tuple(profile.whole().models),
+        models=tuple(whole.models),
+        rewound=len(whole.rewound),
         began=profile.began,
         used=_last_used(profile, summary),
         tokens=sum(known) if known else None,

@@ -27,7 +27,8 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.line import Malformed
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.entries.standings import Rewinds, not_rewound
+from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
@@ -177,22 +178,24 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
 
 
 def _title_of(places: SessionPlaces, fd: int) -> str:
-    """What a person called it, else its first request, if that stands near its beginning."""
+    """What a person called it, else its first request, if that stands near its beginning.
+
+    A request that was rewound is none, as far as the rewind stands there, too.
+    """
     with contextlib.suppress(OSError):
         if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
             return named
     first = copied = fork = ""
-    for piece in os.pread(fd, _FIRST_REQUEST, 0).split(b"\n")[:-1]:
-        with contextlib.suppress(Malformed):
-            line = decode_line(piece)
-            match line.entry:
-                case SessionOpened(forked_from=ForkPoint(session=parent)):
-                    fork = f"fork of {parent.removeprefix('agent:default:')}: "
-                case UserMessage(text=text):
-                    asked = _request_in(text)
-                    if asked and not (fork and line.parent):
-                        return one_line(fork + asked, LONGEST_TITLE)
-                    first, copied = first or text, copied or asked
+    lines = list(_lines_back(os.pread(fd, _FIRST_REQUEST, 0), from_start=True))[::-1]
+    for line in not_rewound(lines) or lines:
+        match line.entry:
+            case SessionOpened(forked_from=ForkPoint(session=parent)):
+                fork = f"fork of {parent.removeprefix('agent:default:')}: "
+            case UserMessage(text=text):
+                asked = _request_in(text)
+                if asked and not (fork and line.parent):
+                    return one_line(fork + asked, LONGEST_TITLE)
+                first, copied = first or text, copied or asked
     return one_line(fork + (copied or first), LONGEST_TITLE)
 
 
@@ -214,14 +217,17 @@ def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummar
 
 
 def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
-    """The newest line, and the newest in which somebody spoke, if it is near enough."""
+    """The newest line, and the newest in force in which somebody spoke, if it is near enough."""
     look = _FIRST_LOOK
     while True:
         start = max(0, size - look)
         newest = spoken = None
+        changes: list[Line] = []
         for line in _lines_back(os.pread(fd, size - start, start), start == 0):
             newest = newest or line
-            if _text_of(line.entry):
+            if isinstance(line.entry, Rewound | Restored):
+                changes.append(line)
+            elif _text_of(line.entry) and Rewinds(changes).of(line) is None:
                 spoken = line
                 break
         if spoken or start == 0 or look >= _LONGEST_LOOK:

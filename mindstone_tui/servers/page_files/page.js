@@ -185,7 +185,8 @@ const draw = {
       panel.append(row);
     }
     panel.append(make("h2", "", "Out of the window"));
-    panel.append(make("div", "", item.outside.exchanges + " exchanges, " + item.outside.tokens.toLocaleString("en") + " tokens; all in history"));
+    panel.append(make("div", "", item.outside.exchanges + " exchanges, " + item.outside.tokens.toLocaleString("en") + " tokens; all in history"
+      + (item.outside.rewound ? "; and " + item.outside.rewound + " rewound" : "")));
     for (const gone of item.left.slice(-8)) panel.append(make("div", "note", "turn " + gone.turn + " left: " + gone.why));
     for (const warning of item.warnings) panel.append(make("div", "note warning", warning));
   },
@@ -218,7 +219,7 @@ function cardOf(card) {
 function sessionOf(one) {
   const node = make("button", "card", one.title || one.last || one.session);
   node.type = "button";
-  node.append(make("small", "", one.session + " · " + one.turns + (one.turns === 1 ? " turn" : " turns")), make("small", "", one.facts));
+  node.append(make("small", "", one.session + " · " + one.turns + (one.turns === 1 ? " turn" : " turns") + (one.rewound ? ", " + one.rewound + " rewound" : "")), make("small", "", one.facts));
   node.onclick = () => { $("found").close(); attempt(open(one.session)); };
   return node;
 }

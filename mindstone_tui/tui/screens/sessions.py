@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.provenance import MARK
+from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.projects import shown_folder
@@ -266,7 +267,7 @@ def _session(row: profiles.ListedSession, current: bool, now: datetime, width: i
         ("● " if current else "  ", "$primary"),
         name,
         " " * max(0, width - name.cell_length),
-        (f"{when:>12}{plural(row.turns, 'turn'):>11}  ", "$muted"),
+        (f"{when:>12}{turns_in_words(row.turns, row.rewound):>11}  ", "$muted"),
         show.line(row.title, 120),
     )
 

@@ -250,6 +250,8 @@ def _left_title(report: ContextReport) -> Content:
         state = "all searchable"
     count = plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
+    if outside.rewound:
+        told += f"\nand {plural(outside.rewound, 'turn')} rewound"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
     return Content.assemble(

@@ -125,6 +125,27 @@ def test_rewinding_leaves_later_turns_in_history_and_out_of_the_window(home: Pat
         finish(manual.rewind(stage.window, 99))
 
 
+def test_what_was_rewound_is_not_counted_as_left_nor_told_as_missing(home: Path) -> None:
+    stage = talked(home, 8)
+    finish(manual.prune(stage.window, turns=[2, 5, 6]))
+    finish(manual.rewind(stage.window, 4))
+    outside = build_report.report(stage.window).outside
+    assert (outside.exchanges, outside.rewound) == (1, 4)
+    marker = stage.window.fold.marker
+    assert marker.startswith("[1 earlier exchange ")
+    assert "shown: turns 2." in marker
+    stage.chat("another way", "yes")
+    finish(manual.prune(stage.window, turns=[3]))
+    assert "shown: turns 2–3." in stage.window.fold.marker
+    assert [gone.turn for gone in build_report.report(stage.window).gone] == [3, 2]
+    manual.restore(stage.window, [6])
+    outside = build_report.report(stage.window).outside
+    assert (outside.exchanges, outside.rewound) == (2, 3)
+    assert open_fold(stage.history).state == stage.window.fold.state
+    finish(manual.rewind(stage.window, 1))
+    assert (stage.window.fold.marker, build_report.report(stage.window).gone) == ("", ())
+
+
 def test_rewinding_to_the_beginning_forgets_the_task(home: Path) -> None:
     stage = talked(home, 3)
     finish(manual.rewind(stage.window, 0))

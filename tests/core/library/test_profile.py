@@ -14,7 +14,13 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
-from mindstone_tui.core.entries.window import InstructionsChanged, Section, WindowState
+from mindstone_tui.core.entries.window import (
+    InstructionsChanged,
+    Restored,
+    Rewound,
+    Section,
+    WindowState,
+)
 from mindstone_tui.core.library.profile import list_described, profile_of
 from mindstone_tui.core.paths import Places
 from tests.builders import transcript_in
@@ -99,3 +105,23 @@ def test_an_imported_session_stays_in_its_folder_wherever_one_goes_on_with_it(ho
         found = profile_of(each.places)
         assert found is not None
         assert found.folder == folder
+
+
+def test_a_list_names_no_request_that_was_rewound_and_says_how_many_were(home: Path) -> None:
+    transcript = transcript_in(home)
+    for turn, said in enumerate(("sell the boat", "paint it", "sink it"), 1):
+        transcript.append(TurnStarted(), turn=turn)
+        transcript.append(UserMessage(text=said), turn=turn)
+    after = WindowState(through=transcript.head.seq)
+    transcript.append(Rewound(to_turn=2, state=after), turn=3)
+    [listed] = list_described(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert (listed.title, listed.text, listed.rewound) == ("sell the boat", "paint it", 1)
+    transcript.append(Rewound(to_turn=0, state=after), turn=3)
+    transcript.append(TurnStarted(), turn=4)
+    transcript.append(UserMessage(text="keep the boat"), turn=4)
+    [listed] = list_described(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert (listed.title, listed.turns, listed.rewound) == ("keep the boat", 4, 3)
+    transcript.append(Restored(turns=(1,), state=after), turn=4)
+    [listed] = list_described(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert (listed.title, listed.rewound) == ("sell the boat", 2)
+    transcript.close()
