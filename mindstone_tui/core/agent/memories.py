@@ -86,8 +86,18 @@ class RecentHistory:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """Lines of those kinds from the end of history that were not rewound, newest first."""
-        return [line for line in self._read if self._rewinds.of(line) is None]
+        """Lines of those kinds from the end of history that hold, newest first.
+
+        A rewind takes back no memory that a person decided about, so its proposal holds as well.
+        """
+        found = (line.entry for line in self._read)
+        decided = {entry.proposal for entry in found if isinstance(entry, MemoryDecided)}
+        return [
+            line
+            for line in self._read
+            if self._rewinds.of(line) is None
+            or (isinstance(line.entry, MemoryProposed) and line.entry.proposal in decided)
+        ]
 
     @property
     def was_rewound(self) -> bool:

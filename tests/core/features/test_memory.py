@@ -141,6 +141,26 @@ async def test_a_person_who_is_asked_sees_the_diff_and_their_word_counts(
         assert [one.decision for one in stage.entries(MemoryDecided)] == ["approved", "undone"]
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_memory_that_was_approved_stays_and_can_be_undone_after_a_rewind(
+    home: Path, tmp_path: Path, again: bool
+) -> None:
+    model = script(tmp_path, calls(remember("Tabs", "Tabs in Makefiles.")), OK, OK)
+    folder = home / "agents" / "default" / "memory"
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Remember how I like Makefiles.")
+        (made,) = stage.entries(MemoryProposed)
+        assert (await stage.run(f"/memory approve {made.proposal}"))[0].ok
+        assert (await stage.run("/rewind 0"))[0].ok
+        assert list(folder.glob("fact_*.md"))
+        if not again:
+            assert (await stage.run(f"/memory undo {made.proposal}"))[0].ok
+    if again:
+        async with on_stage(home, model=model) as stage:
+            assert (await stage.run(f"/memory undo {made.proposal}"))[0].ok
+    assert not list(folder.glob("fact_*.md"))
+
+
 async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
     home: Path, tmp_path: Path
 ) -> None:
