@@ -35,6 +35,7 @@ from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.library.projects import by_project
 from mindstone_tui.core.paths import CHILD, SessionPlaces, from_home
+from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
 
 _NONE_MATCH: Final = "No session matches."
@@ -179,6 +180,9 @@ def log(
             items = _last(filter(wanted, history.back()), tail)
         standings = transcript.standings_of(history)
         damaged = sum(_print(item, standings, json) for item in items)
+        arriving = not_in_history(history)
+    if arriving and not follow:
+        hint(arriving)
     if damaged:
         hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:

@@ -47,6 +47,7 @@ from mindstone_tui.core.library.take_over import ImportedFiles, Importer
 from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.redaction import Redactor, secrets_of
+from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import timestamp
@@ -449,6 +450,8 @@ def export_session(
     clean = (lambda text: redactor.redact(text).text) if redact else None
     with History(options.places().session(options.session_to_read(session or name))) as history:
         wanted = _turns(turns, history) if turns else None
+        if arriving := not_in_history(history):
+            hint(arriving)
         pieces = export(history, format_, clean=clean, numbers=session_numbers, turns=wanted)
         if output is None:
             for piece in pieces:

@@ -155,3 +155,21 @@ async def test_words_that_were_shown_before_a_kill_are_in_history_once(
         pass
     assert said_in(places) == answers
     check_history(places)
+
+
+async def test_until_the_next_start_reading_says_that_words_are_not_in_history(
+    home: Path, tmp_path: Path
+) -> None:
+    def told(verb: str) -> str:
+        environ = {**os.environ, "MINDSTONE_HOME": str(home)}
+        done = subprocess.run([*OURS, verb, "-s", str(KEY)], capture_output=True, env=environ)
+        return " ".join(done.stderr.decode().split())
+
+    words = words_of("answer")
+    model = script(tmp_path, {"text": " ".join(words), "delay_ms": 4}, loop=True)
+    on_the_command_line(home, model, words[WORDS // 2])
+    for verb in ("log", "export"):
+        assert "of an answer in turn 1 are not in history yet" in told(verb)
+    async with on_stage(home, model=model, follow=True):
+        pass
+    assert told("log") == ""

@@ -253,9 +253,8 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     def usage(self) -> Usage:
         """Everything that models took."""
         total = Usage()
-        for day in (*self.days.values(), *self.described.values()):
-            for each in day.used.values():
-                total = added(total, each)
+        for each in self.whole().used.values():
+            total = added(total, each)
         return total
 
     def days_between(self, since: str = "", until: str = "") -> list[tuple[str, DayProfile]]:
@@ -336,15 +335,11 @@ def facts_of(session: ListedSession) -> str:
         session.program,
         f"{session.folder}{branch}" if session.folder else session.branch,
         models,
-        _dates(session.began[:_DAY], session.used[:_DAY]),
+        " to ".join(sorted({session.began[:_DAY], session.used[:_DAY]} - {""})),
         f"{numbers.tokens(session.tokens)} tokens" if session.tokens else "",
         numbers.dollars(session.cost) if session.cost is not None else "",
     )
     return " · ".join(one_line(fact, _LONGEST_PATH) for fact in facts if fact)
-
-
-def _dates(began: str, used: str) -> str:
-    return f"{began} to {used}" if began and used and began != used else used or began
 
 
 def folded(sessions: list[ListedSession]) -> list[ListedSession]:
@@ -567,8 +562,6 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 profile.project = profile.begun_in or place
                 if profile.program == OWN or not profile.folder:
                     profile.folder = place
-        case _:
-            pass
     if (report := conversation.usage_in(entry)) is not None:
         used = added(day.used.get(report.model, Usage()), report.usage)
         day.used = {**day.used, report.model: used}

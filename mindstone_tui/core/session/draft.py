@@ -25,6 +25,8 @@ from mindstone_tui.core.disk import REAL, read_regular, write_all
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import plural
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.values import Value
 
 EVERY: Final = 0.1
@@ -140,6 +142,17 @@ def read_draft(path: Path) -> AnswerSoFar | None:
     except (OSError, msgspec.MsgspecError):
         pass
     return found
+
+
+def not_in_history(history: History) -> str:
+    """One sentence about an answer that no line has yet: it arrives, or the program was killed."""
+    arrived = read_draft(history.places.draft)
+    if arrived is None or any(isinstance(x.entry, TurnEnded) for x in history.turn(arrived.turn)):
+        return ""
+    return (
+        f"{plural(len(arrived.text), 'character')} of an answer in turn {arrived.turn} "
+        "are not in history yet: it still arrives, or it was cut off and the next start keeps it."
+    )
 
 
 class DraftReader:
