@@ -246,6 +246,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
 def _marks(hit: SessionHit | find.RecalledHit) -> str:
     """What is to be known of a hit before it is believed."""
     newer = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
+    newer += "  interrupted" if hit.kind == "assistant_partial" else ""
     return newer + (f"  {hit.imported.words}" if hit.imported is not None else "")
 
 

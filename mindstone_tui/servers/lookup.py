@@ -171,6 +171,7 @@ class Lookup:
                     "turn": hit.turn,
                     "date": hit.ts,
                     "speaker": hit.speaker,
+                    "kind": hit.kind,
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
                     "text": hit.excerpt,

@@ -160,10 +160,12 @@ async def test_words_that_were_shown_before_a_kill_are_in_history_once(
 async def test_until_the_next_start_reading_says_that_words_are_not_in_history(
     home: Path, tmp_path: Path
 ) -> None:
-    def told(verb: str) -> str:
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "MINDSTONE_HOME": str(home)}
-        done = subprocess.run([*OURS, verb, "-s", str(KEY)], capture_output=True, env=environ)
-        return " ".join(done.stderr.decode().split())
+        return subprocess.run([*OURS, *words], capture_output=True, env=environ, text=True)
+
+    def told(verb: str) -> str:
+        return " ".join(ran(verb, "-s", str(KEY)).stderr.split())
 
     words = words_of("answer")
     model = script(tmp_path, {"text": " ".join(words), "delay_ms": 4}, loop=True)
@@ -173,3 +175,5 @@ async def test_until_the_next_start_reading_says_that_words_are_not_in_history(
     async with on_stage(home, model=model, follow=True):
         pass
     assert told("log") == ""
+    assert "  interrupted" in ran("search", words[3]).stdout
+    assert "  interrupted" in ran("recall", words[3], "-s", str(KEY)).stdout

@@ -19,7 +19,12 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolReturned,
+    UserMessage,
+)
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.language.words import plain_words
@@ -69,6 +74,7 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str
     ts: str = ""
     speaker: str = ""
+    kind: str = ""
     by: str = "index"
     """`index`, or `reading` when the session had to be read."""
     says: bool = True
@@ -137,6 +143,7 @@ def _scored(
                 excerpt=excerpt(text, word),
                 ts=line.ts,
                 speaker=speaker,
+                kind=line.kind,
                 by="reading",
                 imported=UNKNOWN if is_imported(line) else None,
             )
@@ -148,6 +155,8 @@ def _said(line: Line) -> tuple[str, str] | None:
             return name or "user", as_written(text)
         case AssistantMessage(text=text, name=name):
             return name or "assistant", text
+        case AssistantPartial(text=text):
+            return "assistant", text
         case ToolReturned(text=text, name=name):
             return name, unfenced(text)
         case _:
@@ -404,7 +413,7 @@ def _role(line: Line) -> str:
     match line.entry:
         case UserMessage():
             return "user"
-        case AssistantMessage():
+        case AssistantMessage() | AssistantPartial():
             return "assistant"
         case _:
             return "tool"
@@ -419,6 +428,7 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         excerpt=shortened(unfenced(without_reminders(hit.text)), EXCERPT),
         ts=hit.passage.ts,
         speaker=hit.passage.speaker,
+        kind=hit.passage.kind,
         says=hit.parts.get("words", 0.0) > 0,
         imported=UNKNOWN if hit.passage.imported else None,
         superseded_by=hit.superseded_by,

@@ -218,6 +218,7 @@ def render(
     turn = f"turn {passage.turn}" if whole and passage.seq >= 0 else ""
     facts = [where, turn, spoken_date(passage.ts), _speaker(passage)]
     facts.append(imported_from(passage, origin))
+    facts.append("interrupted" if passage.kind == "assistant_partial" else "")
     if hit.supersedes:
         facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
     if hit.superseded_by is not None:
