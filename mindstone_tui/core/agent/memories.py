@@ -396,7 +396,9 @@ class Memories:
             head, rewinds = history.head.seq, rewinds_of(history)
 
             def counting(first: int) -> Iterator[Line]:
-                return (line for line in read(first, head) if rewinds.of(line) is None)
+                # What a fork took along is reviewed where it was said.
+                lines = (line for line in read(first, head) if not line.parent)
+                return (line for line in lines if rewinds.of(line) is None)
 
             async for piece in review(counting, since, head, shelf, reviewer):
                 made = [

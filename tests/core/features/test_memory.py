@@ -161,6 +161,20 @@ async def test_a_memory_that_was_approved_stays_and_can_be_undone_after_a_rewind
     assert not list(folder.glob("fact_*.md"))
 
 
+async def test_a_review_of_a_fork_proposes_nothing_that_was_said_before_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Remember that the harbour closes at six.")
+        assert len(stage.entries(MemoryProposed)) == 1
+        assert (await stage.run("/fork agent:default:other"))[0].ok
+    async with on_stage(home, model=model, key=SessionKey("default", "other")) as fork:
+        await _review(fork)
+        assert fork.entries(MemoryProposed) == []
+        assert len(fork.entries(Consolidated)) == 1
+
+
 async def test_what_is_shown_stays_the_same_while_a_person_thinks_about_it(
     home: Path, tmp_path: Path
 ) -> None:
