@@ -31,8 +31,8 @@ def context(
 ) -> None:
     """Show what the model sees next, and what has left its window.
 
-    Read-only: plan, rules, memory and files stand as the last turn recorded them, and the next one
-    takes what changed since.
+    Read-only: for the model that answered last, in the window it had, unless you name another;
+    plan, rules, memory and files stand as the last turn recorded them.
     """
     if what not in ("list", "detail"):
         raise UsageError(f"Unknown view {what}.", "Use list or detail.")
