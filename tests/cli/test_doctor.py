@@ -32,6 +32,17 @@ def test_doctor_passes_on_a_sound_installation(home: Path, capsys: Capture) -> N
     assert all(check["remedy"] for check in told["checks"] if check["outcome"] != "pass")
 
 
+def test_a_session_that_was_never_begun_is_nothing_wrong(home: Path, capsys: Capture) -> None:
+    say(transcript_in(home), "question", "answer")
+    assert run(["recall", "question"]) == 0
+    assert places_in(home).library.exists()
+    capsys.readouterr()
+    assert run(["doctor", "--json", "-s", "never-begun"]) == 0
+    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["index"]["outcome"] == "pass"
+    assert "sandbox" in checks
+
+
 def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) -> None:
     say(transcript_in(home), "question", "answer")
     places = places_in(home)

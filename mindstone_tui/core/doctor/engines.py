@@ -137,12 +137,14 @@ def _index(around: CheckEnvironment) -> Check:
 
 def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> Check:
     """Whether the line up to which the index has come is still that line."""
+    size = numbers.size(around.places.library.stat().st_size)
+    if not around.places.session(around.session).transcript.exists():
+        return passed("index", f"The index of all sessions is sound; it takes {size}.")
     with History(around.places.session(around.session)) as history:
         newest = history.head.seq
         if seq >= 0 and digest and (seq > newest or history.line(seq).hash != digest):
             detail = f"The index of {around.session} belongs to another history."
             return warned("index", detail, remedy)
-    size = numbers.size(around.places.library.stat().st_size)
     behind = "whole" if seq == newest else f"{newest - seq} of its lines wait for the next turn"
     detail = f"The index agrees with the transcript, {behind}; that of all sessions takes {size}."
     return passed("index", detail)
