@@ -28,7 +28,7 @@ from mindstone_tui.core.events import (
     SessionClosed,
     TurnEnded,
 )
-from mindstone_tui.core.paths import Places, SessionKey, from_home
+from mindstone_tui.core.paths import Places, SessionKey, from_home, session_named
 from mindstone_tui.core.transcript import Damaged, History, Verdict
 from mindstone_tui.core.transcript import verify as verify_transcript
 
@@ -67,7 +67,7 @@ class Home:
         """The session of that name, else the one that is meant in the folder."""
         named = session or load(self.places, self.environ).settings.session.default
         if named:
-            return SessionKey.parse(named)
+            return session_named(self.places, named)
         from mindstone_tui.core.library.projects import session_in  # 30 ms
 
         return session_in(self.places, folder or self._folder or from_home("~"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -51,6 +51,19 @@ def context(
     if json:
         say_json(report)
         return
-    say(context_detail(report) if what == "detail" else context_list(report))
+    for line in (context_detail if what == "detail" else context_list)(report).split("\n"):
+        say(line, _colour(line))
     if (worker := progress_of(options.places())).running:
         say(f"Vectors are being made in the background; {worker.made:,} so far.")
+
+
+_COLOURS: Final = {"GREEN": "green", "YELLOW": "yellow", "ORANGE": "yellow", "RED": "red"}
+
+
+def _colour(line: str) -> str:
+    """The colour of a line by what it says: the zone, what is over its share or near it."""
+    if zone := _COLOURS.get(line.partition(" ")[0]):
+        return zone
+    if line.endswith(" over"):
+        return "red"
+    return "yellow" if line.endswith(" near") or line.startswith("!") else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Final
@@ -11,20 +12,21 @@ import typer
 
 from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
-from mindstone_tui.cli.output import say, say_json
+from mindstone_tui.cli.output import in_lines, say, say_exactly, say_json, styled
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.doctor.base import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION
 
-ROOMS: Final = (
-    "mindstone_tui.core.doctor.home:home",
-    "mindstone_tui.core.doctor.engines:engines",
-    "mindstone_tui.core.doctor.home:continuity",
-    "mindstone_tui.core.doctor.home:history_server",
-)
-"""Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown."""
+ROOMS: Final = {
+    "mindstone_tui.core.doctor.home:home": "Files",
+    "mindstone_tui.core.doctor.engines:engines": "What works inside",
+    "mindstone_tui.core.doctor.home:continuity": "Memory",
+    "mindstone_tui.core.doctor.home:history_server": "Shared history",
+}
+"""Functions `(CheckEnvironment) -> Iterable[Check]`, in the order in which they are shown, each
+with the heading that a person sees above its checks."""
 
 _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
@@ -32,42 +34,51 @@ _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("�
 def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
     """Check this installation. Exits with 1 if a check fails."""
     found: list[Check] = []
-    for check in _examine(session):
+    shown = ""
+    for heading, check in _examine(session):
         found.append(check)
         if not json:
+            if sys.stdout.isatty() and heading != shown:
+                shown = heading
+                say(f"\n{heading}", "bold")
             _print(check)
     worst = [check for check in found if check.outcome == "fail"]
     if json:
         say_json({"version": __version__, "ok": not worst, "checks": found})
     else:
         warnings = sum(check.outcome == "warn" for check in found)
-        say(f"\n{len(found)} checks: {len(worst)} failed, {warnings} to look at.")
+        told = f"\n{len(found)} checks: {len(worst)} failed, {warnings} to look at."
+        say(told, "red" if worst else "yellow" if warnings else "green")
     if worst:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _examine(session: str) -> Iterator[Check]:
-    settings, key = Settings(), DEFAULT_SESSION
+def _examine(session: str) -> Iterator[tuple[str, Check]]:
+    """Every check under its heading."""
+    settings, key, own = Settings(), DEFAULT_SESSION, next(iter(ROOMS.values()))
     try:
         settings = load(places(), os.environ).settings
         key = session_key(session)
-        yield passed("config", "The settings are valid.")
+        yield own, passed("config", "The settings are valid.")
     except MindstoneError as error:
-        yield refused("config", error)
+        yield own, refused("config", error)
     around = CheckEnvironment(places(), os.environ, settings, key)
-    for room in ROOMS:
+    for room, heading in ROOMS.items():
         module, _, function = room.partition(":")
         try:
-            yield from getattr(import_module(module), function)(around)
+            for check in getattr(import_module(module), function)(around):
+                yield heading, check
         except MindstoneError as error:
-            yield refused(function, error)
+            yield heading, refused(function, error)
 
 
 def _print(check: Check) -> None:
     sign, colour = _SIGNS[check.outcome]
-    say(f"{sign} {check.id:<20} {check.detail}", colour if check.outcome != "pass" else "")
+    say_exactly(f"{styled(sign, colour)} {styled(f'{check.id:<20}', 'dim')} ")
+    behind = f"\n{'':<23}"
+    say(behind.join(in_lines(check.detail, 23)), colour if check.outcome != "pass" else "")
     if check.remedy:
-        say(f"  {'':<20} → {check.remedy}")
+        say(f"  {'':<20} → {f'{behind}  '.join(in_lines(check.remedy, 25))}")
 
 
 def plugins(json: JsonOption = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.output import (
     flush_output,
     hint,
+    in_lines,
     say,
     say_exactly,
     say_json,
@@ -34,11 +36,15 @@ from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
 from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.library.projects import by_project
-from mindstone_tui.core.paths import CHILD, SessionPlaces, from_home
+from mindstone_tui.core.paths import CHILD, CUT_SHORT, SessionPlaces, from_home
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
 
 _NONE_MATCH: Final = "No session matches."
+_WIDE: Final = 100
+"""Columns from which on a list names program and size, too."""
+_LONGEST_NAME: Final = 24
+"""Characters of a session's name in a list on a terminal."""
 _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
@@ -133,8 +139,44 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
         for summary in ordered
     ]
     below = [profile.facts_of(one) for one in ordered] if long else ()
-    names = ("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE")
-    table(names, rows, right=(2, 3), below=below, above=headings)
+    if not sys.stdout.isatty():  # what programs read stays as it was
+        names = ("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE")
+        table(names, rows, right=(2, 3), below=below, above=headings)
+        return
+    now, wide = datetime.now().astimezone(), shutil.get_terminal_size().columns >= _WIDE
+    seen = [
+        (
+            *(_short(one.session), row[-1], _ago(one.used, now), str(one.turns - one.rewound)),
+            *((one.program, numbers.size(one.size)) if wide else ()),
+        )
+        for one, row in zip(ordered, rows, strict=True)
+    ]
+    table(
+        ("SESSION", "TITLE", "USED", "TURNS", *(("PROGRAM", "SIZE") if wide else ())),
+        seen,
+        right=(3, 5),
+        below=below,
+        above=headings,
+        gives_way=(1,),
+        styles={0: "cyan", **dict.fromkeys(range(2, 6), "dim")},
+    )
+
+
+def _ago(stamp: str, now: datetime) -> str:
+    """How long ago something was; a date where that is no short answer."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return stamp
+    return (
+        numbers.ago(moment, now) if (now - moment).days < 7 else f"{moment.astimezone():%d %b %Y}"
+    )
+
+
+def _short(session: str) -> str:
+    """A session's name as `-s` takes it: without the usual agent, a long one by its beginning."""
+    name = session.removeprefix("agent:default:")
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}{CUT_SHORT}"
 
 
 def _is_sub_agent(session: profile.ListedSession) -> bool:
@@ -316,7 +358,7 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
     )
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
-            say(f"{heading}  {_local(item.ts)}", "bold")
+            say(f"{heading}  {_local(item.ts)}", "bold cyan" if item.role == "user" else "bold")
             calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
             if isinstance(item.entry, UserMessage) and item.entry.note:
@@ -326,7 +368,7 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
             say()
         case _:
             line = describe_line(item)
-            say(f"{heading}  {line.text}", "dim")
+            say("\n    ".join(in_lines(f"{heading}  {line.text}", 4)), "dim")
             for each in line.more:
                 say(f"    {one_line(each, 160)}", "dim")
     return 0

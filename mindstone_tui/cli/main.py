@@ -145,7 +145,7 @@ The transcript is history, the prompt is a working set. Without a command the ap
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; no error gets past this."""
     try:
-        words = _with_opening(arguments)
+        words = _with_opening(_without_colour(arguments))
         build(words)(args=words, prog_name="mindstone")
     except SystemExit as ending:
         code = _code_of(ending)
@@ -196,7 +196,11 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", "-V", is_eager=True, help="Print the version and exit.")
     ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="Print without colour, as NO_COLOR=1 does.")
+    ] = False,
 ) -> None:
+    del no_color  # `run` has taken it out, wherever it stood
     if version:
         say_exactly(f"mindstone {__version__} ({Path(__file__).parents[1]})\n")
         raise typer.Exit
@@ -211,6 +215,16 @@ def _with_opening(arguments: Sequence[str]) -> list[str]:
     frame_words = {"-h", "--help", "-V", "--version", "--install-completion", "--show-completion"}
     leads_nowhere = not words or (words[0].startswith("-") and words[0] not in frame_words)
     return [OPENING, *words] if leads_nowhere else words
+
+
+def _without_colour(arguments: Sequence[str]) -> list[str]:
+    """The arguments without `--no-color`, which may stand anywhere before a `--`, once it holds."""
+    words = list(arguments)
+    options = words[: words.index("--")] if "--" in words else words
+    if "--no-color" in options:
+        os.environ["NO_COLOR"] = "1"
+        words.remove("--no-color")
+    return words
 
 
 def _code_of(ending: SystemExit) -> int:

@@ -12,7 +12,14 @@ import msgspec
 import typer
 
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, from_home, written_beside
+from mindstone_tui.core.paths import (
+    Places,
+    SessionKey,
+    SessionPlaces,
+    from_home,
+    session_named,
+    written_beside,
+)
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
@@ -140,7 +147,7 @@ def working_folder(named: Path | None) -> Path:
 def session_key(option: str, folder: Path | None = None) -> SessionKey:
     """The session that was named, else the one that is meant in the folder."""
     if option:
-        return SessionKey.parse(option)
+        return session_named(places(), option)
     from mindstone_tui.api import Home  # 53 ms
 
     return Home().key("", folder or Path.cwd())

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from mindstone_tui.core.errors import ExitCode, MindstoneError
-from mindstone_tui.core.numbers import megabytes
+from mindstone_tui.core.numbers import megabytes, seconds
 from mindstone_tui.core.text import for_terminal
 
+_NARROWEST: Final = 12
+"""Columns that a column of a table, or a line of words, has at least."""
 PIPE_CLOSED: Final = 141
 """What a shell reports for a program that wrote to a pipe nobody reads."""
 
@@ -38,9 +40,9 @@ def colourful(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     """The text in a colour or weight, where the stream can show it."""
-    if not style or not colourful(stream or sys.stdout):
+    if not style or not text or not colourful(stream or sys.stdout):
         return text
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+    return f"\x1b[{';'.join(_STYLES[each] for each in style.split())}m{text}\x1b[0m"
 
 
 def say(text: str = "", style: str = "") -> None:
@@ -70,9 +72,21 @@ def say_piece(text: str, *, exact: bool = False) -> None:
 
 
 def say_words(text: str, indent: str = "") -> None:
-    """Print what somebody said: harmless on a terminal, every character of it into a pipe."""
-    lines = (f"{indent}{line}" if line else line for line in text.split("\n"))
-    say_piece("\n".join(lines) + "\n", exact=True)
+    """Print what somebody said: harmless and in lines on a terminal, exactly so into a pipe."""
+    lines = [part for line in text.split("\n") for part in in_lines(line, len(indent))]
+    say_piece("\n".join(f"{indent}{line}" if line else line for line in lines) + "\n", exact=True)
+
+
+def in_lines(line: str, indent: int) -> list[str]:
+    """A line as it fits on a terminal beside its indent, words whole where they can be."""
+    if not sys.stdout.isatty():
+        return [line]
+    from rich.console import Console  # deferred: only a terminal needs these
+    from rich.text import Text
+
+    room = max(shutil.get_terminal_size().columns - indent, _NARROWEST)
+    wrapped = Text(for_terminal(line)).wrap(Console(width=room), room)
+    return [part.plain.rstrip() for part in wrapped] or [""]
 
 
 def say_exactly(text: str) -> None:
@@ -137,10 +151,13 @@ def table(
     right: Sequence[int] = (),
     below: Sequence[str] = (),
     above: Mapping[int, str] | None = None,
+    gives_way: Sequence[int] = (-1,),
+    styles: Mapping[int, str] | None = None,
 ) -> None:
-    """Print aligned columns; on a terminal lines are cut to fit, in a pipe none is.
+    """Print aligned columns; on a terminal they are made to fit, in a pipe nothing is cut.
 
-    `below` has a line of its own for each row, or nothing; `above` has headings by their rows.
+    `below` has a line of its own for each row, or nothing; `above` has headings by their rows. The
+    columns that `gives_way` names become narrower first; `styles` has the colours of columns.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -149,22 +166,39 @@ def table(
         max(cell_len(row[at]) for row in [list(headers), *body]) for at in range(len(headers))
     ]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if room:
+        widths = _fitting(widths, room, gives_way)
 
-    def fitted(line: str) -> str:
-        too_wide = room and cell_len(line) > room
-        return set_cell_size(line, room - 1).rstrip() + "…" if too_wide else line
+    def fitted(line: str, most: int) -> str:
+        return set_cell_size(line, most - 1).rstrip() + "…" if cell_len(line) > most else line
+
+    def padded(cell: str, at: int, style: str = "") -> str:
+        shown = fitted(cell, widths[at])
+        blank = " " * (widths[at] - cell_len(shown))
+        return blank + styled(shown, style) if at in right else styled(shown, style) + blank
 
     for number, row in enumerate([list(headers), *body]):
-        cells = []
-        for at, cell in enumerate(row):
-            blank = " " * (widths[at] - cell_len(cell))
-            cells.append(blank + cell if at in right else cell + blank)
-        line = "  ".join(cells).rstrip()
+        line = "  ".join(padded(cell, at) for at, cell in enumerate(row)).rstrip()
+        if number == 0 or (room and cell_len(line) > room):
+            line = styled(fitted(line, room or cell_len(line)), "" if number else "bold")
+        elif styles:
+            line = "  ".join(padded(cell, at, styles.get(at, "")) for at, cell in enumerate(row))
         if number and above and (heading := above.get(number - 1)):
-            say(fitted(for_terminal(heading)), "bold")
-        _write(sys.stdout, styled(fitted(line), "bold" if number == 0 else "") + "\n")
+            say(fitted(for_terminal(heading), room or 2 * len(heading)), "bold")
+        _write(sys.stdout, line.rstrip() + "\n")
         if number and below:
             say(f"    {below[number - 1]}", "dim")
+
+
+def _fitting(widths: list[int], room: int, gives_way: Sequence[int]) -> list[int]:
+    """The widths with which a table fits, as far as the columns that may shrink let it."""
+    fitting, giving = list(widths), [at % len(widths) for at in gives_way]
+    while sum(fitting) + 2 * (len(fitting) - 1) > room:
+        widest = max(giving, key=lambda at: fitting[at])
+        if fitting[widest] <= _NARROWEST:
+            break
+        fitting[widest] -= 1
+    return fitting
 
 
 def finish_output(code: int) -> int:
@@ -285,7 +319,8 @@ class Progress:
             cells = round(min(1.0, done / self._total) * _WIDTH)
             bar = "█" * cells + "░" * (_WIDTH - cells)
             of = f"{self._sized(done)} of {self._sized(self._total)}"
-            text = f"{self.part:8} {bar} {of} ({self._sized(round(rate))}/s)"
+            left = f", {seconds((self._total - done) / rate)} left" if rate > 0 else ""
+            text = f"{self.part:8} {bar} {of} ({self._sized(round(rate))}/s{left})"
         else:
             text = f"{self.part:8} {done:,} ({rate:,.0f}/s)"
         sys.stderr.write(f"\r\x1b[K{text}")

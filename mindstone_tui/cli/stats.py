@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.output import STEPS, hint, say, say_json, table
+from mindstone_tui.cli.output import STEPS, hint, say, say_exactly, say_json, styled, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.library import stats as all_stats
+from mindstone_tui.core.library.profile import NO_NAME
 from mindstone_tui.core.text import one_line, plural
 
 _ROWS: Final = 10
@@ -21,6 +24,7 @@ _BAR: Final = 20
 _NUMBERS: Final = 36
 """Columns that the numbers of a table take."""
 _SHORTEST_NAME: Final = 16
+_SHADES: Final = "·░▒▓█"
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 
@@ -86,6 +90,9 @@ def _print_tables(found: all_stats.Stats, rows: int) -> None:
 
 def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
     """A column a day, or a few weeks, as high as its turns; the newest at the right."""
+    if sys.stdout.isatty():
+        _print_calendar(days)
+        return
     found = all_stats.calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
     shown = found.rows
     if not shown:
@@ -96,6 +103,29 @@ def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
     say()
     say(line, "green")
     say(f"turns {found.span}, {shown[0].name} to {found.last}, at most {most:,}", "dim")
+
+
+def _print_calendar(days: Sequence[all_stats.StatsRow]) -> None:
+    """A square a day, a column a week, darker the more turns it saw; the newest at the right."""
+    turns = {date.fromisoformat(row.name): row.turns for row in days if row.name != NO_NAME}
+    if not turns:
+        return
+    last, most = max(turns), max(turns.values()) or 1
+    weeks = min((last - min(turns)).days // 7 + 2, (shutil.get_terminal_size().columns - 5) // 2)
+    monday = last - timedelta(days=last.weekday() + 7 * (weeks - 1))
+    starts = [monday + timedelta(days=7 * week) for week in range(weeks)]
+    months = "".join(
+        f"{day:%b} " if day.day <= 7 and at < weeks - 1 else "  "
+        for at, day in enumerate(starts)
+        if not (at and starts[at - 1].day <= 7)  # a month's name takes two columns
+    )
+    say(f"\n     {months}", "dim")
+    for weekday, name in enumerate(("Mon", "", "Wed", "", "Fri", "", "Sun")):
+        say_exactly(styled(f"{name:<5}", "dim"))
+        row = [turns.get(day + timedelta(days=weekday), 0) for day in starts]
+        shades = (_SHADES[-(-count * (len(_SHADES) - 1) // most)] for count in row)
+        say(" ".join(shades).rstrip(), "green")
+    say(f"     {_SHADES[0]} no turn … {_SHADES[-1]} {plural(most, 'turn')} a day", "dim")
 
 
 def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
@@ -117,6 +147,8 @@ def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
             for row in rows
         ],
         right=(2, 3, 4, 5),
+        gives_way=(0, 1),
+        styles={1: "green"},
     )
 
 
@@ -129,6 +161,8 @@ def _print_counts(title: str, counts: Sequence[all_stats.NamedCount]) -> None:
         (title, "", "CALLS"),
         [(_clipped(each.name), _bar(each.count / most), f"{each.count:,}") for each in counts],
         right=(2,),
+        gives_way=(0, 1),
+        styles={1: "green"},
     )
 
 

@@ -475,3 +475,20 @@ def _name_or_none(encoded: str) -> str | None:
 def written_beside(places: Places) -> Path:
     """There while files of other programs are written, and names them."""
     return places.state / "beside"
+
+
+CUT_SHORT: Final = "…"
+
+
+def session_named(places: Places, text: str) -> SessionKey:
+    """The session that somebody names; one that ends in `…` is the only one that begins so."""
+    if not text.endswith(CUT_SHORT):
+        return SessionKey.parse(text)
+    begins = str(SessionKey.parse(text.removesuffix(CUT_SHORT)))
+    found = [each.key for each in places.sessions() if str(each.key).startswith(begins)]
+    if len(found) != 1:
+        raise SessionNameError(
+            f"{len(found) or 'No'} sessions have a name that begins with {text}",
+            "Write the whole name; `mindstone sessions --json` lists them.",
+        )
+    return found[0]
