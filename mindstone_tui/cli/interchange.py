@@ -29,14 +29,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.interchange.discover import (
-    SOON,
-    ProgramFiles,
-    SessionFile,
-    days_kept,
-    find_programs,
-    going_soon,
-)
+from mindstone_tui.core.interchange import discover
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_session import ImportReport, sources
@@ -173,7 +166,7 @@ def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progr
 def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
     done = ImportedFiles(options.places())
-    found = find_programs(os.environ, Path.cwd())
+    found = discover.find_programs(os.environ, Path.cwd())
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     if json and not yes:
         say_json({"programs": [offer.as_json() for offer in offers]})
@@ -201,7 +194,9 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
 def offer_history(program: str, title: str) -> None:
     """Offer to take in what a program that was just attached keeps already."""
     done = ImportedFiles(options.places())
-    found = [each for each in find_programs(os.environ, Path.cwd()) if each.program == program]
+    found = [
+        each for each in discover.find_programs(os.environ, Path.cwd()) if each.program == program
+    ]
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     files = [file for offer in offers for file in offer.new]
     if not files:
@@ -212,9 +207,9 @@ def offer_history(program: str, title: str) -> None:
         f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
         f"about {numbers.seconds(1 + size / _BYTES_A_SECOND)} by words, vectors follow behind."
     )
-    if days := days_kept(os.environ, program):
-        close = going_soon(files, days)
-        going = f"; within {SOON} days that meets {close:,} of these" if close else ""
+    if days := discover.days_kept(os.environ, program):
+        close = discover.going_soon(files, days)
+        going = f"; within {discover.SOON} days that meets {close:,} of these" if close else ""
         hint(f"{title} deletes its own sessions after {days} days{going}.")
     if not sys.stdin.isatty():
         hint("`mindstone import` takes them in.")
@@ -229,8 +224,8 @@ def offer_history(program: str, title: str) -> None:
 class _Offer(NamedTuple):
     """What one program keeps in one folder, and what of it is new."""
 
-    found: ProgramFiles
-    new: list[SessionFile]
+    found: discover.ProgramFiles
+    new: list[discover.SessionFile]
 
     @property
     def is_read(self) -> bool:

@@ -26,10 +26,7 @@ from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "chat": ("chat:chat", "Open the app; without a terminal, chat line by line."),
     "run": ("run:run", "Take one turn and print the answer."),
-    "waiting": (
-        "open_questions:waiting",
-        "List what waits for a decision, and answer it.",
-    ),
+    "waiting": ("open_questions:waiting", "List what waits for a decision, and answer it."),
     "sessions": ("history:sessions", "List sessions by project, the one used last first."),
     "stats": ("stats:stats", "Show totals over all sessions."),
     "resume": ("other_agents:resume", "Resume a session in the program it comes from."),

@@ -17,11 +17,7 @@ from mindstone_tui.core.agent.memories import Memories
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import (
-    NoteTaken,
-    OfferAnswered,
-    StandingInstructionOffered,
-)
+from mindstone_tui.core.entries.derived import NoteTaken, OfferAnswered, StandingInstructionOffered
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.statements import worth_asking_about
 

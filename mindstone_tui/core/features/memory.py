@@ -15,10 +15,7 @@ from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.offers import Offers
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import (
-    Consolidated,
-    MemoryDigested,
-)
+from mindstone_tui.core.entries.derived import Consolidated, MemoryDigested
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted

@@ -19,11 +19,7 @@ from mindstone_tui.core import statements
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.language.clause import content_words
@@ -367,9 +363,7 @@ class _Work:
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
         self._state = msgspec.structs.replace(
-            state,
-            commands=tuple(commands[-COMMANDS:]),
-            errors=tuple(errors.values())[-ERRORS:],
+            state, commands=tuple(commands[-COMMANDS:]), errors=tuple(errors.values())[-ERRORS:]
         )
 
 

@@ -138,11 +138,7 @@ def _position(here: Environment) -> str:
 
 
 def resume_block(
-    checkpoint: Checkpoint,
-    changed: Sequence[str],
-    count: Count,
-    budget: int,
-    summary: str = "",
+    checkpoint: Checkpoint, changed: Sequence[str], count: Count, budget: int, summary: str = ""
 ) -> str:
     """The task for the model: rules first, then the goal, where it stands, and what is open.
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.library.profile import (
     OWN,
@@ -22,31 +23,22 @@ from mindstone_tui.core.library.profile import (
     current_profile,
     profile_of,
 )
-from mindstone_tui.core.paths import (
-    CHILD,
-    DEFAULT_SESSION,
-    Places,
-    SessionKey,
-    SessionPlaces,
-    from_home,
-    project_of,
-)
 
 
-def session_in(home: Places, folder: Path) -> SessionKey:
+def session_in(home: paths.Places, folder: Path) -> paths.SessionKey:
     """The session that goes on in a folder: its project's last, else a new one named after it."""
-    project = project_of(folder.resolve())
+    project = paths.project_of(folder.resolve())
     for found in sessions_held_in(home, project):
         return found.key
-    if project == from_home("~").resolve():
-        return DEFAULT_SESSION
+    if project == paths.from_home("~").resolve():
+        return paths.DEFAULT_SESSION
     name = re.sub(r"\W+", "-", project.name.lower()).strip("-") or "root"
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    keys = (SessionKey(DEFAULT_SESSION.agent, each) for each in names)
-    return next(key for key in keys if key != DEFAULT_SESSION and _is_free(home.session(key)))
+    keys = (paths.SessionKey(paths.DEFAULT_SESSION.agent, each) for each in names)
+    return next(key for key in keys if key != paths.DEFAULT_SESSION and _is_free(home.session(key)))
 
 
-def sessions_held_in(home: Places, project: Path) -> Iterator[SessionPlaces]:
+def sessions_held_in(home: paths.Places, project: Path) -> Iterator[paths.SessionPlaces]:
     """The sessions that somebody holds here in a project, the one used last first.
 
     Those of other programs and of sub-agents are not among them.
@@ -55,13 +47,11 @@ def sessions_held_in(home: Places, project: Path) -> Iterator[SessionPlaces]:
         profile = current_profile(places)
         if profile is None or profile.program != OWN or profile.started_by:
             continue
-        if CHILD not in places.key.main:
+        if paths.CHILD not in places.key.main:
             yield places
 
 
-def by_project(
-    sessions: Sequence[ListedSession],
-) -> list[tuple[str, list[ListedSession]]]:
+def by_project(sessions: Sequence[ListedSession]) -> list[tuple[str, list[ListedSession]]]:
     """Sessions under the projects they belong to, in the order in which each first comes.
 
     The heading is empty where none belongs to any.
@@ -76,12 +66,12 @@ def by_project(
 
 def shown_folder(project: str) -> str:
     """A project's folder for people: the user's own folder is `~`."""
-    own = str(from_home("~").resolve())
+    own = str(paths.from_home("~").resolve())
     inside = project == own or project.startswith(f"{own}{os.sep}")
     return f"~{project[len(own) :]}" if inside else project or "in no project"
 
 
-def _is_free(places: SessionPlaces) -> bool:
+def _is_free(places: paths.SessionPlaces) -> bool:
     """Whether nobody has a session of this name, or one that never was in any project."""
     if not places.transcript.exists():
         return True
@@ -92,13 +82,13 @@ def _is_free(places: SessionPlaces) -> bool:
 class ProjectSessions:
     """The sessions of projects, those of other programs among them; for whoever asks often."""
 
-    def __init__(self, home: Places, environ: Mapping[str, str]) -> None:
+    def __init__(self, home: paths.Places, environ: Mapping[str, str]) -> None:
         self._home = home
         self._environ = environ
-        self._known: dict[SessionKey, tuple[int, str]] = {}
+        self._known: dict[paths.SessionKey, tuple[int, str]] = {}
         """When the profile was written that a session's folder is from, and the folder."""
 
-    def of(self, project: Path) -> list[tuple[SessionPlaces, int]]:
+    def of(self, project: Path) -> list[tuple[paths.SessionPlaces, int]]:
         """The project's sessions and how long each is, the one used last at the end.
 
         Where nothing was said yet, being opened counts: the lease is made then.
@@ -107,7 +97,7 @@ class ProjectSessions:
         """
         place, is_repository = str(project), os.path.lexists(project / ".git")
         below = os.path.join(place, "")  # noqa: PTH118 - as text
-        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
+        found: list[tuple[int, paths.SessionKey, paths.SessionPlaces, int]] = []
         for each in self._home.sessions():
             folder = self._folder(each)
             if folder != place and not (is_repository and folder.startswith(below)):
@@ -120,7 +110,7 @@ class ProjectSessions:
                 found.append((used, each.key, each, told.st_size))
         return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
 
-    def _folder(self, places: SessionPlaces) -> str:
+    def _folder(self, places: paths.SessionPlaces) -> str:
         """Where a session took place, looked up again only when its profile changed."""
         changed = 0
         with contextlib.suppress(OSError):

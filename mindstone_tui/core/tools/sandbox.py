@@ -23,16 +23,8 @@ import msgspec
 
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.errors import NotAllowed
-from mindstone_tui.core.tools import landlock, seccomp
+from mindstone_tui.core.tools import landlock, seccomp, toolchains
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
-from mindstone_tui.core.tools.toolchains import (
-    OFFLINE,
-    clean_git_settings,
-    npm_registry,
-    shown_at_home,
-    shown_elsewhere,
-    shown_of_the_machine,
-)
 from mindstone_tui.core.tools.workspace import Workspace
 
 __all__ = [
@@ -178,15 +170,15 @@ class Bubblewrap(msgspec.Struct, frozen=True):
             placeholders=missing,
             environ={"TMPDIR": "/tmp", **_package_managers(self.home, network)},
             scratch=scratch,
-            files=((settings, clean_git_settings(self.home)),),
+            files=((settings, toolchains.clean_git_settings(self.home)),),
             filter_at=_FILTER if seccomp.usable() else None,
             roots=workspace.roots,
         )
 
     def _machine(self, network: bool) -> Iterator[str]:
         """The operating system, without what only its owner should read."""
-        elsewhere = shown_elsewhere(self.home, self.path, self.venv)
-        for place in (*shown_of_the_machine(), *elsewhere):
+        elsewhere = toolchains.shown_elsewhere(self.home, self.path, self.venv)
+        for place in (*toolchains.shown_of_the_machine(), *elsewhere):
             yield from ("--ro-bind-try", str(place), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
         yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")
@@ -200,7 +192,7 @@ class Bubblewrap(msgspec.Struct, frozen=True):
         yield from ("--tmpfs", str(home))
         if home != self.home:
             yield from ("--symlink", str(home), str(self.home))
-        for place in shown_at_home(home, self.path, self.venv):
+        for place in toolchains.shown_at_home(home, self.path, self.venv):
             yield from ("--ro-bind", str(place), str(place))
 
     def _out_of_sight(self, workspace: Workspace) -> Iterator[Path]:
@@ -213,7 +205,7 @@ class Bubblewrap(msgspec.Struct, frozen=True):
 
 
 def _package_managers(home: Path, network: bool) -> dict[str, str]:
-    return {**npm_registry(home), **({} if network else OFFLINE)}
+    return {**toolchains.npm_registry(home), **({} if network else toolchains.OFFLINE)}
 
 
 def _blank(place: Path) -> tuple[str, ...]:
@@ -248,10 +240,10 @@ class Landlock(msgspec.Struct, frozen=True):
             if not self._is_hidden(entry, workspace)
         ]
         readable = [
-            *(each.resolve() for each in shown_of_the_machine()),
+            *(each.resolve() for each in toolchains.shown_of_the_machine()),
             Path("/proc"),
-            *shown_at_home(self.home, self.path, self.venv),
-            *shown_elsewhere(self.home, self.path, self.venv),
+            *toolchains.shown_at_home(self.home, self.path, self.venv),
+            *toolchains.shown_elsewhere(self.home, self.path, self.venv),
             *workspace.roots,
         ]
         scratch = _fresh_scratch()
@@ -271,7 +263,7 @@ class Landlock(msgspec.Struct, frozen=True):
                 **_package_managers(self.home, network),
             },
             scratch=scratch,
-            files=((settings, clean_git_settings(self.home)),),
+            files=((settings, toolchains.clean_git_settings(self.home)),),
             roots=workspace.roots,
         )
 

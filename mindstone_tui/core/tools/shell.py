@@ -268,9 +268,7 @@ async def _supervisor_gone(process: asyncio.subprocess.Process) -> bool:
 
 
 async def _drain(
-    process: asyncio.subprocess.Process,
-    output: _Output,
-    progress: Callable[[bytes], None] | None,
+    process: asyncio.subprocess.Process, output: _Output, progress: Callable[[bytes], None] | None
 ) -> bool:
     """Read to the end and see it exit; False when the command said more than it may."""
     assert process.stdout is not None

@@ -29,10 +29,7 @@ def markdown_pieces(source: story.StorySource) -> Iterator[str]:
 
 
 def _head(session: story.Overview) -> str:
-    facts = [
-        f"- {', '.join(session.facts)}",
-        f"- {session.began} to {session.ended}",
-    ]
+    facts = [f"- {', '.join(session.facts)}", f"- {session.began} to {session.ended}"]
     if session.models:
         facts.append("- " + ", ".join(one_line(model) for model in session.models))
     return f"# {_inline(session.session)}\n\n" + "\n".join(facts) + "\n"

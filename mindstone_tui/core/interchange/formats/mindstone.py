@@ -93,8 +93,7 @@ def _whole(line: Line, blobs: Path) -> Entry | Unknown:
         return line.entry
     fields = msgspec.to_builtins(line.entry)
     restore(
-        fields,
-        {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()},
+        fields, {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()}
     )
     return msgspec.convert(fields, type(line.entry))
 
