@@ -14,8 +14,15 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.output import hint, say_json, table
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.blame import KeptFiles, LineOrigin, runs
-from mindstone_tui.core.library.commit_origins import STAGED, commits_named, git, lines_added
+from mindstone_tui.core.library.blame import (
+    STAGED,
+    KeptFiles,
+    LineOrigin,
+    commits_named,
+    git,
+    lines_added,
+    runs,
+)
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.text import one_line
 
