@@ -14,6 +14,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     Progress,
@@ -56,26 +57,18 @@ def import_(
         Path | None, typer.Argument(help="Session file of another program, or a folder.")
     ] = None,
     session: options.SessionOption = "",
-    origin: Annotated[
-        str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
-    ] = "auto",
+    origin: Annotated[str, option("FORMAT", "File format; auto detects it.", "--from")] = "auto",
     project: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The project it belongs to, whatever folder the file names."
-        ),
+        Path | None, option("FOLDER", "The project it belongs to, whatever folder the file names.")
     ] = None,
     sample: options.SampleOption = False,
     json: options.JsonOption = False,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Without a path: import what is found without asking."),
+        bool, switch("--yes", "Without a path: import what is found without asking.", "-y")
     ] = False,
     no_wait: Annotated[
         bool,
-        typer.Option(
-            "--no-wait", help="Do not wait for the semantic index; it is built in the background."
-        ),
+        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
     ] = False,
 ) -> None:
     """Import sessions from other agents, to search and replay.
@@ -418,19 +411,13 @@ def export_session(
     ] = "",
     session: options.SessionOption = "",
     format_: Annotated[
-        str,
-        typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
+        str, option("FORMAT", "html, md, json, messages or cast.", "--format", "-f")
     ] = "md",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Output file; stdout if omitted."),
+        Path | None, option("FILE", "Output file; stdout if omitted.", "--output", "-o")
     ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
-    ] = False,
-    turns: Annotated[
-        str, typer.Option("--turns", metavar="A-B", help="Only these turns; 7 for one.")
-    ] = "",
+    redact: Annotated[bool, switch("--redact", "Scan for secrets again and redact them.")] = False,
+    turns: Annotated[str, option("A-B", "Only these turns; 7 for one.", "--turns")] = "",
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 
