@@ -31,7 +31,8 @@ from mindstone_tui.core.memory.proposals import (
 )
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.reader import rewinds_of

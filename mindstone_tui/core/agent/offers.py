@@ -19,7 +19,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import NoteTaken, OfferAnswered, StandingInstructionOffered
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.statements import worth_asking_about
+from mindstone_tui.core.statements.recogniser import worth_asking_about
 
 
 class OfferMade(msgspec.Struct, frozen=True):

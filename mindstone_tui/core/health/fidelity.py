@@ -33,7 +33,7 @@ from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Statement, StatementKind
+from mindstone_tui.core.statements.statement import Statement, StatementKind
 from mindstone_tui.core.values import Value
 
 _FILE: Final = Path(__file__).with_name("questions.txt")

@@ -23,7 +23,8 @@ from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import base
-from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 
 _BLOCK: Final = pattern_of(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
