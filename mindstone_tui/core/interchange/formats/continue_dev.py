@@ -3,11 +3,16 @@
 Kiro's editor comes from Continue and keeps the same shape below its `workspace-sessions`; what its
 agent did there stands elsewhere, in files that it does not share. Dates are only in the list of all
 sessions beside the file, and there only for the beginning.
+
+Kiro's command line writes a line an entry, `~/.kiro/sessions/cli/<id>.jsonl`: a prompt, an answer,
+the results of its tools; what the session is stands in `<id>.json` beside it.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -15,10 +20,11 @@ from urllib.parse import unquote
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.patterns import pattern_of
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import About, Began, Broken, Format, Gave, Record, Sample
-from .parts import MessageParts, counted, joined, money, plain, titled, unknown, used
-from .sources import array_of, document
+from ..pictures import Picture
+from ..read_bytes import as_json, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Sample, Used
+from .parts import MessageParts, counted, error_if, joined, money, plain, titled, unknown, used
+from .sources import array_of, beside, document, is_lines, records_of
 
 _LIST: Final = "sessions.json"
 _ID: Final = "sessionId"
@@ -27,7 +33,7 @@ _DRIVE: Final = pattern_of(r"/[A-Za-z]:")
 _STATUS: Final[dict[str, ToolStatus]] = {"errored": "error", "canceled": "refused"}
 
 
-def is_session(sample: Sample) -> bool:
+def _is_session(sample: Sample) -> bool:
     """Whether a file is a session of this shape."""
     first = sample.objects[0] if sample.objects else {}
     history = sequence(first.get("history"))
@@ -35,7 +41,7 @@ def is_session(sample: Sample) -> bool:
     return "history" in first and shaped and bool({_ID, "workspaceDirectory"} & first.keys())
 
 
-def read_session(path: Path) -> Iterator[Record]:
+def _read_session(path: Path) -> Iterator[Record]:
     """The session that a file is."""
     found = document(path)
     if isinstance(found, Broken):
@@ -151,4 +157,118 @@ def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -
         yield Gave(line=number, call=call, text=said, status=ended, ts=ts)
 
 
-CONTINUE = Format(name="continue", title="Continue", recognises=is_session, read=read_session)
+CONTINUE = Format(name="continue", title="Continue", recognises=_is_session, read=_read_session)
+
+
+_KINDS: Final = ("Prompt", "AssistantMessage", "ToolResults")
+_EDITOR: Final = ("workspace-sessions", "kiro.kiroagent")
+
+
+def _recognises(sample: Sample) -> bool:
+    if any(each in sample.path.parts for each in _EDITOR) and _is_session(sample):
+        return True
+    return any(
+        each.get("kind") in _KINDS and "content" in mapping(each.get("data"))
+        for each in sample.objects[:4]
+    )
+
+
+def _read(path: Path) -> Iterator[Record]:
+    if not is_lines(path, "history"):
+        yield from _read_session(path)
+        return
+    about = beside(path.with_suffix(".json"))
+    yield Began(id=text(about.get("session_id")) or path.stem, ts=moment(about.get("created_at")))
+    yield from titled(about.get("title"))
+    yield About(folder=text(about.get("cwd")))
+    state = mapping(about.get("session_state"))
+    model = text(mapping(mapping(state.get("rts_model_state")).get("model_info")).get("model_id"))
+    ts = moment(about.get("created_at"))
+    turns = sequence(mapping(state.get("conversation_metadata")).get("user_turn_metadatas"))
+    ended = _ended([mapping(each) for each in turns])
+    for record in records_of(path):
+        if isinstance(record, Broken):
+            yield record
+            continue
+        number, fields = record
+        data = mapping(fields.get("data"))
+        # Only prompts and the ends of turns are dated; what stands between is as old as the prompt.
+        dated = moment(mapping(data.get("meta")).get("timestamp"))
+        ts = dated or ended.get(text(data.get("message_id")), ts)
+        yield from _entry(number, text(fields.get("kind")), data, ts, model)
+    for each in map(mapping, turns):
+        usage = counted(each, "input_token_count", "output_token_count")
+        if usage.prompt or usage.completion:
+            yield Used(usage=usage, model=model)
+
+
+def _ended(turns: list[dict[str, Any]]) -> dict[str, str]:
+    """When turns ended, by the last message of each."""
+    found = (
+        (sequence(each.get("message_ids")), moment(each.get("end_timestamp"))) for each in turns
+    )
+    return {text(ids[-1]): ts for ids, ts in found if ids and ts}
+
+
+def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+    pieces = MessageParts(number)
+    for each in map(mapping, sequence(data.get("content"))):
+        value = each.get("data")
+        match each.get("kind"):
+            case "text":
+                pieces.texts.append(text(value))
+            case "thinking" | "reasoning":
+                pieces.think(mapping(value).get("text"), mapping(value).get("signature"))
+            case "toolUse":
+                used = mapping(value)
+                pieces.call(used.get("name"), used.get("input"), used.get("toolUseId"))
+            case "toolResult":
+                _add_result(pieces, mapping(value))
+            case "image":
+                pieces.texts.append("[image]")
+                pieces.images += _pictures(value)
+            case other:
+                yield unknown(other)
+    source = text(data.get("message_id"))
+    match kind:
+        case "Prompt":
+            yield pieces.record("user", id=source, ts=ts)
+        case "AssistantMessage":
+            yield pieces.record("assistant", id=source, ts=ts, model=model)
+        case "ToolResults":
+            yield from pieces.given(ts, source)
+        case _:
+            yield unknown(kind)
+
+
+def _add_result(pieces: MessageParts, value: dict[str, Any]) -> None:
+    parts = [mapping(each) for each in sequence(value.get("content"))]
+    shown = [_pictures(each.get("data")) for each in parts if each.get("kind") == "image"]
+    pieces.give(
+        value.get("toolUseId"),
+        joined(map(_given, parts)),
+        status=error_if(value.get("status") == "error"),
+        images=tuple(chain(*shown)),
+    )
+
+
+def _given(part: dict[str, Any]) -> str:
+    data = part.get("data")
+    if part.get("kind") == "image":
+        return "[image]"
+    return data if isinstance(data, str) else as_json(data)
+
+
+def _pictures(value: object) -> tuple[Picture, ...]:
+    """A picture's bytes, which the program writes as numbers."""
+    source = mapping(mapping(value).get("source"))
+    data = source.get("data") or source.get("bytes")
+    if isinstance(data, str):
+        return (Picture(data=data),)
+    try:
+        return (Picture(data=base64.b64encode(bytes(sequence(data))).decode()),)
+    except (TypeError, ValueError):
+        return ()
+
+
+KIRO = Format(name="kiro", title="Kiro", recognises=_recognises, read=_read)
