@@ -235,10 +235,7 @@ def verify_sessions(
     for where in chosen:
         verdict = transcript.verify(where, expected)
         sound = sound and verdict.ok
-        if json:
-            say_json(verdict)
-        else:
-            _print_verdict(verdict)
+        say_json(verdict) if json else _print_verdict(verdict)
     if not chosen:
         hint("No sessions yet; nothing to verify.")
     if not sound:

@@ -65,10 +65,7 @@ def recall(
                 _show_auto(stored.ask_unasked(line), json=json, explain=explain)
                 continue
             found = stored.ask(line, k, since=since, kinds=kind or ())
-            if json:
-                say_json(found)
-            else:
-                _print(found, explain=explain)
+            say_json(found) if json else _print(found, explain=explain)
 
 
 def reindex(

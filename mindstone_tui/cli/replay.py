@@ -217,10 +217,7 @@ def _what_if(
                 price_of=prices_of(places(), now, os.environ),
             )
         )
-    if json:
-        say_json(found)
-    else:
-        _print_what_if(found)
+    say_json(found) if json else _print_what_if(found)
 
 
 def _print_what_if(found: WhatIf) -> None:
@@ -352,10 +349,7 @@ def compare_modes(
         own = next(iter(settings.values()))
         how = _comparing(own, bar, model, vectors=vectors)
         found = asyncio.run(compare.compare(history, settings, probes, how))
-    if json:
-        say_json(found)
-    else:
-        _print(found)
+    say_json(found) if json else _print(found)
 
 
 def _comparing(

@@ -62,10 +62,7 @@ def serve(
     linger = settings.attach.linger if on_demand else 0.0
 
     def ready(told: Listening) -> None:
-        if json:
-            say_json(told)
-        else:
-            _introduce(told)
+        say_json(told) if json else _introduce(told)
 
     if not on_demand:
         make_room(home)

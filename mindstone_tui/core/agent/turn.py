@@ -322,15 +322,7 @@ class _Turn:
         if ending != "done":
             context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
-        ended = TurnEnded(
-            ending=ending,
-            why=why,
-            remedy=remedy,
-            calls=self._calls,
-            tools=self._tools,
-            usage=self._spent,
-            how=context.stopped_by if ending == "interrupted" else "",
-        )
+        ended = self._end(ending, why, remedy)
         results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
             lines = context.window.record_all([*partial, *results, ended], turn)
@@ -345,11 +337,9 @@ class _Turn:
                 yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
         yield self.ended(ending, why, remedy)
 
-    def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
-        """The end of the turn, as clients hear it."""
-        error = self.error if isinstance(self.error, errors.ProviderError) else None
-        return events.TurnEnded(
-            turn=self._turn,
+    def _end(self, ending: TurnEnding, why: str, remedy: str) -> TurnEnded:
+        """The end of the turn, as history has it."""
+        return TurnEnded(
             ending=ending,
             why=why,
             remedy=remedy,
@@ -357,6 +347,14 @@ class _Turn:
             tools=self._tools,
             usage=self._spent,
             how=self._context.stopped_by if ending == "interrupted" else "",
+        )
+
+    def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
+        """The same, as clients hear it."""
+        error = self.error if isinstance(self.error, errors.ProviderError) else None
+        return events.TurnEnded(
+            turn=self._turn,
+            **msgspec.structs.asdict(self._end(ending, why, remedy)),
             elapsed=round(time.monotonic() - self._started, 3),
             declined=tuple(self._declined),
             failure=error.failure if error else self._too_long(),

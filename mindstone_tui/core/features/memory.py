@@ -21,15 +21,8 @@ from mindstone_tui.core.agent.context import TurnContext, recent_texts
 from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import (
-    Consolidated,
-    MemoryDigested,
-    NoteTaken,
-    OfferAnswered,
-    StandingInstructionOffered,
-)
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
@@ -90,7 +83,7 @@ class MemoryFeature(Feature):
             return proposed
         return self.offers.offer(line, text)
 
-    async def bring(self, text: str, share: int, taken: int) -> MemoryDigested | None:
+    async def bring(self, text: str, share: int, taken: int) -> derived.MemoryDigested | None:
         """The memories that bear on a message; none while recall is off."""
         recall = self.session.recall
         if not recall.on:
@@ -105,7 +98,9 @@ class MemoryFeature(Feature):
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Count the memories that the answer leaned on."""
-        digested = (each.entry for each in turn.lines if isinstance(each.entry, MemoryDigested))
+        digested = (
+            each.entry for each in turn.lines if isinstance(each.entry, derived.MemoryDigested)
+        )
         if turn.answer and (found := next(digested, None)) is not None:
             with contextlib.suppress(ContinuityError, EntryNotSaved):
                 self.memories.note_use(found, turn.question, turn.answer)
@@ -329,7 +324,7 @@ def reviewed_through(transcript: Transcript) -> int:
     """How far history was reviewed already; -1 when it never was."""
     with transcript.history() as history:
         for line in history.newest(["consolidated"], history.head.seq + 1):
-            if isinstance(line.entry, Consolidated):
+            if isinstance(line.entry, derived.Consolidated):
                 return line.entry.through
     return -1
 
@@ -345,7 +340,7 @@ def is_worth_a_review(transcript: Transcript) -> bool:
 class OfferMade(msgspec.Struct, frozen=True):
     """What was offered, and what the person said to it, if anything."""
 
-    entry: StandingInstructionOffered
+    entry: derived.StandingInstructionOffered
     since: str
     turn: int
     keep: bool | None = None
@@ -364,9 +359,9 @@ class Offers:
         found: dict[int, OfferMade] = {}
         for line in reversed(self._memories.past.lines):
             match line.entry:
-                case StandingInstructionOffered(form=form) as entry if form:
+                case derived.StandingInstructionOffered(form=form) as entry if form:
                     found[line.seq] = OfferMade(entry, line.ts, line.turn)
-                case OfferAnswered(offer=seq, keep=keep) if seq in found:
+                case derived.OfferAnswered(offer=seq, keep=keep) if seq in found:
                     found[seq] = msgspec.structs.replace(found[seq], keep=keep)
         return found
 
@@ -387,26 +382,26 @@ class Offers:
         found = worth_asking_about(text, not_kept)
         if found is None or _said_before(self._context.window.fold, found.text, asked.seq):
             return ()
-        entry = StandingInstructionOffered(
+        entry = derived.StandingInstructionOffered(
             text=found.text, source=asked.seq, of_kind=found.kind, form=found.form
         )
         line = self._context.window.record(entry, asked.turn)
         self.made[line.seq] = OfferMade(entry, line.ts, line.turn)
         return (line,)
 
-    def answer(self, *, keep: bool) -> StandingInstructionOffered:
+    def answer(self, *, keep: bool) -> derived.StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         if (seq := self.waiting) is None:
             raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
-        answered = OfferAnswered(offer=seq, keep=keep, **hand)
+        answered = derived.OfferAnswered(offer=seq, keep=keep, **hand)
         self._context.window.record(answered, self._context.transcript.last_turn)
         self.made[seq] = msgspec.structs.replace(self.made[seq], keep=keep)
         if keep and entry.of_kind != "rule":
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
             words = " ".join(entry.text.split())
-            note = NoteTaken(category=filed, text=words, importance="high", by="person")
+            note = derived.NoteTaken(category=filed, text=words, importance="high", by="person")
             self._memories.keep_note(note)
         return entry
 

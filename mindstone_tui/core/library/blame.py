@@ -29,14 +29,8 @@ from msgspec.structs import asdict, astuple
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, conversation
 from mindstone_tui.core.entries.actions import kind_of, targets_of
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    ToolCalled,
-    ToolReturned,
-    UserMessage,
-)
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import MindstoneError, UndoError, UsageError
@@ -139,9 +133,9 @@ class KeptFiles:
         jobs: dict[int, list[str]] = {}
         for line in lines:
             match line.entry:
-                case AssistantMessage(calls=calls):
+                case conversation.AssistantMessage(calls=calls):
                     edits |= {call.id: _edit(call) for call in calls if call.name == "edit"}
-                case ToolCalled(call=call):
+                case conversation.ToolCalled(call=call):
                     began[call] = line.ts
                 case JobStarted(job=job):
                     jobs[job] = [line.ts, "~"]  # later than any time
@@ -177,7 +171,7 @@ class KeptFiles:
         places = self._home.session(SessionKey.parse(session))
         with contextlib.suppress(MindstoneError), History(places) as history:
             for line in map(history.whole, history.turn(turn)):
-                if isinstance(line.entry, UserMessage):
+                if isinstance(line.entry, conversation.UserMessage):
                     return line.ts, line.entry.text
         return "", ""
 
@@ -359,9 +353,11 @@ def recorded_edits(history: History, folder: str) -> Iterator[RecordedEdit]:
     asked: dict[str, ToolCall] = {}
     for line in list(history.newest(("assistant_message", "tool_returned"), 1 << 40))[::-1]:
         match line.entry:
-            case AssistantMessage(calls=calls) if is_imported(line) and not line.parent:
+            case conversation.AssistantMessage(calls=calls) if (
+                is_imported(line) and not line.parent
+            ):
                 asked |= {call.id: call for call in calls if kind_of(call.name) == "change"}
-            case ToolReturned(call=call, status="ok", text=text) if call in asked:
+            case conversation.ToolReturned(call=call, status="ok", text=text) if call in asked:
                 place = (line.ts, line.session, line.seq, line.turn)
                 for path, pieces, whole, is_new in _edits(asked.pop(call), text):
                     at = os.path.normpath(os.path.join(folder, path))  # noqa: PTH118 - their names

@@ -16,13 +16,7 @@ from pathlib import Path
 
 from mindstone_tui.core import paths
 from mindstone_tui.core.interchange.discover import keeps_its_own
-from mindstone_tui.core.library.profile import (
-    OWN,
-    ListedSession,
-    SessionProfile,
-    current_profile,
-    profile_of,
-)
+from mindstone_tui.core.library import profile as profiles
 
 
 def session_in(home: paths.Places, folder: Path) -> paths.SessionKey:
@@ -44,19 +38,21 @@ def sessions_held_in(home: paths.Places, project: Path) -> Iterator[paths.Sessio
     Those of other programs and of sub-agents are not among them.
     """
     for places, _ in reversed(ProjectSessions(home, {}).of(project)):
-        profile = current_profile(places)
-        if profile is None or profile.program != OWN or profile.started_by:
+        profile = profiles.current_profile(places)
+        if profile is None or profile.program != profiles.OWN or profile.started_by:
             continue
         if paths.CHILD not in places.key.main:
             yield places
 
 
-def by_project(sessions: Sequence[ListedSession]) -> list[tuple[str, list[ListedSession]]]:
+def by_project(
+    sessions: Sequence[profiles.ListedSession],
+) -> list[tuple[str, list[profiles.ListedSession]]]:
     """Sessions under the projects they belong to, in the order in which each first comes.
 
     The heading is empty where none belongs to any.
     """
-    groups: dict[str, list[ListedSession]] = {}
+    groups: dict[str, list[profiles.ListedSession]] = {}
     for each in sessions:
         groups.setdefault(each.project, []).append(each)
     if not any(groups):
@@ -75,8 +71,8 @@ def _is_free(places: paths.SessionPlaces) -> bool:
     """Whether nobody has a session of this name, or one that never was in any project."""
     if not places.transcript.exists():
         return True
-    profile = profile_of(places)
-    return profile is not None and profile.program == OWN and not profile.project
+    profile = profiles.profile_of(places)
+    return profile is not None and profile.program == profiles.OWN and not profile.project
 
 
 class ProjectSessions:
@@ -118,14 +114,14 @@ class ProjectSessions:
             changed = os.stat(f"{places.folder}/profile.json").st_mtime_ns  # noqa: PTH116
         known, folder = self._known.get(places.key, (-1, ""))
         if known != changed:
-            profile = current_profile(places)
+            profile = profiles.current_profile(places)
             project = _believed(profile, self._environ) if profile else ""
             folder = str(Path(project)) if project else ""
             self._known[places.key] = changed, folder
         return folder
 
 
-def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
+def _believed(profile: profiles.SessionProfile, environ: Mapping[str, str]) -> str:
     """The project that a session belongs to; a file's word alone makes it belong to none.
 
     What was imported before that was written down is judged by where its file lay.

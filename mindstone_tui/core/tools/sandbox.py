@@ -159,16 +159,6 @@ def clean_git_settings(home: Path) -> bytes:
     return "".join(kept).encode()
 
 
-__all__ = [
-    "Bubblewrap",
-    "Confined",
-    "Landlock",
-    "Sandbox",
-    "candidates",
-    "unconfined",
-    "why_refused",
-]
-
 _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
 _FILTER: Final = 9

@@ -412,14 +412,16 @@ def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes
     return f"{head}\n{note}\n{tail}", finished.kept
 
 
-def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
-    parts = judge(arguments.command, context.workspace)
+def preview(verb: str, command: str, context: ToolContext, caution: str = "") -> Preview:
+    """A command as whoever is asked sees it, each part with what it would do."""
+    parts = judge(command, context.workspace)
     return Preview(
-        title=f"run {one_line(arguments.command, 80)}",
-        body=exact(arguments.command),
+        title=f"{verb} {one_line(command, 80)}",
+        body=exact(command),
         standing="sensitive" if any(part.steers for part in parts) else "open",
-        command=arguments.command,
+        command=command,
         parts=parts,
+        caution=caution,
     )
 
 
@@ -429,7 +431,7 @@ SHELL: Final[Tool] = declare(
     "run",
     ShellArguments,
     _shell,
-    _preview,
+    lambda arguments, context: preview("run", arguments.command, context),
 )
 
 

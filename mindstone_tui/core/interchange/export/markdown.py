@@ -14,13 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, Unknown, conversation
 from mindstone_tui.core.entries.line import FORMAT
 from mindstone_tui.core.interchange.export import story
 from mindstone_tui.core.text import for_terminal, one_line
@@ -136,9 +130,9 @@ def message_pieces(source: story.StorySource) -> Iterator[str]:
 
 def _message(line: Line) -> dict[str, Any]:
     match line.entry:
-        case UserMessage(text=text, name=name, source_id=source):
+        case conversation.UserMessage(text=text, name=name, source_id=source):
             own: dict[str, Any] = {"role": "user", "name": name, "content": text}
-        case AssistantMessage(source_id=source) as answer:
+        case conversation.AssistantMessage(source_id=source) as answer:
             own = {
                 "role": "assistant",
                 "name": answer.name,
@@ -146,9 +140,9 @@ def _message(line: Line) -> dict[str, Any]:
                 "model": answer.model,
                 "tool_calls": msgspec.to_builtins(answer.calls),
             }
-        case AssistantPartial(text=text, model=model):
+        case conversation.AssistantPartial(text=text, model=model):
             own, source = {"role": "assistant", "content": text, "model": model}, ""
-        case ToolReturned(source_id=source) as result:
+        case conversation.ToolReturned(source_id=source) as result:
             own = {
                 "role": "tool",
                 "name": result.name,
