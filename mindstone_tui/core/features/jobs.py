@@ -24,7 +24,6 @@ from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
-from mindstone_tui.core.tools.sandbox import Confined, unconfined
 
 _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
@@ -104,14 +103,6 @@ def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
     return shell.preview(f"background{goes_on}:", arguments.command, context, caution)
 
 
-def _confined(command: str, context: ToolContext) -> Confined:
-    line = ("bash", "--noprofile", "--norc", "-c", command)
-    if context.sandbox is None:
-        return unconfined(line)
-    workspace = context.workspace
-    return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
-
-
 def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
     # Not asyncio's way: that kills a child which is forgotten while it still runs.
     with os.fdopen(REAL.open(job.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
@@ -177,7 +168,7 @@ class JobsFeature(Feature):
         finished: shell.CommandFinished | None = None
         try:
             finished = await shell.run(
-                _confined(job.command, context),
+                shell.in_bash(job.command, context),
                 cwd=context.workspace.cwd,
                 environ=shell.clean_environment(context.environ, context.passed),
                 bounds=shell.Bounds(

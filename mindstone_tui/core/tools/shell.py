@@ -319,17 +319,22 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+def in_bash(command: str, context: ToolContext) -> Confined:
+    """A command as bash is started with it, confined where the context says so."""
+    line = ("bash", "--noprofile", "--norc", "-c", command)
+    if context.sandbox is None:
+        return unconfined(line)
+    workspace = context.workspace
+    return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
+
+
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     cwd = context.workspace.cwd
-    command = ("bash", "--noprofile", "--norc", "-c", arguments.command)
-    if context.sandbox:
-        confined = context.sandbox.confine(
-            command, context.workspace, cwd=cwd, network=context.network
-        )
-    elif deals_with_processes(judge(arguments.command, context.workspace)):
-        confined = unconfined(command)
-    else:
-        confined = unconfined(await asyncio.to_thread(in_own_namespace, command, context.environ))
+    confined = in_bash(arguments.command, context)
+    free = context.sandbox is None
+    if free and not deals_with_processes(judge(arguments.command, context.workspace)):
+        line = await asyncio.to_thread(in_own_namespace, confined.command, context.environ)
+        confined = unconfined(line)
     limits = context.limits
     roots = context.workspace.roots
     before = await asyncio.to_thread(ControlFiles, roots) if context.unseen else None
