@@ -12,10 +12,18 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import hint, say_json, table
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library.blame import KeptFiles, LineOrigin, runs
-from mindstone_tui.core.library.commit_origins import STAGED, commits_named, git, lines_added
+from mindstone_tui.core.library.blame import (
+    STAGED,
+    KeptFiles,
+    LineOrigin,
+    commits_named,
+    git,
+    lines_added,
+    runs,
+)
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.text import one_line
 
@@ -24,15 +32,9 @@ NOTES: Final = "refs/notes/mindstone"
 
 def blame(
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="A file as it is now.")] = "",
-    commit: Annotated[
-        str, typer.Option(metavar="REV", help="What a commit added instead, or a range: A..B.")
-    ] = "",
-    notes: Annotated[
-        bool, typer.Option("--notes", help=f"Keep that in git notes, too: {NOTES}.")
-    ] = False,
-    trailer: Annotated[
-        str, typer.Option(metavar="MESSAGE", help="Name the turns of staged lines in a message.")
-    ] = "",
+    commit: Annotated[str, option("REV", "What a commit added instead, or a range: A..B.")] = "",
+    notes: Annotated[bool, switch("--notes", f"Keep that in git notes, too: {NOTES}.")] = False,
+    trailer: Annotated[str, option("MESSAGE", "Name the turns of staged lines in a message.")] = "",
     json: options.JsonOption = False,
 ) -> None:
     """Show which turn made each line of a file.

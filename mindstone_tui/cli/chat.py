@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import own_command
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
@@ -87,17 +88,12 @@ def chat(
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",
     cwd: options.FolderOption = None,
-    approve: Annotated[
-        str, typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto.")
-    ] = "",
+    approve: Annotated[str, option("MODE", "read-only, ask, auto-edit or full-auto.")] = "",
     at: Annotated[
-        str,
-        typer.Option(
-            metavar="PLACE", help="Open the transcript at a line number, an entry id or `turn 7`."
-        ),
+        str, option("PLACE", "Open the transcript at a line number, an entry id or `turn 7`.")
     ] = "",
     plain: Annotated[
-        bool, typer.Option("--plain", help="Chat line by line instead of opening the app.")
+        bool, switch("--plain", "Chat line by line instead of opening the app.")
     ] = False,
 ) -> None:
     """Open the app; without a terminal, chat line by line.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, ProfileOption, places
+from mindstone_tui.cli.options import JsonOption, ProfileOption, places, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import config
 from mindstone_tui.core.config.edit import sections, toml_value
@@ -37,7 +37,7 @@ def show(
     json: JsonOption = False,
     profile: ProfileOption = "",
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only settings that differ from the default.")
+        bool, switch("--changed", "Only settings that differ from the default.")
     ] = False,
 ) -> None:
     """Print every setting with its value and its source."""

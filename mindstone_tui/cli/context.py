@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option
 from mindstone_tui.cli.output import say, say_json
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
@@ -21,10 +22,8 @@ def context(
     ] = ("list"),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
-    turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="As of this turn.")] = None,
-    call: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="A model call of that turn.")
-    ] = None,
+    turn: Annotated[int | None, option("N", "As of this turn.", min=1)] = None,
+    call: Annotated[int | None, option("N", "A model call of that turn.", min=1)] = None,
     model: options.ModelOption = "",
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",

@@ -14,7 +14,7 @@ from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import in_lines, say, say_exactly, say_json, styled
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment, passed, refused
+from mindstone_tui.core.doctor import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
 from mindstone_tui.core.errors import ExitCode, MindstoneError
 from mindstone_tui.core.paths import DEFAULT_SESSION

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import (
     flush_output,
     hint,
@@ -51,28 +52,24 @@ _LOOK_AGAIN: Final = 0.2
 
 StartOverOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "KEY",
+        "If KEY's transcript is missing: move its other files aside and start it anew.",
         "--start-over",
-        metavar="KEY",
-        help="If KEY's transcript is missing: move its other files aside and start it anew.",
     ),
 ]
 LongOption = Annotated[
     bool,
-    typer.Option(
-        "--long", "-l", help="Also show program, folder, branch, models, dates, tokens and cost."
-    ),
+    switch("--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"),
 ]
 
 
 def sessions(
     context: typer.Context,
     json: options.JsonOption = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Show at most N; 0 for all.")
-    ] = 0,
+    limit: Annotated[int, option("N", "Show at most N; 0 for all.", "--limit", "-n", min=0)] = 0,
     sub_agents: Annotated[
-        bool, typer.Option("--sub-agents", help="Show sub-agents behind their session.")
+        bool, switch("--sub-agents", "Show sub-agents behind their session.")
     ] = False,
     long: LongOption = False,
     program: options.ProgramOption = "",
@@ -187,20 +184,17 @@ def _is_sub_agent(session: profile.ListedSession) -> bool:
 def log(
     session: options.SessionOption = "",
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines.")
+        int | None, option("N", "Only the last N lines.", "--tail", "-n", min=0)
     ] = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option("--kind", "-k", metavar="KIND", help="Only entries of this kind; repeatable."),
+        list[str] | None, option("KIND", "Only entries of this kind; repeatable.", "--kind", "-k")
     ] = None,
-    turn: Annotated[
-        int | None, typer.Option("--turn", "-t", metavar="N", min=0, help="Only this turn.")
-    ] = None,
+    turn: Annotated[int | None, option("N", "Only this turn.", "--turn", "-t", min=0)] = None,
     redacted: Annotated[
-        bool, typer.Option("--redacted", help="Only where something was blacked out, and what.")
+        bool, switch("--redacted", "Only where something was blacked out, and what.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new lines as they appear.")
+        bool, switch("--follow", "Keep printing new lines as they appear.", "-f")
     ] = False,
     json: options.JsonOption = False,
 ) -> None:
@@ -268,12 +262,9 @@ def _wanted(
 
 def verify_sessions(
     session: options.SessionOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Verify all sessions.")] = False,
+    all_sessions: Annotated[bool, switch("--all", "Verify all sessions.")] = False,
     anchor: Annotated[
-        str,
-        typer.Option(
-            "--anchor", metavar="SEQ:HASH", help="A head you noted earlier, to verify against."
-        ),
+        str, option("SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor")
     ] = "",
     json: options.JsonOption = False,
 ) -> None:
@@ -290,10 +281,7 @@ def verify_sessions(
     for where in chosen:
         verdict = transcript.verify(where, expected)
         sound = sound and verdict.ok
-        if json:
-            say_json(verdict)
-        else:
-            _print_verdict(verdict)
+        say_json(verdict) if json else _print_verdict(verdict)
     if not chosen:
         hint("No sessions yet; nothing to verify.")
     if not sound:
@@ -419,12 +407,10 @@ def files(
         ),
     ] = "",
     at: Annotated[
-        int | None,
-        typer.Option("--at", metavar="TURN", min=0, help="After this turn; 0 is before the first."),
+        int | None, option("TURN", "After this turn; 0 is before the first.", "--at", min=0)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write all of them into a new folder instead."),
+        Path | None, option("FOLDER", "Write all of them into a new folder instead.")
     ] = None,
     session: options.SessionOption = "",
     json: options.JsonOption = False,

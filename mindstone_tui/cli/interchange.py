@@ -14,6 +14,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     Progress,
@@ -29,14 +30,7 @@ from mindstone_tui.core import numbers
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.interchange.discover import (
-    SOON,
-    ProgramFiles,
-    SessionFile,
-    days_kept,
-    find_programs,
-    going_soon,
-)
+from mindstone_tui.core.interchange import discover
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.interchange.import_session import ImportReport, sources
@@ -64,26 +58,18 @@ def import_(
         Path | None, typer.Argument(help="Session file of another program, or a folder.")
     ] = None,
     session: options.SessionOption = "",
-    origin: Annotated[
-        str, typer.Option("--from", metavar="FORMAT", help="File format; auto detects it.")
-    ] = "auto",
+    origin: Annotated[str, option("FORMAT", "File format; auto detects it.", "--from")] = "auto",
     project: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The project it belongs to, whatever folder the file names."
-        ),
+        Path | None, option("FOLDER", "The project it belongs to, whatever folder the file names.")
     ] = None,
     sample: options.SampleOption = False,
     json: options.JsonOption = False,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Without a path: import what is found without asking."),
+        bool, switch("--yes", "Without a path: import what is found without asking.", "-y")
     ] = False,
     no_wait: Annotated[
         bool,
-        typer.Option(
-            "--no-wait", help="Do not wait for the semantic index; it is built in the background."
-        ),
+        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
     ] = False,
 ) -> None:
     """Import sessions from other agents, to search and replay.
@@ -174,7 +160,7 @@ def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progr
 def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
     done = ImportedFiles(options.places())
-    found = find_programs(os.environ, Path.cwd())
+    found = discover.find_programs(os.environ, Path.cwd())
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     if json and not yes:
         say_json({"programs": [offer.as_json() for offer in offers]})
@@ -202,7 +188,9 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
 def offer_history(program: str, title: str) -> None:
     """Offer to take in what a program that was just attached keeps already."""
     done = ImportedFiles(options.places())
-    found = [each for each in find_programs(os.environ, Path.cwd()) if each.program == program]
+    found = [
+        each for each in discover.find_programs(os.environ, Path.cwd()) if each.program == program
+    ]
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     files = [file for offer in offers for file in offer.new]
     if not files:
@@ -213,9 +201,9 @@ def offer_history(program: str, title: str) -> None:
         f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
         f"about {numbers.seconds(1 + size / _BYTES_A_SECOND)} by words, vectors follow behind."
     )
-    if days := days_kept(os.environ, program):
-        close = going_soon(files, days)
-        going = f"; within {SOON} days that meets {close:,} of these" if close else ""
+    if days := discover.days_kept(os.environ, program):
+        close = discover.going_soon(files, days)
+        going = f"; within {discover.SOON} days that meets {close:,} of these" if close else ""
         hint(f"{title} deletes its own sessions after {days} days{going}.")
     if not sys.stdin.isatty():
         hint("`mindstone import` takes them in.")
@@ -230,8 +218,8 @@ def offer_history(program: str, title: str) -> None:
 class _Offer(NamedTuple):
     """What one program keeps in one folder, and what of it is new."""
 
-    found: ProgramFiles
-    new: list[SessionFile]
+    found: discover.ProgramFiles
+    new: list[discover.SessionFile]
 
     @property
     def is_read(self) -> bool:
@@ -424,19 +412,13 @@ def export_session(
     ] = "",
     session: options.SessionOption = "",
     format_: Annotated[
-        str,
-        typer.Option("--format", "-f", metavar="FORMAT", help="html, md, json, messages or cast."),
+        str, option("FORMAT", "html, md, json, messages or cast.", "--format", "-f")
     ] = "md",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Output file; stdout if omitted."),
+        Path | None, option("FILE", "Output file; stdout if omitted.", "--output", "-o")
     ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Scan for secrets again and redact them.")
-    ] = False,
-    turns: Annotated[
-        str, typer.Option("--turns", metavar="A-B", help="Only these turns; 7 for one.")
-    ] = "",
+    redact: Annotated[bool, switch("--redact", "Scan for secrets again and redact them.")] = False,
+    turns: Annotated[str, option("A-B", "Only these turns; 7 for one.", "--turns")] = "",
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 

@@ -23,63 +23,14 @@ from mindstone_tui import __version__
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_exactly
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
-VERBS: Final[dict[str, tuple[str, str]]] = {
-    "chat": ("chat:chat", "Open the app; without a terminal, chat line by line."),
-    "run": ("run:run", "Take one turn and print the answer."),
-    "waiting": (
-        "open_questions:waiting",
-        "List what waits for a decision, and answer it.",
-    ),
-    "sessions": ("history:sessions", "List sessions by project, the one used last first."),
-    "stats": ("stats:stats", "Show totals over all sessions."),
-    "resume": ("other_agents:resume", "Resume a session in the program it comes from."),
-    "log": ("history:log", "Read a session's transcript, oldest line first."),
-    "verify": ("history:verify_sessions", "Verify that a transcript was not altered."),
-    "files": ("history:files", "Show files as they were after a turn."),
-    "blame": ("blame:blame", "Show which turn made each line of a file."),
-    "context": ("context:context", "Show what the model sees next, and what has left its window."),
-    "recall": ("recall:recall", "Search the transcript and memories."),
-    "reindex": ("recall:reindex", "Rebuild the recall index from the transcript."),
-    "search": ("recall:search", "Search all sessions."),
-    "fix": ("work:fix", "Show what ended an error before."),
-    "how": ("work:how", "Show how a program was run here, when it worked."),
-    "about": ("work:about", "Show which sessions worked on a file or a topic."),
-    "task": ("run:task", "Show the task, start one or finish it."),
-    "checkpoint": ("run:checkpoint", "Show, save or resume the task's checkpoint."),
-    "handoff": ("run:handoff", "Show, write or load a handoff."),
-    "memory": ("run:memory", "Show, propose, approve or undo memories."),
-    "rules": ("rules:rules", "Show the rules you set, set one, or try one."),
-    "health": ("run:health", "Show health metrics, alerts and the trend."),
-    "replay": ("replay:replay", "Replay a session without calling a model or writing anything."),
-    "compare": ("replay:compare_modes", "Compare what each context mode still remembers."),
-    "history": (
-        "shared_history:history_app",
-        "Keep sessions on a server, for more than one machine.",
-    ),
-    "sync": ("sync:sync_sessions", "Sync sessions with a folder, a stick or another machine."),
-    "import": ("interchange:import_", "Import sessions from other agents, to search and replay."),
-    "attach": (
-        "other_agents:attach",
-        "Record another agent's sessions, and give its prompts recall.",
-    ),
-    "watch": ("other_agents:watch", "Follow the sessions of other programs as they are written."),
-    "export": (
-        "interchange:export_session",
-        "Export a session as HTML, Markdown, JSON or a recording.",
-    ),
-    "acp": ("serve:acp", "Act as an editor's agent over the Agent Client Protocol."),
-    "mcp": ("serve:mcp", "Serve history and memory to other agents over MCP."),
-    "serve": ("serve:serve", "Serve these sessions to programs and browsers on this machine."),
-    "models": ("models:models_app", "List models and add new ones."),
-    "config": ("config:config_app", "Show and change settings."),
-    "tools": ("tools:tools_app", "Add, list, try and remove tool servers (MCP)."),
-    "doctor": ("doctor:doctor", "Check this installation."),
-    "plugins": ("doctor:plugins", "List what installed packages add to MindStone."),
+_ROWS: Final = Path(__file__).with_name("verbs.txt").read_text("utf-8").splitlines()
+VERBS: Final = {
+    verb: (place, line) for verb, place, line in (row.split(maxsplit=2) for row in _ROWS)
 }
-"""Verb → where it stands beside this module, and its line in the list of commands.
+"""Verb → where it stands beside this module, and its line in the list of commands (`verbs.txt`).
 
-The line is repeated here so that the list is printed without loading a single verb; it is the first
-sentence of the verb's own help.
+The line is repeated there so that the list is printed without loading a single verb; it is the
+first sentence of the verb's own help.
 """
 
 FAMILIES: Final = {

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.options import JsonOption, places, switch
 from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, say_json, table
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
@@ -65,7 +65,7 @@ def list_downloads(json: JsonOption = False) -> None:
 def add(
     name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
     if_missing: Annotated[
-        bool, typer.Option("--if-missing", help="Print nothing if it is already installed.")
+        bool, switch("--if-missing", "Print nothing if it is already installed.")
     ] = False,
 ) -> None:
     """Download a model that runs on this machine.
@@ -169,7 +169,7 @@ def _fetch(home: Places, full: str) -> None:
 @models_app.command("key")
 def key(
     provider: Annotated[str, typer.Argument(help="Provider: openai, anthropic, …")],
-    remove: Annotated[bool, typer.Option("--remove", help="Forget the stored key.")] = False,
+    remove: Annotated[bool, switch("--remove", "Forget the stored key.")] = False,
 ) -> None:
     """Store an API key, read from stdin.
 

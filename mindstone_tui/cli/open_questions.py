@@ -13,6 +13,7 @@ import typer
 from mindstone_tui.api import connect
 from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import LineChat, LineQuestions, read_line
+from mindstone_tui.cli.options import option
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
@@ -29,9 +30,7 @@ def waiting(
         list[str] | None,
         typer.Argument(metavar="[answer N yes|no]", help="Answer the question with that number."),
     ] = None,
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="With a no: what the model is told.")
-    ] = "",
+    why: Annotated[str, option("TEXT", "With a no: what the model is told.", "--why")] = "",
     json: options.JsonOption = False,
 ) -> None:
     """List what waits for a decision, and answer it.

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
@@ -47,82 +47,63 @@ def _models_like(incomplete: str) -> list[str]:
     return [one.name for one in found if one.usable and one.name.startswith(incomplete)]
 
 
+def switch(name: str, means: str, *short: str) -> Any:
+    """An option that is on when it is given, and has no opposite."""
+    return typer.Option(name, *short, help=means)
+
+
+def option(value: str, means: str, *names: str, **limits: Any) -> Any:
+    """An option with a value, called like its parameter unless it is named."""
+    return typer.Option(*names, metavar=value, help=means, **limits)
+
+
 SessionOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "KEY",
+        "Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last.",
         "--session",
         "-s",
-        metavar="KEY",
         autocompletion=_sessions_like,
-        help="Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
-ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME", help="Settings profile.")]
+JsonOption = Annotated[bool, switch("--json", "Print JSON for programs.")]
+SampleOption = Annotated[bool, switch("--sample", "Use the bundled sample session.")]
+ProfileOption = Annotated[str, option("NAME", "Settings profile.", "--profile")]
 ModelOption = Annotated[
     str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help="Model to use for this command.",
-        autocompletion=_models_like,
-    ),
+    option("NAME", "Model to use for this command.", "--model", "-m", autocompletion=_models_like),
 ]
 WindowOption = Annotated[
     int,
-    typer.Option(
-        "--context-window",
-        metavar="TOKENS",
-        min=0,
-        help="The model's context window; 0 uses the known size.",
+    option(
+        "TOKENS", "The model's context window; 0 uses the known size.", "--context-window", min=0
     ),
 ]
 
 FolderOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Folder for the tools; the current one by default."),
+    Path | None, option("FOLDER", "Folder for the tools; the current one by default.")
 ]
 
 ProgramOption = Annotated[
-    str,
-    typer.Option(
-        "--program", metavar="NAME", help="Only sessions of this program: codex, claude, …"
-    ),
+    str, option("NAME", "Only sessions of this program: codex, claude, …", "--program")
 ]
 ProjectOption = Annotated[
-    str,
-    typer.Option(
-        "--project", metavar="TEXT", help="Only sessions in a folder whose path contains this."
-    ),
+    str, option("TEXT", "Only sessions in a folder whose path contains this.", "--project")
 ]
-SinceOption = Annotated[
-    str, typer.Option("--since", metavar="DATE", help="Only sessions used on this day or later.")
-]
+SinceOption = Annotated[str, option("DATE", "Only sessions used on this day or later.", "--since")]
 UntilOption = Annotated[
-    str, typer.Option("--until", metavar="DATE", help="Only sessions begun on this day or earlier.")
+    str, option("DATE", "Only sessions begun on this day or earlier.", "--until")
 ]
 ModelFilterOption = Annotated[
-    str,
-    typer.Option(
-        "--model", metavar="TEXT", help="Only sessions that used a model with this in its name."
-    ),
+    str, option("TEXT", "Only sessions that used a model with this in its name.", "--model")
 ]
 RoleFilterOption = Annotated[
-    str,
-    typer.Option(
-        "--role", metavar="ROLE", help="Only where the user, assistant or tool said something."
-    ),
+    str, option("ROLE", "Only where the user, assistant or tool said something.", "--role")
 ]
-ToolFilterOption = Annotated[
-    str, typer.Option("--tool", metavar="NAME", help="Only where this tool was called.")
-]
+ToolFilterOption = Annotated[str, option("NAME", "Only where this tool was called.", "--tool")]
 FileFilterOption = Annotated[
-    str,
-    typer.Option(
-        "--file", metavar="TEXT", help="Only where a file with this in its path was named."
-    ),
+    str, option("TEXT", "Only where a file with this in its path was named.", "--file")
 ]
 
 

@@ -14,7 +14,7 @@ import typer
 
 import mindstone_tui
 from mindstone_tui.cli.interchange import offer_history
-from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.options import JsonOption, option, places, switch
 from mindstone_tui.cli.output import complain, flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
@@ -54,26 +54,21 @@ class _Plan(NamedTuple):
 def attach(
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))] = "",
     every: Annotated[
-        bool, typer.Option("--all", help="Every program that is found here, with one question.")
+        bool, switch("--all", "Every program that is found here, with one question.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Remove what MindStone added.")] = False,
-    project: Annotated[
-        bool, typer.Option("--project", help="Only for the folder you are in.")
-    ] = False,
+    undo: Annotated[bool, switch("--undo", "Remove what MindStone added.")] = False,
+    project: Annotated[bool, switch("--project", "Only for the folder you are in.")] = False,
     without_comments: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--without-comments",
-            help="Take comments out of settings that the program does not read with them.",
+            "Take comments out of settings that the program does not read with them.",
         ),
     ] = False,
     keep_raw: Annotated[
-        bool,
-        typer.Option(
-            "--keep-raw", help="Keep the program's files as they are, too, to give them back."
-        ),
+        bool, switch("--keep-raw", "Keep the program's files as they are, too, to give them back.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    yes: Annotated[bool, switch("--yes", "Write without asking.", "-y")] = False,
     json: JsonOption = False,
 ) -> None:
     """Record another agent's sessions, and give its prompts recall.
@@ -271,8 +266,7 @@ _TICK: Final = 0.25
 
 def watch(
     once: Annotated[
-        Path | None,
-        typer.Option("--once", metavar="FILE", help="Import one file as it is now, then exit."),
+        Path | None, option("FILE", "Import one file as it is now, then exit.", "--once")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -329,9 +323,9 @@ def resume(
             help="Session, part of its name, or its id in that program.", metavar="SESSION"
         ),
     ],
-    run: Annotated[bool, typer.Option("--run", help="Run the command, in its folder.")] = False,
+    run: Annotated[bool, switch("--run", "Run the command, in its folder.")] = False,
     give_back: Annotated[
-        bool, typer.Option("--give-back", help="First write its file where it was, if it is gone.")
+        bool, switch("--give-back", "First write its file where it was, if it is gone.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

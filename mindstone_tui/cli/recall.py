@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS
@@ -27,29 +28,18 @@ def recall(
     query: Annotated[str, typer.Argument(help="Query.")] = "",
     session: options.SessionOption = "",
     json: options.JsonOption = False,
-    k: Annotated[
-        int, typer.Option("-k", metavar="N", min=1, max=1_000, help="How many hits.")
-    ] = 10,
+    k: Annotated[int, option("N", "How many hits.", "-k", min=1, max=1_000)] = 10,
     scope: Annotated[
-        str,
-        typer.Option(metavar="SCOPE", help="session, agent (with its log and journals) or all."),
+        str, option("SCOPE", "session, agent (with its log and journals) or all.")
     ] = "session",
-    since: Annotated[str, typer.Option(metavar="DATE", help="Only entries since this date.")] = "",
+    since: Annotated[str, option("DATE", "Only entries since this date.")] = "",
     kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND", help="Only this entry kind, such as user_message; repeatable."
-        ),
+        list[str] | None, option("KIND", "Only this entry kind, such as user_message; repeatable.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = (
-        False
-    ),
-    batch: Annotated[
-        str, typer.Option(metavar="FILE", help="File with one query per line; `-` for stdin.")
-    ] = "",
+    explain: Annotated[bool, switch("--explain", "Show the parts of each score.")] = (False),
+    batch: Annotated[str, option("FILE", "File with one query per line; `-` for stdin.")] = "",
     auto: Annotated[
-        bool,
-        typer.Option("--auto", help="Show what a turn would recall for the message, or why not."),
+        bool, switch("--auto", "Show what a turn would recall for the message, or why not.")
     ] = False,
 ) -> None:
     """Search the transcript and memories.
@@ -75,21 +65,16 @@ def recall(
                 _show_auto(stored.ask_unasked(line), json=json, explain=explain)
                 continue
             found = stored.ask(line, k, since=since, kinds=kind or ())
-            if json:
-                say_json(found)
-            else:
-                _print(found, explain=explain)
+            say_json(found) if json else _print(found, explain=explain)
 
 
 def reindex(
     session: options.SessionOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Every session.")] = False,
+    all_sessions: Annotated[bool, switch("--all", "Every session.")] = False,
     json: options.JsonOption = False,
     no_wait: Annotated[
         bool,
-        typer.Option(
-            "--no-wait", help="Do not wait for the semantic index; it is built in the background."
-        ),
+        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
     ] = False,
 ) -> None:
     """Rebuild the recall index from the transcript. Nothing is lost."""
@@ -185,23 +170,15 @@ def search(
     context: typer.Context,
     phrase: Annotated[str, typer.Argument(help="Words or topic.")],
     json: options.JsonOption = False,
-    k: Annotated[
-        int, typer.Option("-k", metavar="N", min=1, max=500, help="Number of exchanges to show.")
-    ] = 10,
+    k: Annotated[int, option("N", "Number of exchanges to show.", "-k", min=1, max=500)] = 10,
     program: options.ProgramOption = "",
     project: options.ProjectOption = "",
-    since: Annotated[
-        str, typer.Option(metavar="DATE", help="Only what was said on this day or later.")
-    ] = "",
-    until: Annotated[
-        str, typer.Option(metavar="DATE", help="Only what was said on this day or earlier.")
-    ] = "",
+    since: Annotated[str, option("DATE", "Only what was said on this day or later.")] = "",
+    until: Annotated[str, option("DATE", "Only what was said on this day or earlier.")] = "",
     model: options.ModelFilterOption = "",
-    role: Annotated[str, typer.Option(metavar="ROLE", help="user, assistant or tool.")] = "",
-    tool: Annotated[str, typer.Option(metavar="NAME", help="Only results of this tool.")] = "",
-    file: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only where a file with this in its path is named.")
-    ] = "",
+    role: Annotated[str, option("ROLE", "user, assistant or tool.")] = "",
+    tool: Annotated[str, option("NAME", "Only results of this tool.")] = "",
+    file: Annotated[str, option("TEXT", "Only where a file with this in its path is named.")] = "",
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():

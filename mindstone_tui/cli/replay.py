@@ -13,7 +13,14 @@ import typer
 
 from mindstone_tui.cli.chat import check_terminal, has_terminal
 from mindstone_tui.cli.line_chat import EventPrinter
-from mindstone_tui.cli.options import JsonOption, SampleOption, places, session_to_read
+from mindstone_tui.cli.options import (
+    JsonOption,
+    SampleOption,
+    option,
+    places,
+    session_to_read,
+    switch,
+)
 from mindstone_tui.cli.output import (
     Progress,
     bar_chart,
@@ -75,31 +82,20 @@ def replay(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    turn: Annotated[int | None, typer.Option(metavar="N", min=1, help="One turn.")] = None,
-    call: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="A model call of that turn.")
-    ] = None,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print the exact request.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Every request.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Compare with the recorded hash.")] = False,
+    turn: Annotated[int | None, option("N", "One turn.", min=1)] = None,
+    call: Annotated[int | None, option("N", "A model call of that turn.", min=1)] = None,
+    prompt: Annotated[bool, switch("--prompt", "Print the exact request.")] = False,
+    everything: Annotated[bool, switch("--all", "Every request.")] = False,
+    check: Annotated[bool, switch("--check", "Compare with the recorded hash.")] = False,
     changes: Annotated[
-        list[str] | None,
-        typer.Option("--what-if", metavar="KEY=VALUE", help="Recalculate with another setting."),
+        list[str] | None, option("KEY=VALUE", "Recalculate with another setting.", "--what-if")
     ] = None,
     speed: Annotated[
         float | None,
-        typer.Option(
-            metavar="TIMES",
-            min=0,
-            help="Speed factor; 0 does not wait (the default without the app).",
-        ),
+        option("TIMES", "Speed factor; 0 does not wait (the default without the app).", min=0),
     ] = None,
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="N", min=1, help="Start at this turn.")
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Print lines instead of opening the app.")
-    ] = False,
+    at: Annotated[int | None, option("N", "Start at this turn.", "--at", min=1)] = None,
+    plain: Annotated[bool, switch("--plain", "Print lines instead of opening the app.")] = False,
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -221,10 +217,7 @@ def _what_if(
                 price_of=prices_of(places(), now, os.environ),
             )
         )
-    if json:
-        say_json(found)
-    else:
-        _print_what_if(found)
+    say_json(found) if json else _print_what_if(found)
 
 
 def _print_what_if(found: WhatIf) -> None:
@@ -273,11 +266,9 @@ def _dollars(outcome: WhatIfOutcome) -> str:
 SessionArgument = Annotated[
     str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
 ]
-SameSessionOption = Annotated[
-    str, typer.Option("--session", "-s", metavar="KEY", help="The same as an option.")
-]
+SameSessionOption = Annotated[str, option("KEY", "The same as an option.", "--session", "-s")]
 VectorsOption = Annotated[
-    bool, typer.Option("--vectors", help="Also search by meaning: more accurate, slower.")
+    bool, switch("--vectors", "Also search by meaning: more accurate, slower.")
 ]
 
 
@@ -319,21 +310,12 @@ def compare_modes(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    modes: Annotated[str, typer.Option(metavar="A,B,…", help="Modes to compare.")] = ",".join(
-        compare.MODES
-    ),
+    modes: Annotated[str, option("A,B,…", "Modes to compare.")] = ",".join(compare.MODES),
     window: Annotated[
-        int,
-        typer.Option("--context-window", metavar="TOKENS", min=0, help="Context window to fill."),
+        int, option("TOKENS", "Context window to fill.", "--context-window", min=0)
     ] = 0,
     model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="Also let a model write summaries and judge answers.",
-        ),
+        str, option("NAME", "Also let a model write summaries and judge answers.", "--model", "-m")
     ] = "",
     vectors: VectorsOption = False,
     json: JsonOption = False,
@@ -367,10 +349,7 @@ def compare_modes(
         own = next(iter(settings.values()))
         how = _comparing(own, bar, model, vectors=vectors)
         found = asyncio.run(compare.compare(history, settings, probes, how))
-    if json:
-        say_json(found)
-    else:
-        _print(found)
+    say_json(found) if json else _print(found)
 
 
 def _comparing(

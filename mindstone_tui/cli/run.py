@@ -20,6 +20,7 @@ import typer
 from mindstone_tui.api import Conversation, connect
 from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import EventPrinter
+from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
@@ -43,26 +44,23 @@ def run(
     profile: options.ProfileOption = "",
     cwd: options.FolderOption = None,
     approve: Annotated[
-        str,
-        typer.Option(metavar="MODE", help="read-only, ask, auto-edit or full-auto, for this turn."),
+        str, option("MODE", "read-only, ask, auto-edit or full-auto, for this turn.")
     ] = "",
     max_rounds: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Most model calls in one turn; 0 uses the setting."),
+        int, option("N", "Most model calls in one turn; 0 uses the setting.", min=0)
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Time limit for the turn; 0 for none.")
+        float, option("SECONDS", "Time limit for the turn; 0 for none.", min=0)
     ] = 0.0,
     image: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Picture, sound or text file to attach; repeatable."),
+        list[Path] | None, option("FILE", "Picture, sound or text file to attach; repeatable.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")] = False,
+    quiet: Annotated[bool, switch("--quiet", "Print only the answer.", "-q")] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Fail if another MindStone is using this session.")
+        bool, switch("--no-wait", "Fail if another MindStone is using this session.")
     ] = False,
     decline: Annotated[
-        bool, typer.Option("--decline", help="Decline what a turn of another program waits for.")
+        bool, switch("--decline", "Decline what a turn of another program waits for.")
     ] = False,
 ) -> None:
     """Take one turn and print the answer.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mindstone_tui.api import Home
-from mindstone_tui.cli.options import JsonOption
+from mindstone_tui.cli.options import JsonOption, option, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import MindstoneError, UsageError
@@ -24,26 +24,21 @@ if TYPE_CHECKING:
 def serve(
     port: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "N",
+            "Port on 127.0.0.1; 0 for any free one. Without it, serve.port.",
             "--port",
-            metavar="N",
             min=0,
             max=65_535,
-            help="Port on 127.0.0.1; 0 for any free one. Without it, serve.port.",
         ),
     ] = None,
     background: Annotated[
-        bool,
-        typer.Option(
-            "--background", help="Start it in the background and return once it is listening."
-        ),
+        bool, switch("--background", "Start it in the background and return once it is listening.")
     ] = False,
-    status: Annotated[
-        bool, typer.Option("--status", help="Show whether it is running, and where.")
-    ] = (False),
-    stop: Annotated[bool, typer.Option("--stop", help="Stop the running server.")] = False,
+    status: Annotated[bool, switch("--status", "Show whether it is running, and where.")] = (False),
+    stop: Annotated[bool, switch("--stop", "Stop the running server.")] = False,
     socket_only: Annotated[
-        bool, typer.Option("--socket-only", help="Serve local programs only, without a port.")
+        bool, switch("--socket-only", "Serve local programs only, without a port.")
     ] = False,
     on_demand: Annotated[bool, typer.Option("--on-demand", hidden=True)] = False,
     json: JsonOption = False,
@@ -67,10 +62,7 @@ def serve(
     linger = settings.attach.linger if on_demand else 0.0
 
     def ready(told: Listening) -> None:
-        if json:
-            say_json(told)
-        else:
-            _introduce(told)
+        say_json(told) if json else _introduce(told)
 
     if not on_demand:
         make_room(home)
@@ -161,7 +153,7 @@ def acp() -> None:
 
 def mcp(
     propose: Annotated[
-        bool, typer.Option("--propose", help="Let clients propose memories, for you to approve.")
+        bool, switch("--propose", "Let clients propose memories, for you to approve.")
     ] = False,
 ) -> None:
     """Serve history and memory to other agents over MCP.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, fetch_news, places, session_key
+from mindstone_tui.cli.options import JsonOption, fetch_news, option, places, session_key, switch
 from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
 from mindstone_tui.core.config import load, store
 from mindstone_tui.core.config.edit import toml_value
@@ -25,10 +25,8 @@ SessionsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SESSION]...", help="Sessions; the default one if omitted."),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
-ServerOption = Annotated[
-    str, typer.Option("--url", metavar="URL", help="Server; the one in history.url if omitted.")
-]
+AllOption = Annotated[bool, switch("--all", "All sessions.")]
+ServerOption = Annotated[str, option("URL", "Server; the one in history.url if omitted.", "--url")]
 
 
 history_app = typer.Typer(
@@ -88,8 +86,7 @@ def pull_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Move the local copy aside first and fetch everything again."),
+        bool, switch("--again", "Move the local copy aside first and fetch everything again.")
     ] = False,
     url: ServerOption = "",
     json: JsonOption = False,
@@ -105,9 +102,7 @@ def pull_sessions(
 @history_app.command("move")
 def move(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Session to move.")],
-    to: Annotated[
-        str, typer.Option("--to", metavar="server|files", help="Where it is kept from now on.")
-    ],
+    to: Annotated[str, option("server|files", "Where it is kept from now on.", "--to")],
     url: ServerOption = "",
 ) -> None:
     """Move one session to the server, or back to files.
@@ -162,9 +157,7 @@ def index_sessions(
 
 @history_app.command("schema")
 def print_schema(
-    role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="Also grant this role what it needs.")
-    ] = "",
+    role: Annotated[str, option("ROLE", "Also grant this role what it needs.", "--role")] = "",
 ) -> None:
     """Print the SQL that makes the tables, for `psql`. May be run again; it only adds."""
     say_exactly(schema.as_script(role))

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.cli import options
+from mindstone_tui.cli.options import option
 from mindstone_tui.cli.output import STEPS, hint, say, say_exactly, say_json, styled, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
@@ -37,12 +38,9 @@ def stats(
     model: options.ModelFilterOption = "",
     tool: options.ToolFilterOption = "",
     file: options.FileFilterOption = "",
-    rows: Annotated[
-        int, typer.Option("--rows", "-n", metavar="N", min=0, help="Rows per table; 0 for all.")
-    ] = _ROWS,
+    rows: Annotated[int, option("N", "Rows per table; 0 for all.", "--rows", "-n", min=0)] = _ROWS,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write an HTML page instead."),
+        Path | None, option("FILE", "Write an HTML page instead.", "--output", "-o")
     ] = None,
     json: options.JsonOption = False,
 ) -> None:

@@ -16,8 +16,7 @@ from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.shared.remote import answer, remote_store
-from mindstone_tui.core.shared.sync import Synced, sync
+from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
 

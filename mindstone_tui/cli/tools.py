@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.options import JsonOption, option, places, switch
 from mindstone_tui.cli.output import hint, say, say_json, table
 from mindstone_tui.core import config
 from mindstone_tui.core.config.settings import McpServerSettings
@@ -33,9 +33,7 @@ tools_app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
-ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Replace a server that has this name.")
-]
+ReplaceOption = Annotated[bool, switch("--replace", "Replace a server that has this name.")]
 
 
 @tools_app.command("add")
@@ -45,16 +43,12 @@ def add(
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND ARGS…]", help="Program that speaks MCP, after --."),
     ] = None,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Address, instead of a command.")
-    ] = "",
+    url: Annotated[str, option("URL", "Address, instead of a command.", "--url")] = "",
     env: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="Variable for the command."),
+        list[str] | None, option("NAME=VALUE", "Variable for the command.", "--env")
     ] = None,
     header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME: VALUE", help="Header for the address."),
+        list[str] | None, option("NAME: VALUE", "Header for the address.", "--header")
     ] = None,
     replace: ReplaceOption = False,
 ) -> None:

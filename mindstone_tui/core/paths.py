@@ -19,12 +19,7 @@ from typing import Final
 import msgspec
 import platformdirs
 
-from mindstone_tui.core.errors import (
-    HistoryMissing,
-    NoSuchSession,
-    PlaceError,
-    SessionNameError,
-)
+from mindstone_tui.core.errors import HistoryMissing, NoSuchSession, PlaceError, SessionNameError
 from mindstone_tui.core.patterns import pattern_of
 
 ALIASES: Final = {"mindstone": "agent:default:main"}

@@ -20,16 +20,9 @@ from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_importe
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
-from mindstone_tui.core.library.profile import (
-    ListedSession,
-    Origins,
-    facts_of,
-    list_described,
-    read_typed,
-    whose_and_where,
-)
 from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.work import WorkDone
@@ -106,10 +99,10 @@ class Lookup:
             **_further(offset + len(shown), len(found)),
         }
 
-    def listed(self) -> list[ListedSession]:
+    def listed(self) -> list[profile.ListedSession]:
         """Every session that a person talks in, the default one first."""
         default = str(self._home.key(""))
-        listed = [one for one in list_described(self._home.places) if CHILD not in one.main]
+        listed = [one for one in profile.list_described(self._home.places) if CHILD not in one.main]
         return sorted(listed, key=lambda one: one.session != default)
 
     def search(
@@ -150,11 +143,11 @@ class Lookup:
         Filters choose sessions, and lines of them if there are words to look for.
         """
         _check_query(typed)
-        asked = read_typed(typed)
+        asked = profile.read_typed(typed)
         most = self._count(0)
         self._home.fetch_news(self._home.key(""), everything=True)
         places = self._home.places
-        sessions = list_described(places, asked.wanted) if asked.wanted else []
+        sessions = profile.list_described(places, asked.wanted) if asked.wanted else []
         hits = (
             search_everywhere(places, self.settings, asked.words, most, asked.wanted).hits
             if asked.words
@@ -162,7 +155,9 @@ class Lookup:
         )
         return {
             "query": typed,
-            "sessions": [{**_glance(one), "facts": facts_of(one)} for one in sessions[:most]],
+            "sessions": [
+                {**_glance(one), "facts": profile.facts_of(one)} for one in sessions[:most]
+            ],
             "total": len(sessions),
             "hits": [
                 {
@@ -175,7 +170,7 @@ class Lookup:
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
                     "text": hit.excerpt,
-                    "whose": whose_and_where(hit.program, hit.folder),
+                    "whose": profile.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
                 }
                 for hit in hits
@@ -204,7 +199,7 @@ class Lookup:
             line = history.whole(_find(history, entry))
             standing = _standing(line, standings_of(history))
         text = text_of(line)
-        origin = Origins(self._home.places)
+        origin = profile.Origins(self._home.places)
         most = self.settings.mcp.max_chars
         end = min(offset + min(limit or most, most), len(text))
         return {
@@ -230,7 +225,7 @@ class Lookup:
             lines = [history.whole(line) for line in (*reversed(earlier), middle, *later)]
             standings = standings_of(history)
         most = max(self.settings.mcp.max_chars // len(lines), 200)
-        origin = Origins(self._home.places)
+        origin = profile.Origins(self._home.places)
         return {
             "session": middle.session,
             "line": middle.seq,
@@ -279,7 +274,7 @@ class Lookup:
             lines = _spoken(history, end, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
         most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
-        origin = Origins(self._home.places)
+        origin = profile.Origins(self._home.places)
         return [_quoted(line, most, origin) for line in whole]
 
     def _cited(self, hits: Sequence[RecalledHit]) -> list[dict[str, Any]]:
@@ -360,7 +355,7 @@ def _told(source: ImportSource | None) -> dict[str, Any]:
     return {"imported": {"program": source.program, "file": source.path, "note": NOT_SAID_HERE}}
 
 
-def _imported(line: Line, origin: Origins) -> dict[str, Any]:
+def _imported(line: Line, origin: profile.Origins) -> dict[str, Any]:
     return _told(origin(line.session, line.seq) if is_imported(line) else None)
 
 
@@ -370,7 +365,7 @@ def _standing(line: Line, standings: Standings) -> dict[str, Any]:
     return {"standing": found} if found else {}
 
 
-def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
+def _quoted(line: Line, most: int, origin: profile.Origins) -> dict[str, Any]:
     spoken = line.kind in TALK and bool(getattr(line.entry, "text", ""))
     text = text_of(line) if spoken else describe_line(line).text
     cut = {"cut": True} if len(text) > most else {}
@@ -378,7 +373,7 @@ def _quoted(line: Line, most: int, origin: Origins) -> dict[str, Any]:
     return {**source_of(line), **said, **cut}
 
 
-def _glance(one: ListedSession) -> dict[str, Any]:
+def _glance(one: profile.ListedSession) -> dict[str, Any]:
     return {
         "session": one.session,
         "title": one.title,

@@ -23,16 +23,8 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History, standings_of
+from mindstone_tui.servers import page_items
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page_items import (
-    ANEW,
-    Item,
-    answer_of,
-    items_of,
-    items_of_line,
-    question,
-    waiting,
-)
 from mindstone_tui.servers.wire import decode, sse
 
 if TYPE_CHECKING:
@@ -64,26 +56,26 @@ class PageRoom:
     def __init__(self, conversation: api.Conversation, home: api.Home) -> None:
         self.conversation = conversation
         self._places = home.places.session(SessionKey.parse(conversation.session))
-        self.readers: set[asyncio.Queue[Item | None]] = set()
+        self.readers: set[asyncio.Queue[page_items.Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
-        self.panel: Item | None = None
+        self.panel: page_items.Item | None = None
         self.taking = False
         """Whether a turn that began on the page runs."""
         self.used = asyncio.get_running_loop().time()
         """When a browser last looked or asked for something."""
         self._listener = asyncio.create_task(self._listen())
 
-    def join(self) -> asyncio.Queue[Item | None]:
+    def join(self) -> asyncio.Queue[page_items.Item | None]:
         """A place for everything from now on, the open questions first."""
-        reader: asyncio.Queue[Item | None] = asyncio.Queue(_BEHIND)
-        for item in (self.panel, *map(question, self.asked.values())):
+        reader: asyncio.Queue[page_items.Item | None] = asyncio.Queue(_BEHIND)
+        for item in (self.panel, *map(page_items.question, self.asked.values())):
             if item is not None:
                 reader.put_nowait(item)
         self.readers.add(reader)
         self.conversation.attend(True)
         return reader
 
-    def leave(self, reader: asyncio.Queue[Item | None]) -> None:
+    def leave(self, reader: asyncio.Queue[page_items.Item | None]) -> None:
         """A browser is gone; after the last one nobody here can answer."""
         self.readers.discard(reader)
         self.conversation.attend(bool(self.readers))
@@ -113,20 +105,20 @@ class PageRoom:
             if isinstance(event, ev.EntryAppeared):
                 items = await asyncio.to_thread(self._of_others, event.seq)
             else:
-                items = list(items_of(event))
+                items = list(page_items.items_of(event))
             for item in items:
                 if item["type"] == "panel":
                     self.panel = item
                 self._tell(item)
 
-    def _of_others(self, seq: int) -> list[Item]:
+    def _of_others(self, seq: int) -> list[page_items.Item]:
         with History(self._places) as history:
             line = history.whole(history.line(seq))
             # A new line is changed by none yet; where an import comes from stands before it.
             known = standings_of(history) if is_imported(line) else Standings()
-            return list(items_of_line(line, known))
+            return list(page_items.items_of_line(line, known))
 
-    def _tell(self, item: Item) -> None:
+    def _tell(self, item: page_items.Item) -> None:
         for reader in tuple(self.readers):
             try:
                 reader.put_nowait(item)
@@ -198,7 +190,7 @@ class Page:
         told = {"session": session, "items": items, "head": head}
         return _json({**told, "busy": room.conversation.busy})
 
-    def _past(self, session: str, after: int | None = None) -> tuple[list[Item], int]:
+    def _past(self, session: str, after: int | None = None) -> tuple[list[page_items.Item], int]:
         """The newest lines as the page shows them, oldest first, and the number of the last one.
 
         Or those after a line that a page has.
@@ -214,8 +206,8 @@ class Page:
                 item
                 for line in history.read(first, head)
                 if isinstance(line, Line)
-                for item in items_of_line(history.whole(line), standings)
-                if item != ANEW
+                for item in page_items.items_of_line(history.whole(line), standings)
+                if item != page_items.ANEW
             ]
             return items, head
 
@@ -261,7 +253,7 @@ class Page:
 
     async def _waiting(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._waits.look, LATELY)
-        return _json(waiting(found, datetime.now(UTC)))
+        return _json(page_items.waiting(found, datetime.now(UTC)))
 
     async def _send(self, request: Request) -> Response:
         told = decode(await request.body())
@@ -282,7 +274,7 @@ class Page:
         asked = room.asked.get(str(told.get("call", "")))
         if asked is None or told.get("since") != asked.since:  # a call's name may come again
             raise UsageError("That question is no longer open.", "Somebody was first.")
-        room.conversation.answer(asked.call, answer_of(asked, told))
+        room.conversation.answer(asked.call, page_items.answer_of(asked, told))
         return _json({"ok": True})
 
     async def _stop(self, request: Request) -> Response:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import sys
 
-from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 from tests.corpora import lines
 
 SETTLES = frozenset({"rule", "decision", "correction", "preference", "memory"})

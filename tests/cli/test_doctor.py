@@ -10,7 +10,7 @@ import pytest
 from mindstone_tui.cli import doctor
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment
+from mindstone_tui.core.doctor import Check, CheckEnvironment
 from mindstone_tui.core.doctor.home import file_system_of
 from mindstone_tui.core.doctor.home import home as checks_of_home
 from mindstone_tui.core.paths import DEFAULT_SESSION, Places

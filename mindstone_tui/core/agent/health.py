@@ -23,7 +23,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.health import fidelity
-from mindstone_tui.core.health.judge import Judged, judge
+from mindstone_tui.core.health.fidelity import Judged, judge
 from mindstone_tui.core.health.metrics import sample_of, saying_the_same
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.paths import SessionPlaces

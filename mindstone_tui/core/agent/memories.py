@@ -14,34 +14,12 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.derived import (
-    Consolidated,
-    MemoryDecided,
-    MemoryDigested,
-    MemoryProposed,
-    NoteTaken,
-    OfferAnswered,
-    PlanChanged,
-    StandingInstructionOffered,
-    SummaryJudged,
-    TaskDone,
-    TaskStarted,
-    TodoChanged,
-)
+from mindstone_tui.core.entries import Entry, Line, derived
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.memory import notes, proposals
-from mindstone_tui.core.memory.consolidation import (
-    BUDGET,
-    Review,
-    Reviewer,
-    merges,
-    review,
-    say_the_same,
-)
+from mindstone_tui.core.memory import consolidation, notes, proposals
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
@@ -53,7 +31,8 @@ from mindstone_tui.core.memory.proposals import (
 )
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -62,16 +41,16 @@ LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
     HealthMeasured,
-    SummaryJudged,
-    NoteTaken,
-    MemoryProposed,
-    MemoryDecided,
-    StandingInstructionOffered,
-    OfferAnswered,
-    TaskStarted,
-    TaskDone,
-    TodoChanged,
-    PlanChanged,
+    derived.SummaryJudged,
+    derived.NoteTaken,
+    derived.MemoryProposed,
+    derived.MemoryDecided,
+    derived.StandingInstructionOffered,
+    derived.OfferAnswered,
+    derived.TaskStarted,
+    derived.TaskDone,
+    derived.TodoChanged,
+    derived.PlanChanged,
     Rewound,
     Restored,
 )
@@ -91,12 +70,12 @@ class RecentHistory:
         A rewind takes back no memory that a person decided about, so its proposal holds as well.
         """
         found = (line.entry for line in self._read)
-        decided = {entry.proposal for entry in found if isinstance(entry, MemoryDecided)}
+        decided = {entry.proposal for entry in found if isinstance(entry, derived.MemoryDecided)}
         return [
             line
             for line in self._read
             if self._rewinds.of(line) is None
-            or (isinstance(line.entry, MemoryProposed) and line.entry.proposal in decided)
+            or (isinstance(line.entry, derived.MemoryProposed) and line.entry.proposal in decided)
         ]
 
     @property
@@ -221,7 +200,7 @@ class Memories:
         """Write a note that stands alone, and bring the notes file up to date."""
         return self.keep_note(notes.take(category, text, importance, by=by))
 
-    def keep_note(self, note: NoteTaken) -> Line:
+    def keep_note(self, note: derived.NoteTaken) -> Line:
         """Write a note down; one that says the same as an older one takes its place."""
         line = self._write(note)
         known = {note.text: note for note in self.notes}
@@ -241,7 +220,7 @@ class Memories:
         )
         return head_sections(shelf, self.notes, rooms, context.count)
 
-    def digest(self, likeness: Mapping[str, float], room: int) -> MemoryDigested | None:
+    def digest(self, likeness: Mapping[str, float], room: int) -> derived.MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""
         nonce = fresh_nonce()
         count = self._context.count
@@ -250,11 +229,13 @@ class Memories:
         if not found.text:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
-        return MemoryDigested(
+        return derived.MemoryDigested(
             text=text, files=found.files, left_out=found.left_out, tokens=count(text), share=room
         )
 
-    def note_use(self, digested: MemoryDigested, question: str, answer: str) -> tuple[str, ...]:
+    def note_use(
+        self, digested: derived.MemoryDigested, question: str, answer: str
+    ) -> tuple[str, ...]:
         """Count the memories that an answer leaned on; their words are not touched."""
         used = []
         asked = telling_words(question)
@@ -346,7 +327,7 @@ class Memories:
         """Whether a memory says this, or it was proposed here, whatever was decided about it."""
         remembered = (one.memory.body for one in read_shelf(self.agent).live)
         proposed = (body_of(one) for one in self.proposals.values())
-        return any(say_the_same(text, known) for known in (*remembered, *proposed))
+        return any(consolidation.say_the_same(text, known) for known in (*remembered, *proposed))
 
     def _moment(self) -> str:
         """When the question of this turn was asked.
@@ -386,10 +367,10 @@ class Memories:
         return line
 
     async def consolidate(
-        self, since: int, ask: Ask | None = None, budget: int = BUDGET
-    ) -> AsyncIterator[Review]:
+        self, since: int, ask: Ask | None = None, budget: int = consolidation.BUDGET
+    ) -> AsyncIterator[consolidation.Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
-        reviewer = Reviewer(count=self._context.count, ask=ask, budget=budget)
+        reviewer = consolidation.Reviewer(count=self._context.count, ask=ask, budget=budget)
         shelf = read_shelf(self.agent)
         with self._context.transcript.history() as history:
             read = reader(history)
@@ -400,7 +381,7 @@ class Memories:
                 lines = (line for line in read(first, head) if not line.parent)
                 return (line for line in lines if rewinds.of(line) is None)
 
-            async for piece in review(counting, since, head, shelf, reviewer):
+            async for piece in consolidation.review(counting, since, head, shelf, reviewer):
                 made = [
                     self.propose(
                         ProposalDraft(kind=one.kind, name=one.name, text=one.text),
@@ -412,7 +393,9 @@ class Memories:
                     if not self.knows(one.text)
                 ]
                 self._write(
-                    Consolidated(through=piece.through, proposals=tuple(made), tokens=piece.tokens)
+                    derived.Consolidated(
+                        through=piece.through, proposals=tuple(made), tokens=piece.tokens
+                    )
                 )
                 yield piece
 
@@ -420,7 +403,7 @@ class Memories:
         """Propose one file for memories that say the same, and a shorter one for what repeats."""
         waiting = {one.entry.path for one in self.waiting}
         lines = []
-        for merge in merges(read_shelf(self.agent), self._context.count):
+        for merge in consolidation.merges(read_shelf(self.agent), self._context.count):
             path = f"memory/{merge.files[0]}"
             if path in waiting:
                 continue

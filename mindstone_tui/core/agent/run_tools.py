@@ -98,12 +98,12 @@ async def use_tools(
     The first may have been asked about already.
     """
     for number, call in enumerate(calls):
+        use = _Use(context, turn, call, watch)
         if number >= MOST_CALLS:
-            why = f"Only the first {MOST_CALLS} calls of one answer are run."
-            yield _returned(context, turn, call, _failed(why))
+            yield use.returned(_failed(f"Only the first {MOST_CALLS} calls of one answer are run."))
             continue
         was_asked = left is not None and call.id == left.asked.call
-        async for event in _use(context, turn, call, watch, left if was_asked else None):
+        async for event in use.run(left if was_asked else None):
             yield event
 
 
@@ -131,187 +131,267 @@ class _Call(msgspec.Struct, frozen=True):
     where: ToolContext
 
 
-async def _use(
-    context: TurnContext, turn: int, call: ToolCall, watch: LoopWatch, left: LeftQuestion | None
-) -> AsyncIterator[events.AnyEvent]:
-    understood = _understood(context, turn, call)
-    if not isinstance(understood, _Call):
-        yield understood
-        return
-    permitted: list[_Call] = []
-    if left is not None:
-        asking = _take_up(context, turn, call, understood, left, permitted)
-    else:
-        asking = _permit(context, turn, call, understood, watch, permitted)
-    async for event in asking:
-        yield event
-    if permitted:
-        async for event in _carry_out(context, turn, call, permitted[0], watch):
+class _Use(msgspec.Struct):
+    """One call on its way to its result: everything about it is written down in its turn."""
+
+    context: TurnContext
+    turn: int
+    call: ToolCall
+    watch: LoopWatch
+    permitted: _Call | None = None
+    """The call as it may be run, once that was decided."""
+
+    async def run(self, left: LeftQuestion | None) -> AsyncIterator[events.AnyEvent]:
+        """Understand it, have it permitted, carry it out."""
+        wanted = self._understood()
+        if not isinstance(wanted, _Call):
+            yield wanted
+            return
+        asking = self._permit(wanted) if left is None else self._take_up(wanted, left)
+        async for event in asking:
+            yield event
+        if self.permitted is not None:
+            async for event in self._carry_out(self.permitted):
+                yield event
+
+    async def _take_up(self, wanted: _Call, left: LeftQuestion) -> AsyncIterator[events.AnyEvent]:
+        """Wait on with a question that is on record; a yes is for exactly what was asked about."""
+        context, call = self.context, self.call
+        decision = context.permissions.decide(wanted.tool, wanted.approval)
+        if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
+            yield self._refused("policy", decision.reason)
+            return
+        shown = context.transcript.clean(wanted.approval.shown)
+        if (wanted.approval.digest, shown) != (left.asked.digest, left.asked.shown):
+            yield self.returned(_failed(_CHANGED), shown=left.asked.shown)
+            return
+        waiting = context.questions.ask(call.id, left.line.ts)
+        if (given := left.given()) is not None:
+            context.questions.answer(call.id, given)
+        else:
+            yield asked_before(left.line, left.asked)
+        for event in self._heed(wanted, await waiting):
             yield event
 
+    def _understood(self) -> _Call | events.AnyEvent:
+        """The call, or its result where it cannot be run at all."""
+        context, call = self.context, self.call
+        tool = context.offer.find(call.name)
+        if tool is None:
+            known = ", ".join(sorted(context.tools)) or "none"
+            return self.returned(_failed(f"There is no tool {call.name}; known: {known}."))
+        if is_too_deep(call.arguments):
+            why = f"the arguments are nested more than {DEEPEST} deep and count as none"
+            return self._refused("policy", why)
+        where = context.tool_context(call.id)
+        try:
+            approval = prepare(tool, call.id, call.arguments, where)
+        except ToolError as error:
+            subject = subject_of(tool, call.arguments)
+            why = error.sentence
+            finding = one_line(f"{subject}: {why}", 160)
+            failed = ToolResult(text=why, status="error", finding=finding)
+            return self.returned(failed, shown=subject)
+        return _Call(tool, approval, where)
 
-async def _take_up(
-    context: TurnContext,
-    turn: int,
-    call: ToolCall,
-    wanted: _Call,
-    left: LeftQuestion,
-    permitted: list[_Call],
-) -> AsyncIterator[events.AnyEvent]:
-    """Wait on with a question that is on record; a yes is for exactly what was asked about."""
-    decision = context.permissions.decide(wanted.tool, wanted.approval)
-    if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
-        yield _refused(context, turn, call, "policy", decision.reason)
-        return
-    shown = context.transcript.clean(wanted.approval.shown)
-    if (wanted.approval.digest, shown) != (left.asked.digest, left.asked.shown):
-        yield _returned(context, turn, call, _failed(_CHANGED), shown=left.asked.shown)
-        return
-    waiting = context.questions.ask(call.id, left.line.ts)
-    if (given := left.given()) is not None:
-        context.questions.answer(call.id, given)
-    else:
-        yield asked_before(left.line, left.asked)
-    for event in _heed(context, turn, call, wanted, await waiting, permitted):
-        yield event
+    async def _permit(self, wanted: _Call) -> AsyncIterator[events.AnyEvent]:
+        """Ask loop detection, the rules, hooks and a person, in this order; what holds is recorded.
+
+        The call itself is recorded first. `permitted` becomes the call as it may be run, if it may.
+        """
+        context, call, turn = self.context, self.call, self.turn
+        tool, approval = wanted.tool, wanted.approval
+        circle = self.watch.why_not(call) if tool.risk != "client" else None
+        decision = context.permissions.decide(tool, approval)
+        only_looks = (
+            circle is None
+            and (decision.verdict, decision.by) == ("allow", "read-only tool")
+            and not context.hooks.wanted("PreToolUse", tool.name)
+        )
+        called = _called(call, wanted, approved=decision.by if only_looks else "")
+        context.window.record(called, turn)
+        if only_looks:
+            self._confine(wanted, decision)
+            return
+        if circle is not None:
+            yield self._refused("loop detection", f"Not run again: {circle}.", approval.shown)
+            return
+        if decision.by == "your rule":
+            context.window.record(_fired(call, decision), turn)
+        if decision.verdict == "refuse":
+            by = decision.by if decision.by == "your rule" else "policy"
+            yield self._refused(by, decision.reason, approval.shown)
+            return
+        fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
+        for notice in fired.notices:
+            yield notice
+        context.hear(fired)
+        if fired.blocked is not None:
+            yield self._refused("hook", fired.blocked, approval.shown)
+            return
+        if fired.asks is not None and decision.verdict == "allow":
+            decision = context.permissions.ask_instead(decision, fired.asks)
+            if decision.verdict == "refuse":
+                yield self._refused("hook", decision.reason, approval.shown)
+                return
+        if decision.verdict == "allow":
+            rule = decision.rule or decision.reason
+            allowed = ToolApproved(call=call.id, digest=approval.digest, by=decision.by, rule=rule)
+            self._confine(wanted, decision, allowed)
+            return
+        async for event in self._ask_person(wanted, decision):
+            yield event
+
+    def _confine(
+        self, wanted: _Call, decision: Decision, grant: ToolApproved | None = None
+    ) -> None:
+        """Permit the call within what the decision allows, and record what allowed it."""
+        confined = self.context.permissions.confine(decision, wanted.where)
+        if grant is not None:
+            self.context.window.record(grant, self.turn)
+        self.permitted = msgspec.structs.replace(wanted, where=confined)
+
+    async def _ask_person(
+        self, wanted: _Call, decision: Decision
+    ) -> AsyncIterator[events.AnyEvent]:
+        """Put a call to a person, and record what they say."""
+        context, turn = self.context, self.turn
+        question = await question_about(context, turn, wanted.tool, wanted.approval, decision)
+        if context.ask_through is not None:
+            answer = await context.ask_through(question)
+        else:
+            question, waiting = put_question(context, question, turn)
+            yield question
+            if context.reports:  # it may be long in view, here and elsewhere: with the same numbers
+                yield events.ContextReported(report=context.report())
+            answer = await waiting
+        for event in self._heed(wanted, answer):
+            yield event
+
+    def _heed(self, wanted: _Call, answer: events.Answer) -> Iterator[events.AnyEvent]:
+        """Record what a person said; after a yes the call is permitted."""
+        if answer.stops:
+            raise Interrupted(answer.why)
+        if not answer.allowed:
+            yield self._refused("person", answer.why or "The person said no.")
+            return
+        call, digest = self.call.id, wanted.approval.digest
+        self.context.hand = (f"{ANSWERED}{call}", answer.seen)
+        self.context.permissions.remember(answer)
+        granted = ToolApproved(
+            call=call, digest=digest, by="person", rule=answer.remember, remember=answer.keep
+        )
+        self.context.window.record(granted, self.turn)
+        self.permitted = wanted
+
+    async def _carry_out(self, allowed: _Call) -> AsyncIterator[events.AnyEvent]:
+        """Run the call; its files are kept before and looked at after, and hooks hear of it."""
+        context, call, turn = self.context, self.call, self.turn
+        tool, approval = allowed.tool, allowed.approval
+        watched = await context.files.before(tool, approval)
+        for trouble in context.files.take_trouble():
+            yield events.Noticed(message=trouble, level="warning")
+        yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
+        outcome: list[ToolResult] = []
+        interruption: asyncio.CancelledError | None = None
+        try:
+            async for event in self._run(allowed, outcome):
+                yield event
+        except asyncio.CancelledError as cancelled:
+            if not outcome:
+                raise
+            interruption = cancelled
+        self.watch.note(call, inside(outcome[0].text))
+        changed = await context.files.after(watched)
+        yield self.returned(outcome[0])
+        for event in announcements(*changed):
+            yield event
+        fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
+        context.hear(fired)
+        for notice in fired.notices:
+            yield notice
+        if interruption is not None:
+            raise interruption
+
+    async def _run(
+        self, allowed: _Call, outcome: list[ToolResult]
+    ) -> AsyncIterator[events.AnyEvent]:
+        """Run what was approved and hand its output on while it runs.
+
+        Whoever is interrupted may have an outcome all the same: what a program printed until then.
+        """
+        context, tool, approval = self.context, allowed.tool, allowed.approval
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+        def progress(data: bytes) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, decode(data))
+
+        async def work() -> None:
+            try:
+                told = msgspec.structs.replace(allowed.where, progress=progress, stop=stop)
+                result, _ = await carry_out(
+                    tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
+                )
+                outcome.append(result)
+            except EntryNotSaved:
+                raise
+            except MindstoneError as error:
+                outcome.append(_failed(error.sentence))
+            except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
+                context.report_bug(error)
+                outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
+            finally:
+                pieces.put_nowait(None)
+
+        task = asyncio.create_task(work(), name=f"tool {tool.name}")
+        try:
+            while (piece := await pieces.get()) is not None:
+                shown = context.redactor.redact(piece).text
+                yield events.ToolOutput(turn=self.turn, call=approval.call, text=shown)
+            await task
+        except asyncio.CancelledError:
+            if tool.risk == "run":
+                stop.set()
+                await asyncio.wait({task}, timeout=STOPPING)
+            raise
+        finally:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    def _refused(self, by: str, why: str, shown: str = "") -> events.ToolEnded:
+        """Write a refusal; nobody was asked, so that its event says what was not run."""
+        self.context.window.record(ToolRefused(call=self.call.id, by=by, why=why), self.turn)
+        ended = self.returned(_failed(_declined(by, why), "refused"))
+        return msgspec.structs.replace(ended, shown=shown)
+
+    def returned(self, result: ToolResult, *, shown: str = "") -> events.ToolEnded:
+        """Write a result as the model will see it; what is too long for it goes to a blob first."""
+        context = self.context
+        full = context.transcript.keep_blob(result.full) if result.full is not None else None
+        entry = ToolReturned(
+            call=self.call.id,
+            name=self.call.name,
+            text=result.text,
+            status=result.status,
+            finding=result.finding,
+            elapsed=round(result.elapsed, 3),
+            full=full.sha256 if full else "",
+            full_size=full.size if full else 0,
+            diff=result.diff,
+            shown=shown,
+        )
+        return tool_ended(context.whole(context.window.record(entry, self.turn)))
 
 
 def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:
     """A question that is on record, as it is put on another surface."""
     fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "folder"}
     return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
-
-
-def _understood(context: TurnContext, turn: int, call: ToolCall) -> _Call | events.AnyEvent:
-    """The call, or its result where it cannot be run at all."""
-    tool = context.offer.find(call.name)
-    if tool is None:
-        known = ", ".join(sorted(context.tools)) or "none"
-        return _returned(
-            context, turn, call, _failed(f"There is no tool {call.name}; known: {known}.")
-        )
-    if is_too_deep(call.arguments):
-        why = f"the arguments are nested more than {DEEPEST} deep and count as none"
-        return _refused(context, turn, call, "policy", why)
-    where = context.tool_context(call.id)
-    try:
-        approval = prepare(tool, call.id, call.arguments, where)
-    except ToolError as error:
-        subject = subject_of(tool, call.arguments)
-        why = error.sentence
-        failed = ToolResult(text=why, status="error", finding=one_line(f"{subject}: {why}", 160))
-        return _returned(context, turn, call, failed, shown=subject)
-    return _Call(tool, approval, where)
-
-
-async def _permit(
-    context: TurnContext,
-    turn: int,
-    call: ToolCall,
-    wanted: _Call,
-    watch: LoopWatch,
-    permitted: list[_Call],
-) -> AsyncIterator[events.AnyEvent]:
-    """Ask loop detection, the rules, hooks and a person, in this order; what holds is recorded.
-
-    The call itself is recorded first. `permitted` gets it as it may be run, or nothing.
-    """
-    tool, approval = wanted.tool, wanted.approval
-    circle = watch.why_not(call) if tool.risk != "client" else None
-    decision = context.permissions.decide(tool, approval)
-    only_looks = (
-        circle is None
-        and (decision.verdict, decision.by) == ("allow", "read-only tool")
-        and not context.hooks.wanted("PreToolUse", tool.name)
-    )
-    called = _called(call, wanted, approved=decision.by if only_looks else "")
-    context.window.record(called, turn)
-    if only_looks:
-        confined = context.permissions.confine(decision, wanted.where)
-        permitted.append(msgspec.structs.replace(wanted, where=confined))
-        return
-    if circle is not None:
-        why = f"Not run again: {circle}."
-        yield _refused(context, turn, call, "loop detection", why, approval.shown)
-        return
-    if decision.by == "your rule":
-        context.window.record(_fired(call, decision), turn)
-    if decision.verdict == "refuse":
-        by = decision.by if decision.by == "your rule" else "policy"
-        yield _refused(context, turn, call, by, decision.reason, approval.shown)
-        return
-    fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
-    for notice in fired.notices:
-        yield notice
-    context.hear(fired)
-    if fired.blocked is not None:
-        yield _refused(context, turn, call, "hook", fired.blocked, approval.shown)
-        return
-    if fired.asks is not None and decision.verdict == "allow":
-        decision = context.permissions.ask_instead(decision, fired.asks)
-        if decision.verdict == "refuse":
-            yield _refused(context, turn, call, "hook", decision.reason, approval.shown)
-            return
-    if decision.verdict == "allow":
-        confined = context.permissions.confine(decision, wanted.where)
-        rule = decision.rule or decision.reason
-        allowed = ToolApproved(call=call.id, digest=approval.digest, by=decision.by, rule=rule)
-        context.window.record(allowed, turn)
-        permitted.append(msgspec.structs.replace(wanted, where=confined))
-        return
-    async for event in _ask_person(context, turn, call, wanted, decision, permitted):
-        yield event
-
-
-async def _ask_person(
-    context: TurnContext,
-    turn: int,
-    call: ToolCall,
-    wanted: _Call,
-    decision: Decision,
-    permitted: list[_Call],
-) -> AsyncIterator[events.AnyEvent]:
-    """Put a call to a person, and record what they say."""
-    approval = wanted.approval
-    question = await question_about(context, turn, wanted.tool, approval, decision)
-    if context.ask_through is not None:
-        answer = await context.ask_through(question)
-    else:
-        question, waiting = put_question(context, question, turn)
-        yield question
-        if context.reports:  # it may be long in view, here and elsewhere: with the same numbers
-            yield events.ContextReported(report=context.report())
-        answer = await waiting
-    for event in _heed(context, turn, call, wanted, answer, permitted):
-        yield event
-
-
-def _heed(
-    context: TurnContext,
-    turn: int,
-    call: ToolCall,
-    wanted: _Call,
-    answer: events.Answer,
-    permitted: list[_Call],
-) -> Iterator[events.AnyEvent]:
-    """Record what a person said; `permitted` gets the call after a yes."""
-    approval = wanted.approval
-    if answer.stops:
-        raise Interrupted(answer.why)
-    if not answer.allowed:
-        yield _refused(context, turn, call, "person", answer.why or "The person said no.")
-        return
-    context.hand = (f"{ANSWERED}{call.id}", answer.seen)
-    context.permissions.remember(answer)
-    granted = ToolApproved(
-        call=call.id,
-        digest=approval.digest,
-        by="person",
-        rule=answer.remember,
-        remember=answer.keep,
-    )
-    context.window.record(granted, turn)
-    permitted.append(wanted)
 
 
 def put_question(
@@ -360,37 +440,6 @@ async def ask_beside(
     return answer
 
 
-async def _carry_out(
-    context: TurnContext, turn: int, call: ToolCall, allowed: _Call, watch: LoopWatch
-) -> AsyncIterator[events.AnyEvent]:
-    """Run the call; its files are kept before and looked at after, and hooks hear of it."""
-    tool, approval = allowed.tool, allowed.approval
-    watched = await context.files.before(tool, approval)
-    for trouble in context.files.take_trouble():
-        yield events.Noticed(message=trouble, level="warning")
-    yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
-    outcome: list[ToolResult] = []
-    interruption: asyncio.CancelledError | None = None
-    try:
-        async for event in _run(context, turn, tool, approval, allowed.where, outcome):
-            yield event
-    except asyncio.CancelledError as cancelled:
-        if not outcome:
-            raise
-        interruption = cancelled
-    watch.note(call, inside(outcome[0].text))
-    changed = await context.files.after(watched)
-    yield _returned(context, turn, call, outcome[0])
-    for event in announcements(*changed):
-        yield event
-    fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
-    context.hear(fired)
-    for notice in fired.notices:
-        yield notice
-    if interruption is not None:
-        raise interruption
-
-
 async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
@@ -434,73 +483,8 @@ def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:
     )
 
 
-async def _run(
-    context: TurnContext,
-    turn: int,
-    tool: Tool,
-    approval: Approval,
-    tool_context: ToolContext,
-    outcome: list[ToolResult],
-) -> AsyncIterator[events.AnyEvent]:
-    """Run what was approved and hand its output on while it runs.
-
-    Whoever is interrupted may have an outcome all the same: what a program printed until then.
-    """
-    pieces: asyncio.Queue[str | None] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-
-    def progress(data: bytes) -> None:
-        loop.call_soon_threadsafe(pieces.put_nowait, decode(data))
-
-    async def work() -> None:
-        try:
-            told = msgspec.structs.replace(tool_context, progress=progress, stop=stop)
-            result, _ = await carry_out(
-                tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
-            )
-            outcome.append(result)
-        except EntryNotSaved:
-            raise
-        except MindstoneError as error:
-            outcome.append(_failed(error.sentence))
-        except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
-            context.report_bug(error)
-            outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
-        finally:
-            pieces.put_nowait(None)
-
-    task = asyncio.create_task(work(), name=f"tool {tool.name}")
-    try:
-        while (piece := await pieces.get()) is not None:
-            yield events.ToolOutput(
-                turn=turn, call=approval.call, text=context.redactor.redact(piece).text
-            )
-        await task
-    except asyncio.CancelledError:
-        if tool.risk == "run":
-            stop.set()
-            await asyncio.wait({task}, timeout=STOPPING)
-        raise
-    finally:
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-
 def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
     return ToolResult(text=why, status=status, finding=one_line(why, 160))
-
-
-def _refused(
-    context: TurnContext, turn: int, call: ToolCall, by: str, why: str, shown: str = ""
-) -> events.ToolEnded:
-    """Write a refusal; nobody was asked, so that its event says what was not run."""
-    context.window.record(ToolRefused(call=call.id, by=by, why=why), turn)
-    ended = _returned(context, turn, call, _failed(_declined(by, why), "refused"))
-    return msgspec.structs.replace(ended, shown=shown)
 
 
 def _fired(call: ToolCall, decision: Decision) -> RuleFired:
@@ -511,23 +495,3 @@ def _fired(call: ToolCall, decision: Decision) -> RuleFired:
 def _declined(by: str, why: str) -> str:
     said = f": {why}" if why and why != "declined by the user" else ""
     return f"Declined by {'the user' if by == 'person' else by}{said}"
-
-
-def _returned(
-    context: TurnContext, turn: int, call: ToolCall, result: ToolResult, *, shown: str = ""
-) -> events.ToolEnded:
-    """Write a result as the model will see it; what is too long for that goes to a blob first."""
-    full = context.transcript.keep_blob(result.full) if result.full is not None else None
-    entry = ToolReturned(
-        call=call.id,
-        name=call.name,
-        text=result.text,
-        status=result.status,
-        finding=result.finding,
-        elapsed=round(result.elapsed, 3),
-        full=full.sha256 if full else "",
-        full_size=full.size if full else 0,
-        diff=result.diff,
-        shown=shown,
-    )
-    return tool_ended(context.whole(context.window.record(entry, turn)))

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.answer import ModelCall
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import Fired, notices_of
@@ -40,17 +40,6 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import PromptPlanned, WindowRepaired
-from mindstone_tui.core.errors import (
-    CLIENT_GONE,
-    Bug,
-    ContextTooLong,
-    DoesNotFit,
-    EntryNotSaved,
-    HandedOn,
-    Interrupted,
-    MindstoneError,
-    ProviderError,
-)
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
 from mindstone_tui.core.text import without_reminders
 
@@ -60,12 +49,12 @@ def check_budget(spent: Usage, limits: ModelSettings) -> None:
     tokens = (spent.prompt or 0) + (spent.completion or 0)
     cost = spent.cost or 0.0
     if limits.turn_tokens and tokens > limits.turn_tokens:
-        raise MindstoneError(
+        raise errors.MindstoneError(
             f"This turn used {tokens:,} tokens; models.turn_tokens allows {limits.turn_tokens:,}.",
             "Say `continue` to go on, or raise the limit.",
         )
     if limits.turn_cost and cost > limits.turn_cost:
-        raise MindstoneError(
+        raise errors.MindstoneError(
             f"This turn cost ${cost:.2f}; models.turn_cost allows ${limits.turn_cost:.2f}.",
             "Say `continue` to go on, or raise the limit.",
         )
@@ -118,27 +107,27 @@ async def _to_its_end(
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
-        if context.leaves_failures and why == CLIENT_GONE and not turn.open_calls:
+        if context.leaves_failures and why == errors.CLIENT_GONE and not turn.open_calls:
             for event in turn.leave(ending, why):
                 yield event
             return
-    except HandedOn as left:
+    except errors.HandedOn as left:
         yield turn.ended("interrupted", left.what, left.remedy)
         return
-    except Interrupted as stopped:
+    except errors.Interrupted as stopped:
         ending, why, remedy = "interrupted", stopped.what, stopped.remedy
-    except EntryNotSaved as error:
+    except errors.EntryNotSaved as error:
         why, remedy = error.what, error.remedy
         yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         turn.error, why, remedy = error, error.what, error.remedy
-        if context.leaves_failures and isinstance(error, ProviderError):
+        if context.leaves_failures and isinstance(error, errors.ProviderError):
             for event in turn.leave("failed", why, remedy):
                 yield event
             return
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
         context.report_bug(error)
-        why, remedy = Bug(error).what, Bug(error).remedy
+        why, remedy = errors.Bug(error).what, errors.Bug(error).remedy
     async for event in turn.finish(ending, why, remedy):
         yield event
 
@@ -150,7 +139,7 @@ class _Turn:
         self._context = context
         self._turn = number
         self._started = time.monotonic()
-        self.error: MindstoneError | None = None
+        self.error: errors.MindstoneError | None = None
         """What it fails of."""
         self._calls = 0
         self._tools = 0
@@ -289,7 +278,7 @@ class _Turn:
                 continue
             async for event in self._act():
                 yield event
-        raise MindstoneError(
+        raise errors.MindstoneError(
             f"Stopped after {context.settings.tools.max_rounds} model calls in one turn.",
             "Say `continue` to go on, or raise tools.max_rounds.",
         )
@@ -333,15 +322,7 @@ class _Turn:
         if ending != "done":
             context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
-        ended = TurnEnded(
-            ending=ending,
-            why=why,
-            remedy=remedy,
-            calls=self._calls,
-            tools=self._tools,
-            usage=self._spent,
-            how=context.stopped_by if ending == "interrupted" else "",
-        )
+        ended = self._end(ending, why, remedy)
         results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
             lines = context.window.record_all([*partial, *results, ended], turn)
@@ -349,18 +330,16 @@ class _Turn:
                 yield self._closed(line)
             if context.reports:
                 yield events.ContextReported(report=context.report())
-        except EntryNotSaved as error:
+        except errors.EntryNotSaved as error:
             told, ending, why, remedy = why, "failed", error.what, error.remedy
             if why != told:
                 unsaved = len(context.transcript.unsaved)
                 yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
         yield self.ended(ending, why, remedy)
 
-    def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
-        """The end of the turn, as clients hear it."""
-        error = self.error if isinstance(self.error, ProviderError) else None
-        return events.TurnEnded(
-            turn=self._turn,
+    def _end(self, ending: TurnEnding, why: str, remedy: str) -> TurnEnded:
+        """The end of the turn, as history has it."""
+        return TurnEnded(
             ending=ending,
             why=why,
             remedy=remedy,
@@ -368,6 +347,14 @@ class _Turn:
             tools=self._tools,
             usage=self._spent,
             how=self._context.stopped_by if ending == "interrupted" else "",
+        )
+
+    def ended(self, ending: TurnEnding, why: str, remedy: str) -> events.TurnEnded:
+        """The same, as clients hear it."""
+        error = self.error if isinstance(self.error, errors.ProviderError) else None
+        return events.TurnEnded(
+            turn=self._turn,
+            **msgspec.structs.asdict(self._end(ending, why, remedy)),
             elapsed=round(time.monotonic() - self._started, 3),
             declined=tuple(self._declined),
             failure=error.failure if error else self._too_long(),
@@ -376,7 +363,7 @@ class _Turn:
         )
 
     def _too_long(self) -> str:
-        return ContextTooLong.failure if isinstance(self.error, DoesNotFit) else ""
+        return errors.ContextTooLong.failure if isinstance(self.error, errors.DoesNotFit) else ""
 
     def _note_declined(self, event: events.AnyEvent) -> None:
         match event:
@@ -397,7 +384,9 @@ class _Turn:
             yield notice
         context.hear(fired)
         if (why := started.blocked if started.blocked is not None else fired.blocked) is not None:
-            raise MindstoneError(f"A hook stopped this message: {why}", "`/hooks` lists them.")
+            raise errors.MindstoneError(
+                f"A hook stopped this message: {why}", "`/hooks` lists them."
+            )
 
     @property
     def _may_go_on(self) -> bool:
@@ -431,19 +420,19 @@ class _Turn:
 
     async def _ask(self) -> AsyncIterator[events.AnyEvent]:
         """One model call; tried again, with less, when the provider says it is too long."""
-        refusal: ContextTooLong | None = None
+        refusal: errors.ContextTooLong | None = None
         for _ in range(MOST_SHRINKS + 1):
             try:
                 async for event in self._ask_once():
                     yield event
                 return
-            except ContextTooLong as error:
+            except errors.ContextTooLong as error:
                 if self._prepared is None or (self._asking is not None and self._asking.heard):
                     raise
                 refusal = refusal or error
                 self._context.shrink(self._prepared)
                 self._target = self._context.target
-            except DoesNotFit:
+            except errors.DoesNotFit:
                 if refusal is None:
                     raise
                 break

@@ -19,15 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config.edit import (
-    SettingKey,
-    all_keys,
-    in_words,
-    key_named,
-    nearest,
-    sections,
-    with_value,
-)
+from mindstone_tui.core.config import edit
 from mindstone_tui.core.config.settings import (
     BudgetSettings,
     McpServerSettings,
@@ -290,12 +282,12 @@ def store(places: Places, name: str, text: str) -> Path:
     Nothing is written unless the settings would be sound with it.
     """
     file = places.config_file.resolve()
-    key = key_named(name)
+    key = edit.key_named(name)
     value = value_of_text(key, text)
     if file.exists():
         _read(file)
     before = _text_of(file) if file.exists() else ""
-    after = with_value(before, name, value)
+    after = edit.with_value(before, name, value)
     _merge(
         places, "", [_typed(tomllib.loads(after), str(file), SettingSource("user", str(file)))], ()
     )
@@ -329,13 +321,13 @@ def _merge(
         section, _, field = key.partition(".")
         nested.setdefault(section, {})[field] = value
     for key, value in values.items():
-        bounds = all_keys()[key].range
+        bounds = edit.all_keys()[key].range
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             what = f"{key} is {value:g} ({sources[key]}), which is out of range."
             raise ConfigError(what, f"Use {bounds[0]:,g} to {bounds[1]:,g}.")
     settings = msgspec.convert(nested, Settings)
     check(settings, lambda key: str(sources.get(key, SettingSource("default"))))
-    everything = {key: sources.get(key, SettingSource("default")) for key in all_keys()}
+    everything = {key: sources.get(key, SettingSource("default")) for key in edit.all_keys()}
     return Loaded(settings=settings, sources=everything, profile=profile, ignored=ignored)
 
 
@@ -360,7 +352,7 @@ def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
 def _profile_text(places: Places, name: str) -> dict[str, Any]:
     available = profiles(places)
     if name not in available:
-        near = nearest(name, available)
+        near = edit.nearest(name, available)
         raise UnknownName(
             f"There is no profile {name!r}.",
             f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(available)}.",
@@ -428,7 +420,7 @@ def _fault_in(error: Exception) -> str:
 def _typed(nested: dict[str, Any], where: str, source: SettingSource) -> _Layer:
     """A file's values by key, each of its key's type."""
     values = {
-        name: typed_value(key_named(name, where), value, where)
+        name: typed_value(edit.key_named(name, where), value, where)
         for name, value in _flat(nested, where)
     }
     return _Layer(values, dict.fromkeys(values, source))
@@ -436,14 +428,14 @@ def _typed(nested: dict[str, Any], where: str, source: SettingSource) -> _Layer:
 
 def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     for section, fields in nested.items():
-        if not isinstance(fields, dict) or not (fields or section in sections()):
-            key_named(section, where)
+        if not isinstance(fields, dict) or not (fields or section in edit.sections()):
+            edit.key_named(section, where)
             continue
         for field, value in fields.items():
             yield f"{section}.{field}", value
 
 
-def typed_value(key: SettingKey, value: object, where: str) -> Any:
+def typed_value(key: edit.SettingKey, value: object, where: str) -> Any:
     """The value as the key's type, or an error that says what the key wants."""
     if key.name == SERVERS and isinstance(value, dict):
         return {name: server_of(name, told, where) for name, told in value.items()}
@@ -478,14 +470,14 @@ def server_of(name: str, told: object, where: str = "") -> McpServerSettings:
     hints = typing.get_type_hints(McpServerSettings)
     for field, each in fields.items():
         if field not in hints:
-            near = nearest(field, [*hints, "args"])
+            near = edit.nearest(field, [*hints, "args"])
             hint = f"Did you mean {near}? " if near else ""
             what = f"{at}{SERVERS}.{name} knows no {field!r}."
             raise ConfigError(what, f"{hint}It has {', '.join([*hints, 'args'])}.")
         try:
             msgspec.convert(each, hints[field])
         except msgspec.ValidationError:
-            what = f"{at}{SERVERS}.{name}.{field} wants {in_words(hints[field])}"
+            what = f"{at}{SERVERS}.{name}.{field} wants {edit.in_words(hints[field])}"
             raise ConfigError(f"{what}, not {_shown(each)}.", _EXAMPLE.format(name)) from None
     return msgspec.convert(fields, McpServerSettings)
 
@@ -498,7 +490,7 @@ def _shown(value: object) -> str:
         return "a number of thousands of digits"
 
 
-def value_of_text(key: SettingKey, text: str, where: str = "") -> Any:
+def value_of_text(key: edit.SettingKey, text: str, where: str = "") -> Any:
     """A value written on a command line or in a variable, as the key's type."""
     if key.type is str:
         return text
@@ -521,7 +513,7 @@ def _environment_layer(environ: Mapping[str, str]) -> _Layer:
     for variable, text in sorted(environ.items()):
         section, double, field = variable.removeprefix(_VARIABLE).partition("__")
         if variable.startswith(_VARIABLE) and double:
-            key = key_named(f"{section}.{field}".lower(), variable)
+            key = edit.key_named(f"{section}.{field}".lower(), variable)
             values[key.name] = value_of_text(key, text, variable)
             sources[key.name] = SettingSource("environment", variable)
     return _Layer(values, sources)
@@ -534,7 +526,7 @@ _FLAGS: Final = {"approvals.mode": "--approve", "tools.max_rounds": "--max-round
 def _flag_layer(flags: Mapping[str, object]) -> _Layer:
     values = {}
     for name, value in flags.items():
-        key, where = key_named(name), _FLAGS.get(name, "")
+        key, where = edit.key_named(name), _FLAGS.get(name, "")
         values[name] = (
             value_of_text(key, value, where)
             if isinstance(value, str)
@@ -562,9 +554,9 @@ def _project_layer(file: Path) -> tuple[_Layer, tuple[Ignored, ...]]:
                 continue
             try:
                 if name not in PROJECT_MAY_SET:
-                    key_named(name, str(file))
+                    edit.key_named(name, str(file))
                     raise ConfigError(f"a project's file may not set {name}")
-                values[name] = typed_value(key_named(name), value, str(file))
+                values[name] = typed_value(edit.key_named(name), value, str(file))
             except ConfigError as error:
                 ignored.append(Ignored(str(file), name, error.what))
     source = SettingSource("project", str(file))

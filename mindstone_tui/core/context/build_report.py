@@ -11,23 +11,13 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import budget, exchanges, window_view
+from mindstone_tui.core.context import report as reports
 from mindstone_tui.core.context.fold import Fold, Placed, holds
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
 from mindstone_tui.core.context.prune import units_of
-from mindstone_tui.core.context.report import (
-    Block,
-    ContextReport,
-    GoneExchange,
-    Marks,
-    OutsideWindow,
-    PromptNumbers,
-    PruneCost,
-    SectionSize,
-    Tokens,
-)
 from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries import Line, ToolSchema
@@ -55,7 +45,7 @@ def blocks(
     call: window_view.Call,
     measured: Measured,
     units: Sequence[exchanges.Exchange],
-) -> tuple[Block, ...]:
+) -> tuple[reports.Block, ...]:
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
     scores = {scored.candidate.key: scored for scored in view.rank(exchanges.eligible(units))}
@@ -69,14 +59,14 @@ def _block(
     size: int,
     units: dict[int, exchanges.Exchange],
     scores: dict[int, Scored],
-) -> Block:
+) -> reports.Block:
     line = piece.line
     if line is None:
         return _standing_block(view.fold, call, piece, size)
     state, unit = view.fold.state, units[line.turn]
     is_task = line.seq == view.fold.task
     scored = None if is_task else scores.get(line.turn)
-    return Block(
+    return reports.Block(
         entry=line.id,
         seq=line.seq,
         kind=line.kind,
@@ -102,7 +92,7 @@ def _words_of(line: Line) -> str:
     return as_written(text_of(line))
 
 
-def _standing_block(fold: Fold, call: window_view.Call, piece: Piece, size: int) -> Block:
+def _standing_block(fold: Fold, call: window_view.Call, piece: Piece, size: int) -> reports.Block:
     """A part of the prompt that is no message: it stands for all turns, or passes with this one."""
     passing = piece.component == "memory_injection"
     match piece.name:
@@ -117,7 +107,7 @@ def _standing_block(fold: Fold, call: window_view.Call, piece: Piece, size: int)
         case _:
             seq = fold.state.instructions
     source = fold.reference(seq) or fold.recalls.get(-1 if seq is None else seq)
-    return Block(
+    return reports.Block(
         entry=source.id if source else "",
         seq=-1 if seq is None else seq,
         kind=source.kind if source and piece.name == "derived" else piece.name,
@@ -136,7 +126,7 @@ def todo_lines(standing: Sequence[Section]) -> tuple[str, ...]:
     return tuple(text.splitlines()[1:])
 
 
-def sections(view: window_view.View, measured: Measured) -> tuple[SectionSize, ...]:
+def sections(view: window_view.View, measured: Measured) -> tuple[reports.SectionSize, ...]:
     """The parts of the system prompt, in its order."""
     sizes = [
         size
@@ -145,7 +135,7 @@ def sections(view: window_view.View, measured: Measured) -> tuple[SectionSize, .
     ]
     shown = [section for section in view.fold.sections if section.text]
     return tuple(
-        SectionSize(
+        reports.SectionSize(
             name=section.name,
             tokens=size,
             source=section.source,
@@ -158,12 +148,12 @@ def sections(view: window_view.View, measured: Measured) -> tuple[SectionSize, .
 
 def tools(
     view: window_view.View, call: window_view.Call, measured: Measured
-) -> tuple[SectionSize, ...]:
+) -> tuple[reports.SectionSize, ...]:
     """Tool schemas, the largest first."""
     ledger = view.ledger(call.model)
     written = [(tool.name, msgspec.json.encode(tool)) for tool in view.fold.tools]
     found = [
-        SectionSize(
+        reports.SectionSize(
             name=name,
             tokens=round(ledger.text(schema.decode()) * measured.factor),
             injected_size=len(schema),
@@ -183,7 +173,7 @@ def report(
     tail: Sequence[int] = (),
     call: int = 0,
     head: tuple[Sequence[Section], Sequence[ToolSchema]] | None = None,
-) -> ContextReport:
+) -> reports.ContextReport:
     """The one accounting; reading it changes nothing.
 
     `head` holds the instructions and tools of the next request, where they may not be recorded yet.
@@ -206,7 +196,7 @@ def report_at(
     settings: Settings,
     plan_line: Line,
     counters: Callable[[str], Counter] = counter_for,
-) -> ContextReport:
+) -> reports.ContextReport:
     """The accounting of a request of the past, from the transcript alone."""
     view = window_view.PastView(history, settings, plan_line, counters)
     plan = view.plan
@@ -243,7 +233,7 @@ def build(
     prices: window_view.PromptPrices = window_view.SESSIONS_OWN.prices,
     number: int = 0,
     prompt_hash: str = "",
-) -> ContextReport:
+) -> reports.ContextReport:
     """Everything there is to know about the next prompt; reading it changes nothing."""
     return _Account(view, call).report(prices, number, prompt_hash or view.prompt_hash(call))
 
@@ -272,12 +262,12 @@ class _Account:
 
     def report(
         self, prices: window_view.PromptPrices, number: int, prompt_hash: str
-    ) -> ContextReport:
+    ) -> reports.ContextReport:
         view, call, room, total = self.view, self.call, self.room, self.measured.total
-        return ContextReport(
+        return reports.ContextReport(
             session=str(view.history.places.key),
             model=call.model,
-            window=Tokens(tokens=room.window, label=room.label),
+            window=reports.Tokens(tokens=room.window, label=room.label),
             reserve=room.reserve,
             usable=room.usable,
             prompt=self._prompt(),
@@ -324,13 +314,15 @@ class _Account:
             acting=tuple(self._acting()),
         )
 
-    def _prompt(self) -> PromptNumbers:
+    def _prompt(self) -> reports.PromptNumbers:
         measured, error = self.measured, self.view.watch.error_percent
-        return PromptNumbers(tokens=measured.total, label=measured.label, error_percent=error)
+        return reports.PromptNumbers(
+            tokens=measured.total, label=measured.label, error_percent=error
+        )
 
-    def _outside(self) -> OutsideWindow:
+    def _outside(self) -> reports.OutsideWindow:
         outside = self.view.fold.state.outside
-        return OutsideWindow(
+        return reports.OutsideWindow(
             exchanges=outside.exchanges,
             tokens=outside.tokens,
             indexed=not outside.unindexed and not self.view.by_words(),
@@ -339,7 +331,7 @@ class _Account:
             rewound=sum(span.last - span.first + 1 for span in outside.rewound),
         )
 
-    def _gone(self) -> tuple[GoneExchange, ...]:
+    def _gone(self) -> tuple[reports.GoneExchange, ...]:
         """The newest exchanges that are not in the window, with what each would cost again."""
         fold = self.view.fold
         # The message that states the task stays when the rest of its exchange leaves.
@@ -359,13 +351,13 @@ class _Account:
         }
         return tuple(self.view.gone.values())
 
-    def _look_at(self, turn: int) -> GoneExchange:
+    def _look_at(self, turn: int) -> reports.GoneExchange:
         history, ledger = self.view.history, self.view.ledger(self.call.model)
         lines = [history.whole(line) for line in history.turn(turn)]
         said_then = [line for line in lines if said(line) is not None]
         raw = sum(ledger.message(Placed((line.seq, None, False), line)) for line in said_then)
         asked = next((line for line in said_then if line.role == "user"), None)
-        return GoneExchange(
+        return reports.GoneExchange(
             turn=turn,
             tokens=round(raw * self.measured.factor),
             words=one_line(as_written(text_of(asked)), _PREVIEW) if asked else "",
@@ -481,17 +473,19 @@ def stable_prefix(view: window_view.View, measured: Measured, now: Sequence[Key]
     )
 
 
-def _prune_cost(measured: Measured, marks: Marks, prices: window_view.PromptPrices) -> PruneCost:
+def _prune_cost(
+    measured: Measured, marks: reports.Marks, prices: window_view.PromptPrices
+) -> reports.PruneCost:
     """A prune makes the rest be read anew once; then every call is smaller.
 
     Where prompts cost nothing, or nobody knows what, there is nothing to weigh.
     """
     if not prices.prompt:
-        return PruneCost()
+        return reports.PruneCost()
     cached = prices.prompt if prices.cached is None else prices.cached
     left = max(measured.total - marks.floor, 0)
     kept = measured.total - left
-    return PruneCost(
+    return reports.PruneCost(
         once=round(kept * (prices.prompt - cached) / 1_000_000, 6),
         saves_per_turn=round(left * cached / 1_000_000, 6),
     )

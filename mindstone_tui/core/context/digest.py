@@ -24,7 +24,9 @@ from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Pointer, Register, Statement, StatementKind, restate
+from mindstone_tui.core.statements.recogniser import restate
+from mindstone_tui.core.statements.register import Register
+from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind
 
 SECTIONS: Final = (
     "Half done",

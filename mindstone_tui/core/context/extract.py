@@ -20,7 +20,8 @@ from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Register, Speaker, Utterance, advance
+from mindstone_tui.core.statements.register import Register, advance
+from mindstone_tui.core.statements.statement import Speaker, Utterance
 from mindstone_tui.core.text import one_line, unfenced
 
 _CALL_SHOWN: Final = 400

@@ -17,8 +17,7 @@ from mindstone_tui.core.context.messages import Key, message_of, said
 from mindstone_tui.core.entries import Label, Line, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
 from mindstone_tui.core.entries.window import Anchor
-from mindstone_tui.core.tokens import Counter
-from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SOUND_SECOND
+from mindstone_tui.core.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SOUND_SECOND, Counter
 
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"

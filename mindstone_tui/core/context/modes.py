@@ -89,10 +89,7 @@ class CompactionSteps:
         measured = self.live.measure(self.call)
         state = self.live.fold.state
         found = trimmable(
-            measured,
-            trimmed=state.trimmed,
-            spared={*state.pins, self.call.turn},
-            keep=0,
+            measured, trimmed=state.trimmed, spared={*state.pins, self.call.turn}, keep=0
         )
         taken: list[Trimmed] = []
         calls = 0

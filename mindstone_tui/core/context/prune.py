@@ -269,10 +269,7 @@ def trim_results(
         return []
     settings, state = live.settings.context, live.fold.state
     results = trim.trimmable(
-        measured,
-        trimmed=state.trimmed,
-        spared={*state.pins, call.turn},
-        keep=settings.keep_trimmed,
+        measured, trimmed=state.trimmed, spared={*state.pins, call.turn}, keep=settings.keep_trimmed
     )
     if trigger == "cascade":
         shortest = live.settings.cascade.result_tokens
@@ -544,12 +541,7 @@ def _remainder(live: LiveWindow, turn: int) -> bool:
 
 
 def _blocked(
-    live: LiveWindow,
-    call: Call,
-    why: str,
-    turns: Collection[int],
-    tokens: int,
-    detail: str = "",
+    live: LiveWindow, call: Call, why: str, turns: Collection[int], tokens: int, detail: str = ""
 ) -> list[Line]:
     """Say once a turn that something could not leave, and why."""
     if (call.turn, why) in live.blocked:

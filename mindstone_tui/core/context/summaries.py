@@ -43,7 +43,7 @@ from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked
 from mindstone_tui.core.entries import Message, Part, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.statements import Register
+from mindstone_tui.core.statements.register import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
 

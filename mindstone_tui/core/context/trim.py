@@ -17,7 +17,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, ToolReturned
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import DoesNotFit
-from mindstone_tui.core.tokens.count import MESSAGE_OVERHEAD
+from mindstone_tui.core.tokens import MESSAGE_OVERHEAD
 
 _LEAST_SAVED: Final = 32
 """Tokens that one placeholder must save."""

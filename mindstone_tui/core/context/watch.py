@@ -11,13 +11,7 @@ import msgspec
 from mindstone_tui.core.context.budget import KEPT_TURNS
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.entries import Line, window
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    ToolReturned,
-    UsageReported,
-    usage_in,
-)
+from mindstone_tui.core.entries import Line, conversation, window
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
@@ -96,8 +90,8 @@ class Watch:
                     self.carried = self._all_carried(line, plan.carried)
                     self.anchor = plan.carried.anchor
                 self._know_full(line.seq, plan)
-            case UsageReported() | AssistantMessage() as entry:
-                if (report := usage_in(entry)) is not None:
+            case conversation.UsageReported() | conversation.AssistantMessage() as entry:
+                if (report := conversation.usage_in(entry)) is not None:
                     self._spend(report.usage.cost)
                     self._anchor(line, report)
             case DelegationEnded(tokens=tokens, cost=cost) if tokens:
@@ -191,7 +185,7 @@ class Watch:
 
     def learn(self, line: Line) -> UsageNote:
         """Compare a report with what was planned, and learn from it."""
-        report, plan = usage_in(line.entry), self._planned
+        report, plan = conversation.usage_in(line.entry), self._planned
         if report is None or plan is None or not self._answers(line, report):
             return UsageNote()
         reported = report.usage.prompt or 0
@@ -213,7 +207,7 @@ class Watch:
         entry = self._plan.entry if self._plan else None
         return entry if isinstance(entry, window.PromptPlanned) else None
 
-    def _answers(self, line: Line, report: UsageReported) -> bool:
+    def _answers(self, line: Line, report: conversation.UsageReported) -> bool:
         """Whether a report is about the newest plan."""
         plan = self._planned
         return (
@@ -234,7 +228,7 @@ class Watch:
         if changes:
             self.carried = msgspec.structs.replace(self.carried, **changes)
 
-    def _anchor(self, line: Line, report: UsageReported) -> None:
+    def _anchor(self, line: Line, report: conversation.UsageReported) -> None:
         plan, reported = self._planned, report.usage.prompt
         if self._plan is None or plan is None or not reported or not self._answers(line, report):
             return
@@ -276,7 +270,7 @@ def added_by_turn(measured: Measured, factor: float) -> dict[int, window.Growth]
     for piece in measured.pieces:
         if piece.line is not None:
             newest = max(newest, piece.line.turn)
-            is_result = isinstance(piece.line.entry, ToolReturned)
+            is_result = isinstance(piece.line.entry, conversation.ToolReturned)
             sums.setdefault(piece.line.turn, [0, 0])[is_result] += piece.raw
         elif piece.component == "memory_injection":
             recalled += piece.raw

@@ -13,18 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.context import window_view
 from mindstone_tui.core.context.findings import Placeholders
 from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
 from mindstone_tui.core.context.watch import UsageNote
-from mindstone_tui.core.context.window_view import (
-    SESSIONS_OWN,
-    Call,
-    ExchangeLines,
-    Indexer,
-    View,
-    follow,
-    open_fold,
-)
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, ToolSchema
 from mindstone_tui.core.entries.window import (
     InstructionsChanged,
@@ -41,18 +33,20 @@ from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.reader import readable, with_blobs
 
-Ensure = Callable[[Sequence[ExchangeLines]], Mapping[int, Receipt]]
-OffLoop = Callable[[Ensure, Sequence[ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
-RoomMaker = Callable[["LiveWindow", Call], Awaitable[list[Line]]]
+Ensure = Callable[[Sequence[window_view.ExchangeLines]], Mapping[int, Receipt]]
+OffLoop = Callable[[Ensure, Sequence[window_view.ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
+RoomMaker = Callable[["LiveWindow", window_view.Call], Awaitable[list[Line]]]
 
 
-async def _in_thread(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+async def _in_thread(
+    ensure: Ensure, units: Sequence[window_view.ExchangeLines]
+) -> Mapping[int, Receipt]:
     import asyncio  # whoever awaits this has it, and those who only plan a window load it not
 
     return await asyncio.to_thread(ensure, units)
 
 
-class LiveWindow(View):
+class LiveWindow(window_view.View):
     """What the model sees next, kept by writing down every decision about it."""
 
     def __init__(
@@ -61,7 +55,7 @@ class LiveWindow(View):
         history: History,
         settings: Settings,
         *,
-        indexer: Indexer,
+        indexer: window_view.Indexer,
         counters: Callable[[str], Counter] = counter_for,
         calibration: Calibration | None = None,
         similar: Similarity = word_similarity,
@@ -93,7 +87,7 @@ class LiveWindow(View):
         written = self.transcript
         if self.fold.head == written.head.seq and self.history.size == written.size:
             return  # the file ends where we ended it
-        new = follow(self.fold, self.history)
+        new = window_view.follow(self.fold, self.history)
         for line in new:
             self.watch.observe(line)
         self._missed += new
@@ -153,7 +147,7 @@ class LiveWindow(View):
         copy = self.transcript.places.lost / f"transcript-{ended}-{before.histories}.jsonl"
         self.history.keep_copy(copy)
         self.history.reopen()
-        self._begin(open_fold(self.history))
+        self._begin(window_view.open_fold(self.history))
         self._missed.clear()
         self.on_replaced(
             f"Another program put another history in the transcript's place: line {ended}, the "
@@ -169,12 +163,14 @@ class LiveWindow(View):
             self.on_saved(len(lines))
         return lines
 
-    def now(self) -> Call:
+    def now(self) -> window_view.Call:
         """The next call as the session's own choices make it, with everything taken in."""
         self.catch_up()
-        return self.call(SESSIONS_OWN)
+        return self.call(window_view.SESSIONS_OWN)
 
-    def expecting(self, sections: Sequence[Section], tools: Sequence[ToolSchema]) -> View:
+    def expecting(
+        self, sections: Sequence[Section], tools: Sequence[ToolSchema]
+    ) -> window_view.View:
         """This window as its next request will carry it, to be looked at and not written to."""
         fold = self.fold.expecting(sections, tools)
         if fold is self.fold:
@@ -184,7 +180,7 @@ class LiveWindow(View):
         view.forget_measure()
         return view
 
-    def planned(self, call: Call) -> PromptPlanned | None:
+    def planned(self, call: window_view.Call) -> PromptPlanned | None:
         """The newest plan, if it is of this very call and nothing was written since."""
         line, plan = self.fold.plan, self.last_plan
         if line is None or plan is None or line.seq != self.fold.head or line.turn != call.turn:
@@ -193,7 +189,7 @@ class LiveWindow(View):
         was = (plan.model, plan.tail, plan.images, plan.sounds, plan.window, plan.window_label)
         return plan if asked == was else None
 
-    def note_growth(self, call: Call) -> None:
+    def note_growth(self, call: window_view.Call) -> None:
         """Remember what each turn added before anything leaves: afterwards nobody could tell."""
         self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
 
@@ -202,13 +198,13 @@ class LiveWindow(View):
         self.take(line)
         return self.watch.learn(line)
 
-    async def ensure(self, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    async def ensure(self, units: Sequence[window_view.ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""
         receipts = await self._off_loop(self._indexer.ensure, units)
         self.catch_up()
         return receipts
 
-    async def count_ahead(self, call: Call, seq: int) -> None:
+    async def count_ahead(self, call: window_view.Call, seq: int) -> None:
         """Count a long message off the loop, before anybody on it asks how large it is."""
         import asyncio  # as above
 

@@ -1,1 +1,59 @@
-"""Checks of an installation: the home, the engines under it, and what continuity rests on."""
+"""Checks of an installation: the home, the engines under it, and what continuity rests on.
+
+A room offers checks as functions `(CheckEnvironment) -> Iterable[Check]`; `mindstone doctor` lists
+them. A check looks and reports; it repairs nothing, and it probes rather than assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.paths import Places, SessionKey
+
+Outcome = Literal["pass", "warn", "fail"]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    id: str
+    """Stable, as in `disk.space`: programs rely on it."""
+    outcome: Outcome
+    detail: str
+    """What was found, in a sentence."""
+    remedy: str = ""
+    """What to do about it; empty when it passed."""
+
+
+def passed(name: str, detail: str) -> Check:
+    """All is well."""
+    return Check(name, "pass", detail)
+
+
+def warned(name: str, detail: str, remedy: str) -> Check:
+    """Something to look at."""
+    return Check(name, "warn", detail, remedy)
+
+
+def failed(name: str, detail: str, remedy: str) -> Check:
+    """Something that must be mended."""
+    return Check(name, "fail", detail, remedy)
+
+
+def refused(name: str, error: MindstoneError) -> Check:
+    """A check that met an error, in the error's own words."""
+    return failed(name, error.what, error.remedy)
+
+
+class CheckEnvironment(msgspec.Struct, frozen=True):
+    """All that a check may look at."""
+
+    places: Places
+    environ: Mapping[str, str]
+    settings: Settings
+    session: SessionKey

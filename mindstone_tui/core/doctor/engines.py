@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import numbers
-from mindstone_tui.core.doctor.base import Check, CheckEnvironment, failed, passed, warned
+from mindstone_tui.core.doctor import Check, CheckEnvironment, failed, passed, warned
 from mindstone_tui.core.interchange import formats
 from mindstone_tui.core.library.vectors import pending_everywhere, progress_of
 from mindstone_tui.core.plugins import LeftOut, Plugin, installed

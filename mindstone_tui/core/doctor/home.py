@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.doctor.base import (
+from mindstone_tui.core.doctor import (
     Check,
     CheckEnvironment,
     Outcome,

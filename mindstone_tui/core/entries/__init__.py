@@ -14,58 +14,27 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import conversation, derived, line, store, window
-from mindstone_tui.core.entries.base import (
-    ZONES,
-    Blob,
-    Entry,
-    Image,
-    Label,
-    Part,
-    Role,
-    Sampling,
-    Span,
-    ToolCall,
-    ToolSchema,
-    Usage,
-    Zone,
-    spans_of,
-)
-from mindstone_tui.core.entries.line import (
-    IMPORTED,
-    Draft,
-    Line,
-    Malformed,
-    Message,
-    Request,
-    Unknown,
-)
-
-__all__ = [
-    "IMPORTED",
-    "KINDS",
-    "WINDOW_CHANGES",
-    "ZONES",
-    "Blob",
-    "Draft",
-    "Entry",
-    "Image",
-    "Label",
-    "Line",
-    "Malformed",
-    "Message",
-    "Part",
-    "Request",
-    "Role",
-    "Sampling",
-    "Span",
-    "ToolCall",
-    "ToolSchema",
-    "Unknown",
-    "Usage",
-    "Zone",
-    "decode_line",
-    "spans_of",
-]
+from mindstone_tui.core.entries.base import ZONES as ZONES
+from mindstone_tui.core.entries.base import Blob as Blob
+from mindstone_tui.core.entries.base import Entry as Entry
+from mindstone_tui.core.entries.base import Image as Image
+from mindstone_tui.core.entries.base import Label as Label
+from mindstone_tui.core.entries.base import Part as Part
+from mindstone_tui.core.entries.base import Role as Role
+from mindstone_tui.core.entries.base import Sampling as Sampling
+from mindstone_tui.core.entries.base import Span as Span
+from mindstone_tui.core.entries.base import ToolCall as ToolCall
+from mindstone_tui.core.entries.base import ToolSchema as ToolSchema
+from mindstone_tui.core.entries.base import Usage as Usage
+from mindstone_tui.core.entries.base import Zone as Zone
+from mindstone_tui.core.entries.base import spans_of as spans_of
+from mindstone_tui.core.entries.line import IMPORTED as IMPORTED
+from mindstone_tui.core.entries.line import Draft as Draft
+from mindstone_tui.core.entries.line import Line as Line
+from mindstone_tui.core.entries.line import Malformed as Malformed
+from mindstone_tui.core.entries.line import Message as Message
+from mindstone_tui.core.entries.line import Request as Request
+from mindstone_tui.core.entries.line import Unknown as Unknown
 
 KINDS: Final = MappingProxyType(
     {

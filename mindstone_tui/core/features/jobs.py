@@ -21,11 +21,9 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
-from mindstone_tui.core.tools.sandbox import Confined, unconfined
-from mindstone_tui.core.tools.verdicts import judge
 
 _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
@@ -100,24 +98,9 @@ class JobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
-    parts = judge(arguments.command, context.workspace)
     goes_on = " (goes on when MindStone ends)" if arguments.stay else ""
-    return Preview(
-        title=f"background{goes_on}: {one_line(arguments.command, 80)}",
-        body=exact(arguments.command),
-        standing="sensitive" if any(part.steers for part in parts) else "open",
-        command=arguments.command,
-        parts=parts,
-        caution="It goes on when MindStone ends, until it ends itself." if arguments.stay else "",
-    )
-
-
-def _confined(command: str, context: ToolContext) -> Confined:
-    line = ("bash", "--noprofile", "--norc", "-c", command)
-    if context.sandbox is None:
-        return unconfined(line)
-    workspace = context.workspace
-    return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
+    caution = "It goes on when MindStone ends, until it ends itself." if arguments.stay else ""
+    return shell.preview(f"background{goes_on}:", arguments.command, context, caution)
 
 
 def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
@@ -185,7 +168,7 @@ class JobsFeature(Feature):
         finished: shell.CommandFinished | None = None
         try:
             finished = await shell.run(
-                _confined(job.command, context),
+                shell.in_bash(job.command, context),
                 cwd=context.workspace.cwd,
                 environ=shell.clean_environment(context.environ, context.passed),
                 bounds=shell.Bounds(

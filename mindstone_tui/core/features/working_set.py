@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import get_args
 
 import msgspec
@@ -185,26 +185,16 @@ class WindowFeature(Feature):
     @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
     async def policy(self, argument: str) -> AsyncIterator[AnyEvent]:
         """List or set the order in which exchanges and tool results leave."""
-        if argument and argument not in POLICIES:
-            raise WrongUse(f"There is no policy {argument}; known: {', '.join(POLICIES)}.")
-        if argument:
-            changed = self.context.window.set_policy(argument)
-            for event in _tell("policy", [changed] if changed else [], "That is set already."):
-                yield event
-            return
-        yield _choices("policy", self.context.window.policy, POLICY_CHOICES)
+        window = self.context.window
+        for event in _chosen("policy", argument, POLICY_CHOICES, window.policy, window.set_policy):
+            yield event
 
     @command("mode", usage="[NAME]", changes_window=True, words=MODES)
     async def mode(self, argument: str) -> AsyncIterator[AnyEvent]:
         """List or set how room is made: sliding_window, auto_compact or cascade."""
-        if argument and argument not in MODES:
-            raise WrongUse(f"There is no mode {argument}; known: {', '.join(MODES)}.")
-        if argument:
-            changed = self.context.window.set_mode(argument)
-            for event in _tell("mode", [changed] if changed else [], "That is set already."):
-                yield event
-            return
-        yield _choices("mode", self.context.window.mode, MODE_CHOICES)
+        window = self.context.window
+        for event in _chosen("mode", argument, MODE_CHOICES, window.mode, window.set_mode):
+            yield event
 
     @command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
     async def budget(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -228,14 +218,22 @@ class WindowFeature(Feature):
         yield told
 
 
-def _choices(name: str, now: str, known: Mapping[str, str]) -> CommandPrinted:
-    """Every choice with its consequence; the one in force has a star."""
-    rows = [
-        f"{'*' if each == now else ' '} {each:15} {consequence}"
-        for each, consequence in known.items()
-    ]
+def _chosen(
+    name: str,
+    argument: str,
+    known: Mapping[str, str],
+    now: str,
+    choose: Callable[[str], Line | None],
+) -> list[AnyEvent]:
+    """Set what was named; else every choice with its consequence, a star at the one in force."""
+    if argument and argument not in known:
+        raise WrongUse(f"There is no {name} {argument}; known: {', '.join(known)}.")
+    if argument:
+        changed = choose(argument)
+        return _tell(name, [changed] if changed else [], "That is set already.")
+    rows = [f"{'*' if each == now else ' '} {each:15} {known[each]}" for each in known]
     text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
-    return CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})
+    return [CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})]
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:

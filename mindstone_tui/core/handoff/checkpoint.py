@@ -15,15 +15,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import statements
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    UserMessage,
-)
+from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.language.clause import content_words
@@ -31,8 +26,7 @@ from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Statement as Settled
-from mindstone_tui.core.statements import advance as settle_on
+from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.statements import register as registers
 
 Status = Literal["planned", "in_progress", "done"]
@@ -247,8 +241,8 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
     return msgspec.structs.replace(work.result(), head=HeadMark(seq=new[-1].seq, hash=new[-1].hash))
 
 
-def _utterance(line: Line) -> statements.Utterance | None:
-    said = partial(statements.Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
+def _utterance(line: Line) -> statement.Utterance | None:
+    said = partial(statement.Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
     match line.entry:
         case UserMessage(text=text):
             return said(speaker="user", text=text)
@@ -260,7 +254,7 @@ def _utterance(line: Line) -> statements.Utterance | None:
 class _Work:
     """A checkpoint while lines are taken in."""
 
-    def __init__(self, checkpoint: Checkpoint, recent: Sequence[statements.Utterance]) -> None:
+    def __init__(self, checkpoint: Checkpoint, recent: Sequence[statement.Utterance]) -> None:
         self._state = checkpoint
         self._since = checkpoint.head.seq
         groups = (
@@ -269,7 +263,7 @@ class _Work:
         )
         known = sorted((one for group in groups for one in group), key=lambda o: (o.seq, o.start))
         standing = tuple(_restated(one) for one in known)
-        self._register = statements.Register(standing=standing, recent=tuple(recent))
+        self._register = registers.Register(standing=standing, recent=tuple(recent))
 
     def result(self) -> Checkpoint:
         """The state with what stands now."""
@@ -334,12 +328,12 @@ class _Work:
 
     def _hear(self, line: Line) -> None:
         if (said := _utterance(line)) is not None:
-            self._register = settle_on(self._register, [said])
+            self._register = registers.advance(self._register, [said])
 
-    def _add(self, kind: statements.StatementKind, text: str, line: Line, start: int = 0) -> None:
+    def _add(self, kind: statement.StatementKind, text: str, line: Line, start: int = 0) -> None:
         number = start + len(self._register.standing)
-        one = statements.restate(
-            kind, " ".join(text.split()), statements.Pointer(line.seq, number), line.turn
+        one = recogniser.restate(
+            kind, " ".join(text.split()), statement.Pointer(line.seq, number), line.turn
         )
         same = [each for each in self._register.standing if folded(each.words) == folded(one.words)]
         if not any(each.sure for each in same):
@@ -367,36 +361,34 @@ class _Work:
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
         self._state = msgspec.structs.replace(
-            state,
-            commands=tuple(commands[-COMMANDS:]),
-            errors=tuple(errors.values())[-ERRORS:],
+            state, commands=tuple(commands[-COMMANDS:]), errors=tuple(errors.values())[-ERRORS:]
         )
 
 
-_KIND_OF_NOTE: Final[dict[str, statements.StatementKind]] = {
+_KIND_OF_NOTE: Final[dict[str, statement.StatementKind]] = {
     "constraints": "rule",
     "decisions": "decision",
 }
 
 
-def _restated(one: Sourced) -> Settled:
-    kind: statements.StatementKind = next(
-        (each for each in statements.KINDS if each == one.kind.rstrip("?")), "rule"
+def _restated(one: Sourced) -> statement.Statement:
+    kind: statement.StatementKind = next(
+        (each for each in statement.KINDS if each == one.kind.rstrip("?")), "rule"
     )
-    at = statements.Pointer(one.seq, one.start)
-    stated = statements.restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
-    corrects = statements.Pointer(one.old_seq) if one.old else None
+    at = statement.Pointer(one.seq, one.start)
+    stated = recogniser.restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
+    corrects = statement.Pointer(one.old_seq) if one.old else None
     return msgspec.structs.replace(stated, old=one.old, corrects=corrects)
 
 
 def _sourced_statements(
-    register: statements.Register, *kinds: statements.StatementKind
+    register: registers.Register, *kinds: statement.StatementKind
 ) -> tuple[Sourced, ...]:
     """What is settled, and behind it what only sounds so."""
     return tuple(map(_sourced_statement, (*register.of(*kinds), *register.perhaps(*kinds))))
 
 
-def _sourced_statement(one: Settled) -> Sourced:
+def _sourced_statement(one: statement.Statement) -> Sourced:
     return Sourced(
         text=" ".join(one.words.split()),
         seq=one.line,
@@ -410,7 +402,7 @@ def _sourced_statement(one: Settled) -> Sourced:
 
 def _only_tells(said: str) -> bool:
     """Whether somebody promises, wishes or leaves something open, and asks for nothing."""
-    return len(prose(said)) == 1 and statements.kind_of_sentence(said) in _TELLS
+    return len(prose(said)) == 1 and recogniser.kind_of_sentence(said) in _TELLS
 
 
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:

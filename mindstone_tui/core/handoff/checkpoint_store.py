@@ -21,24 +21,13 @@ from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.provenance import is_quotation, quoted
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
-from mindstone_tui.core.handoff.checkpoint import (
-    FORMAT,
-    LOOKED_BACK,
-    Checkpoint,
-    FinishedCommand,
-    Sourced,
-    advance,
-    encoded,
-    fitted,
-    fresh,
-    validate,
-)
+from mindstone_tui.core.handoff import checkpoint as checkpoints
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import History
 
-T = TypeVar("T", Sourced, FinishedCommand)
+T = TypeVar("T", checkpoints.Sourced, checkpoints.FinishedCommand)
 HashAt = Callable[[int], str | None]
 """The hash of a line of this session's history; None when it has no such line."""
 
@@ -49,13 +38,13 @@ _REMEDY = "Save a new one with /checkpoint; history has everything that it was m
 class Saved(Part):
     """A checkpoint that is on disk, and the entry that says so."""
 
-    checkpoint: Checkpoint
+    checkpoint: checkpoints.Checkpoint
     entry: CheckpointSaved
 
 
 def save(
     places: SessionPlaces,
-    draft: Checkpoint,
+    draft: checkpoints.Checkpoint,
     *,
     environment: Environment,
     saved_at: str,
@@ -90,16 +79,16 @@ def save(
         disk.close(lock)
 
 
-def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
-    draft = fitted(draft)
+def _write(places: SessionPlaces, draft: checkpoints.Checkpoint, disk: Disk) -> Saved:
+    draft = checkpoints.fitted(draft)
     checkpoint = msgspec.structs.replace(draft, sha256=digest(draft))
-    checked = validate(checkpoint)
+    checked = checkpoints.validate(checkpoint)
     if not checked.valid:
         raise ContinuityError(
             f"There is nothing to resume from yet: {'; '.join(checked.errors)}.",
             "Say what is to be done, or start a task with /task start.",
         )
-    data = encoded(checkpoint)
+    data = checkpoints.encoded(checkpoint)
     replace_file(places.progress, progress_text(checkpoint).encode(), disk)
     replace_file(places.checkpoint, data, disk)
     entry = CheckpointSaved(
@@ -111,13 +100,15 @@ def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
     return Saved(checkpoint=checkpoint, entry=entry)
 
 
-def digest(checkpoint: Checkpoint) -> str:
+def digest(checkpoint: checkpoints.Checkpoint) -> str:
     """SHA-256 over everything in a checkpoint but itself."""
     bare = msgspec.structs.replace(checkpoint, sha256="")
     return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
-def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt) -> Checkpoint:
+def load(
+    places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt
+) -> checkpoints.Checkpoint:
     """The checkpoint on disk, proven against history; refused as torn, edited, foreign or stale."""
     data = _bytes(places.checkpoint)
     checkpoint = read(data)
@@ -133,7 +124,7 @@ def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt)
     recorded = newest.sha256 if newest and newest.version == checkpoint.version else ""
     if recorded and hashlib.sha256(data).hexdigest() != recorded:
         raise _refused("edited", "its bytes are not the ones that were saved")
-    if errors := validate(checkpoint).errors:
+    if errors := checkpoints.validate(checkpoint).errors:
         raise _refused("incomplete", "; ".join(errors))
     return checkpoint
 
@@ -145,7 +136,7 @@ _MOST_READ: Final = 8_192
 class TaskState(Part):
     """The task as it is now: the newest checkpoint, brought up to date with history."""
 
-    checkpoint: Checkpoint
+    checkpoint: checkpoints.Checkpoint
     newest: CheckpointSaved | None
     """What history says was saved last, as far as it was read."""
     problem: str = ""
@@ -159,22 +150,24 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
     """
     try:
         known = read(_bytes(places.checkpoint))
-        lines = _lines(history, known.head.seq + 1 - LOOKED_BACK)
+        lines = _lines(history, known.head.seq + 1 - checkpoints.LOOKED_BACK)
         newest = _newest(line for line in lines if line.seq > known.head.seq)
         _refuse_rewound(known, lines, history)
         checkpoint = _quoting(load(places, newest, hashes(history)), history)
-        return TaskState(checkpoint=advance(checkpoint, not_rewound(lines)), newest=newest)
+        return TaskState(
+            checkpoint=checkpoints.advance(checkpoint, not_rewound(lines)), newest=newest
+        )
     except ContinuityError as error:
         lines = _lines_since(history, since)
         newest = _newest(lines)
-        state = advance(fresh(str(places.key)), not_rewound(lines))
+        state = checkpoints.advance(checkpoints.fresh(str(places.key)), not_rewound(lines))
         version = newest.version if newest else _version_on_disk(places)
         state = msgspec.structs.replace(state, version=version)
         problem = error.what if places.checkpoint.exists() else ""
         return TaskState(checkpoint=state, newest=newest, problem=problem)
 
 
-def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
+def load_proven(places: SessionPlaces, history: History) -> checkpoints.Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
     known = read(_bytes(places.checkpoint))
     lines = _lines(history, known.head.seq + 1)
@@ -183,7 +176,9 @@ def load_proven(places: SessionPlaces, history: History) -> Checkpoint:
     return _quoting(found, history)
 
 
-def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
+def _refuse_rewound(
+    checkpoint: checkpoints.Checkpoint, since: Sequence[Line], history: History
+) -> None:
     """A checkpoint holds what was said up to its head: of that, nothing may have been rewound."""
     head = _line_at(history, checkpoint.head.seq)
     by = None if head is None else Rewinds(since).of_place(head.seq, head.turn)
@@ -191,14 +186,14 @@ def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: Hist
         raise _refused("rewound", f"line {by} went back to before it was saved")
 
 
-def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
+def _quoting(checkpoint: checkpoints.Checkpoint, history: History) -> checkpoints.Checkpoint:
     """A checkpoint in which what was imported settles nothing, whichever version saved it."""
 
     def marked(seq: int, text: str) -> str:
         line = _line_at(history, seq) if seq else None
         return text if line is None else quoted(line, text)
 
-    def own(items: Iterable[Sourced]) -> tuple[Sourced, ...]:
+    def own(items: Iterable[checkpoints.Sourced]) -> tuple[checkpoints.Sourced, ...]:
         return tuple(one for one in items if not is_quotation(marked(one.seq, one.text)))
 
     def quoting(items: Iterable[T]) -> tuple[T, ...]:
@@ -232,9 +227,9 @@ def _lines(history: History, first: int, last: int | None = None) -> list[Line]:
 def _lines_since(history: History, first: int) -> list[Line]:
     """All of them, or of very many the oldest, which name the task, and the newest."""
     recent = len(history.offsets) - _MOST_READ
-    if recent <= first + LOOKED_BACK:
+    if recent <= first + checkpoints.LOOKED_BACK:
         return _lines(history, first)
-    return [*_lines(history, first, first + LOOKED_BACK), *_lines(history, recent)]
+    return [*_lines(history, first, first + checkpoints.LOOKED_BACK), *_lines(history, recent)]
 
 
 def _newest(lines: Iterable[Line]) -> CheckpointSaved | None:
@@ -259,15 +254,15 @@ def _line_at(history: History, seq: int) -> Line | None:
         return None
 
 
-def read(data: bytes) -> Checkpoint:
+def read(data: bytes) -> checkpoints.Checkpoint:
     """Decode a checkpoint's bytes; raises `ContinuityError` when they are none."""
     try:
-        checkpoint = read_as(data, Checkpoint)
+        checkpoint = read_as(data, checkpoints.Checkpoint)
     except msgspec.ValidationError as error:
         raise _refused("edited", f"its fields are wrong ({error})") from error
     except msgspec.DecodeError as error:
         raise _refused("torn", "it is not whole") from error
-    if checkpoint.format > FORMAT:
+    if checkpoint.format > checkpoints.FORMAT:
         raise _refused("foreign", "a newer version of this program wrote it")
     return checkpoint
 

@@ -39,10 +39,7 @@ def write(places: SessionPlaces, letter: handoff.Letter) -> HandoffWritten:
     name = f"{letter.covers.last:08d}-{letter.sha256[:12]}.md"
     replace_file(places.handoffs / name, handoff.render(letter).encode())
     return HandoffWritten(
-        path=f"handoffs/{name}",
-        sha256=letter.sha256,
-        covers=letter.covers,
-        trigger=letter.trigger,
+        path=f"handoffs/{name}", sha256=letter.sha256, covers=letter.covers, trigger=letter.trigger
     )
 
 

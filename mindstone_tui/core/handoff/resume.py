@@ -13,6 +13,7 @@ from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
 from mindstone_tui.core.errors import ContinuityError, UsageError
+from mindstone_tui.core.handoff import handoff
 from mindstone_tui.core.handoff.checkpoint import (
     GOAL_LENGTH,
     Checkpoint,
@@ -22,14 +23,6 @@ from mindstone_tui.core.handoff.checkpoint import (
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
-from mindstone_tui.core.handoff.handoff import (
-    PERHAPS,
-    commands_text,
-    fresh_errors,
-    goal_title,
-    next_step,
-    said,
-)
 
 DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
@@ -138,11 +131,7 @@ def _position(here: Environment) -> str:
 
 
 def resume_block(
-    checkpoint: Checkpoint,
-    changed: Sequence[str],
-    count: Count,
-    budget: int,
-    summary: str = "",
+    checkpoint: Checkpoint, changed: Sequence[str], count: Count, budget: int, summary: str = ""
 ) -> str:
     """The task for the model: rules first, then the goal, where it stands, and what is open.
 
@@ -152,9 +141,9 @@ def resume_block(
     """
     shown = {
         "summary": [summary] if summary else [],
-        "learnings": said(checkpoint.learnings[-5:]),
+        "learnings": handoff.said(checkpoint.learnings[-5:]),
         "done": [_box(one) for one in checkpoint.of("done")[-DONE_SHOWN:]],
-        "decisions": said(checkpoint.decided[-DECISIONS_SHOWN:]),
+        "decisions": handoff.said(checkpoint.decided[-DECISIONS_SHOWN:]),
         "planned": [_box(one) for one in _planned(checkpoint)[:OPEN_SHOWN]],
     }
     text = _block(checkpoint, changed, shown)
@@ -176,17 +165,20 @@ def _block(
     checkpoint: Checkpoint, changed: Sequence[str], shown: dict[str, list[str]], left_out: int = 0
 ) -> str:
     parts = (
-        ("Rules that bind", said(checkpoint.binding)),
-        (goal_title(checkpoint), [checkpoint.goal]),
+        ("Rules that bind", handoff.said(checkpoint.binding)),
+        (handoff.goal_title(checkpoint), [checkpoint.goal]),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
-        ("Go on with", next_step(checkpoint)),
+        ("Go on with", handoff.next_step(checkpoint)),
         ("Changed since it was saved", [f"- {one}" for one in changed]),
-        ("Open issues", said(checkpoint.issues)),
-        ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in fresh_errors(checkpoint)]),
-        ("Open questions", said(checkpoint.questions)),
+        ("Open issues", handoff.said(checkpoint.issues)),
+        (
+            "Last errors",
+            [f"- {one.text} [turn {one.turn}]" for one in handoff.fresh_errors(checkpoint)],
+        ),
+        ("Open questions", handoff.said(checkpoint.questions)),
         ("Open after that", shown["planned"]),
         ("Recent decisions", shown["decisions"]),
-        (PERHAPS, said(checkpoint.doubtful)),
+        (handoff.PERHAPS, handoff.said(checkpoint.doubtful)),
         ("Already done, not to be done again", shown["done"]),
         ("Learned", shown["learnings"]),
         ("Before that", shown["summary"]),
@@ -223,25 +215,25 @@ def progress_text(checkpoint: Checkpoint) -> str:
         *(f"{file.path} ({file.words()})" for file in environment.files),
     ]
     parts = (
-        ("Constraints", said(checkpoint.binding)),
+        ("Constraints", handoff.said(checkpoint.binding)),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
-        ("Next", next_step(checkpoint)),
+        ("Next", handoff.next_step(checkpoint)),
         ("Current", [_box(one) for one in checkpoint.of("in_progress")]),
         ("Remaining", [_box(one) for one in checkpoint.of("planned")]),
         ("Completed", [_box(one) for one in checkpoint.of("done")]),
-        ("Open issues", said(checkpoint.issues)),
+        ("Open issues", handoff.said(checkpoint.issues)),
         ("Last errors", [f"- {one.text} [turn {one.turn}]" for one in checkpoint.errors]),
-        ("Open questions", said(checkpoint.questions)),
-        ("Promised", said(checkpoint.commitments)),
-        ("Decisions", said(checkpoint.decided)),
-        (PERHAPS, said(checkpoint.doubtful)),
-        ("Learnings", said(checkpoint.learnings)),
-        ("Progress", said(checkpoint.progress)),
-        ("Commands", commands_text(checkpoint)),
+        ("Open questions", handoff.said(checkpoint.questions)),
+        ("Promised", handoff.said(checkpoint.commitments)),
+        ("Decisions", handoff.said(checkpoint.decided)),
+        (handoff.PERHAPS, handoff.said(checkpoint.doubtful)),
+        ("Learnings", handoff.said(checkpoint.learnings)),
+        ("Progress", handoff.said(checkpoint.progress)),
+        ("Commands", handoff.commands_text(checkpoint)),
         ("Environment", [f"- {line}" for line in where]),
         ("Not shown here", [f"- {one}" for one in checkpoint.left_out]),
     )
-    topic = f"{goal_title(checkpoint)}." if checkpoint.goal_turn else ""
+    topic = f"{handoff.goal_title(checkpoint)}." if checkpoint.goal_turn else ""
     head = [
         f"# {checkpoint.goal.splitlines()[0] if checkpoint.goal else 'No goal yet'}",
         "",

@@ -125,10 +125,7 @@ def _readable(text: str, program: AttachTarget, *, without_comments: bool) -> st
 
 
 def plan_detach(
-    places: Places,
-    program: AttachTarget,
-    environ: Mapping[str, str],
-    project: Path | None = None,
+    places: Places, program: AttachTarget, environ: Mapping[str, str], project: Path | None = None
 ) -> list[SettingsChange]:
     """What undoing would write: the bytes from before, or the file of now without our lines."""
     remembered = {

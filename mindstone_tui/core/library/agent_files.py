@@ -16,17 +16,12 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.errors import (
-    ContinuityError,
-    IndexUnavailable,
-    NoSuchEntry,
-    SessionNameError,
-)
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
@@ -132,7 +127,7 @@ class AgentFilesIndex:
                         self._agent.library, self._embedder, files_of(self._agent.agent)
                     )
                 self._level(self._index, signature)
-            except IndexUnavailable:
+            except errors.IndexUnavailable:
                 # A disk that cannot be written can still be read.
                 self._index, self._seen = InMemoryIndex(self._embedder), ()
                 self._level(self._index, signature)
@@ -208,7 +203,7 @@ def _memory_text(path: Path) -> str:
     """A memory's own words; nothing when the file is none."""
     try:
         memory = parse(read_text(path))
-    except ContinuityError:
+    except errors.ContinuityError:
         return ""
     return f"{memory.name}\n{memory.body}"
 
@@ -272,17 +267,17 @@ class Sources:
         for one in read_shelf(self._home.agent(self._key.agent)).live:
             if one.file == file:
                 return SourceText(one.memory.body, f"memory: {one.memory.name}", f"memory/{file}")
-        raise NoSuchEntry(f"There is no memory {file} in force.", "`/memory` lists them.")
+        raise errors.NoSuchEntry(f"There is no memory {file} in force.", "`/memory` lists them.")
 
     def _elsewhere(self, session: str, seq: int) -> SourceText:
         try:
             key = SessionKey.parse(session)
-        except SessionNameError as error:
-            raise NoSuchEntry(error.what, error.remedy) from error
+        except errors.SessionNameError as error:
+            raise errors.NoSuchEntry(error.what, error.remedy) from error
         if key == self._key:
             return self.read(f"#{seq}")
         if not self._may_look_into(key) or not self._home.session(key).transcript.exists():
-            raise NoSuchEntry(
+            raise errors.NoSuchEntry(
                 f"{key} is not open to this session.", "`recall.scope` says where recall looks."
             )
         with History(self._home.session(key)) as history:
@@ -317,7 +312,7 @@ def resolve_reference(pointer: str, history: History, fold: Fold) -> Line:
     if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
         lines = history.turn(int(turn[1]))
         if not lines:
-            raise NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
+            raise errors.NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
         return next((line for line in lines if line.role == "user"), lines[0])
     if number := re.fullmatch(r"#?(\d+)", pointer):
         return history.line(int(number[1]))

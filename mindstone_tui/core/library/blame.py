@@ -4,35 +4,45 @@ Only bytes decide: those that undo kept around calls, and those of edits that ot
 exactly. Times put the calls of several sessions in order and prove nothing; where two calls ran at
 once and both may have written a file, neither is named. A file that a person renamed is another
 file.
+
+Other programs recorded their edits exactly: what was replaced by what, without the file around.
+What a command of theirs did to a file is not among them; nobody recorded it.
+
+The lines of a git commit are told by the hashes of its files, then line by line. Git is asked for
+what it keeps; no filter, hook or program that a repository names is run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
-from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolCalled, UserMessage
+from mindstone_tui.core.entries import ToolCall, conversation
+from mindstone_tui.core.entries.actions import kind_of, targets_of
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import MindstoneError, UndoError, UsageError
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
-from mindstone_tui.core.library.recorded_edits import RecordedEdit, fitting, recorded_edits
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo import origin
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.origin import added, lines_of
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import KINDS, FileStep, read_steps
 
@@ -123,9 +133,9 @@ class KeptFiles:
         jobs: dict[int, list[str]] = {}
         for line in lines:
             match line.entry:
-                case AssistantMessage(calls=calls):
+                case conversation.AssistantMessage(calls=calls):
                     edits |= {call.id: _edit(call) for call in calls if call.name == "edit"}
-                case ToolCalled(call=call):
+                case conversation.ToolCalled(call=call):
                     began[call] = line.ts
                 case JobStarted(job=job):
                     jobs[job] = [line.ts, "~"]  # later than any time
@@ -161,7 +171,7 @@ class KeptFiles:
         places = self._home.session(SessionKey.parse(session))
         with contextlib.suppress(MindstoneError), History(places) as history:
             for line in map(history.whole, history.turn(turn)):
-                if isinstance(line.entry, UserMessage):
+                if isinstance(line.entry, conversation.UserMessage):
                     return line.ts, line.entry.text
         return "", ""
 
@@ -287,3 +297,161 @@ def _side(node: Node | None) -> str | None:
     if node is None:
         return None
     return node.digest if node.kind == "file" else ""
+
+
+_TELLING: Final = 20
+"""Signs, blanks apart, by which what an edit wrote is known again."""
+_CREATED: Final = "File created successfully"
+"""How Claude Code begins what it says of a file that was not there before."""
+_PATCH: Final = "*** Begin Patch"
+_FILES: Final = pattern_of(r"(?m)^\*\*\* (Add|Update|Delete|End)\b(?: File: )?(.*)\n?")
+_HUNKS: Final = pattern_of(r"(?m)^@@.*\n")
+_Pieces = tuple[tuple[bytes, bytes], ...]
+
+
+class RecordedEdit(NamedTuple):
+    """One call's edit of one file."""
+
+    ts: str
+    session: str
+    seq: int
+    turn: int
+    path: str
+    pieces: _Pieces = ()
+    """What was replaced, and by what, each in one place."""
+    whole: bytes | None = None
+    """The file as it was written, where it was written whole."""
+    created: bool = False
+    """Whether there was no such file."""
+
+    def apply(self, data: bytes | None, *, back: bool = False) -> bytes | None:
+        """The content afterwards, or before; None where it cannot have been this one."""
+        pieces = [piece[::-1] for piece in reversed(self.pieces)] if back else self.pieces
+        if self.whole is not None or data is None:
+            return self.whole
+        for old, new in pieces:
+            if not old or not 0 <= data.find(old) == data.rfind(old):
+                return None
+            data = data.replace(old, new)
+        return data if pieces else None
+
+
+def fitting(edits: Sequence[RecordedEdit], data: bytes) -> list[RecordedEdit]:
+    """Edits of a file of which only its end is known: those whose words stand in it as written."""
+    found: list[RecordedEdit] = []
+    for each in reversed(edits):
+        short = any(len(b"".join(new.split())) < _TELLING for _, new in each.pieces)
+        before = None if short or each.whole is not None else each.apply(data, back=True)
+        if before is not None and each.apply(before) == data:
+            found.insert(0, each)
+            data = before
+    return [found[0]._replace(whole=data), *found] if found else []
+
+
+def recorded_edits(history: History, folder: str) -> Iterator[RecordedEdit]:
+    """The edits of a session that was imported, oldest first."""
+    asked: dict[str, ToolCall] = {}
+    for line in list(history.newest(("assistant_message", "tool_returned"), 1 << 40))[::-1]:
+        match line.entry:
+            case conversation.AssistantMessage(calls=calls) if (
+                is_imported(line) and not line.parent
+            ):
+                asked |= {call.id: call for call in calls if kind_of(call.name) == "change"}
+            case conversation.ToolReturned(call=call, status="ok", text=text) if call in asked:
+                place = (line.ts, line.session, line.seq, line.turn)
+                for path, pieces, whole, is_new in _edits(asked.pop(call), text):
+                    at = os.path.normpath(os.path.join(folder, path))  # noqa: PTH118 - their names
+                    yield RecordedEdit(*place, at, pieces, whole, is_new)
+
+
+def _edits(call: ToolCall, said: str) -> Iterator[tuple[str, _Pieces, bytes | None, bool]]:
+    """The files that a call changed: what was replaced, or what was written, in a new file."""
+    fields = read_arguments(call.arguments) or {}
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    patch = next((one for one in (*texts.values(), call.arguments) if _PATCH in one), "")
+    parts = _FILES.split(patch)[1:]
+    for act, path, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        sides = [
+            (_of_side(hunk, " -"), _of_side(hunk, " +")) for hunk in _HUNKS.split(body) if hunk
+        ]
+        if act == "Add":
+            yield path, (), b"".join(new for _, new in sides), True
+        elif act != "End":
+            yield path, () if "*** Move to" in body else tuple(sides), None, False
+    for path in () if patch else targets_of(call)[:1]:
+        match texts:
+            case {"content": whole} | {"file_text": whole}:
+                yield path, (), whole.encode(), said.startswith(_CREATED)
+            case {"old_string": old, "new_string": new} if not fields.get("replace_all"):
+                yield path, ((old.encode(), new.encode()),), None, False
+            case _:  # something happened to it that is not recorded exactly
+                yield path, (), None, False
+
+
+def _of_side(hunk: str, signs: str) -> bytes:
+    rows = (row or " " for row in hunk.removesuffix("\n").split("\n"))
+    return "".join(f"{row[1:]}\n" for row in rows if row[0] in signs).encode()
+
+
+_GIT: Final = (
+    "git",
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=",
+    "-c",
+    "core.hooksPath=/dev/null",
+)
+_RAW: Final = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules")
+STAGED: Final = "--cached"
+"""Stands for the commit that would be made now."""
+
+
+class CommitLine(LineOrigin, frozen=True):
+    """A line that a commit added."""
+
+    commit: str
+    path: str
+
+
+def git(folder: Path, *arguments: str, given: str = "") -> bytes:
+    """What git says; raises a `UsageError` with its words where it refuses."""
+    command, environ = [*_GIT, "-C", str(folder), *arguments], {**os.environ, "TZ": "UTC"}
+    try:
+        done = subprocess.run(command, input=given.encode(), capture_output=True, env=environ)
+    except FileNotFoundError:
+        raise UsageError("git, which knows commits, is not on this machine.") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").partition("\n")[0]
+        raise UsageError(f"git says: {said.removeprefix('fatal: ')}.")
+    return done.stdout
+
+
+def commits_named(folder: Path, named: str) -> list[list[str]]:
+    """The commits that a name or a range stands for, oldest first.
+
+    Each with the seconds in which it was made and, before it was amended or rebased, written.
+    """
+    how = ("--no-show-signature", "--format=%H %cd %ad", "--date=format-local:%Y-%m-%dT%H:%M:%S")
+    walk = "--reverse" if ".." in named else "--no-walk"
+    said = git(folder, "log", walk, *how, "--end-of-options", named, "--")
+    return [row.split() for row in said.decode().splitlines()]
+
+
+def lines_added(kept: KeptFiles, commit: str, made: str, written: str) -> Iterator[CommitLine]:
+    """The lines that a commit added to its first parent, each with its origin."""
+    top = Path(git(kept.project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    diff = ("diff-tree", *_RAW, "-m", "--first-parent", "--root", "--no-commit-id", commit)
+    said = git(top, *(("diff-index", *_RAW, STAGED, "HEAD") if commit == STAGED else diff), "--")
+    words = said.decode("utf-8", "surrogateescape").split("\0")
+    named = zip(words[1::2], words[::2], strict=False)
+    rows = [(path, *row.split(" ")[2:4]) for path, row in named]
+    blobs = {sha for _, *sides in rows for sha in sides if sha.strip("0")}
+    contents = {sha: git(top, "cat-file", "blob", sha) for sha in blobs}
+    rows = [row for row in rows if is_text(contents.get(row[2], b"\0"))]
+    fold = kept.follow({f"{top}/{path}" for path, _, _ in rows}, made)
+    late = kept.since(written)
+    for path, old, new in rows:
+        found = fold.once(f"{top}/{path}", contents[new], late)
+        every = told(found)
+        for at in added(lines_of(contents.get(old, b"")), found.lines):
+            yield CommitLine(**asdict(every[at]), commit=commit, path=path)

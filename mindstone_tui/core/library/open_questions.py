@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries import Line, ToolCall, derived
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolAnswered,
@@ -23,13 +23,6 @@ from mindstone_tui.core.entries.conversation import (
     ToolRefused,
     ToolReturned,
     TurnEnded,
-)
-from mindstone_tui.core.entries.derived import (
-    MemoryDecided,
-    MemoryProposed,
-    OfferAnswered,
-    PlanChanged,
-    StandingInstructionOffered,
 )
 from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
@@ -284,11 +277,11 @@ def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     waiting: dict[str, OpenQuestion] = {}
     for line in lines:
         match line.entry:
-            case MemoryProposed(proposal=proposal, path=path, after=after, why=why):
+            case derived.MemoryProposed(proposal=proposal, path=path, after=after, why=why):
                 shown = f"The memory {path}\n{after}"
                 asked = {"call": proposal, "shown": shown, "name": path, "why": why}
                 waiting[proposal] = _proposal(session, line, kind="memory", **asked)
-            case MemoryDecided(proposal=proposal):
+            case derived.MemoryDecided(proposal=proposal):
                 waiting.pop(proposal, None)
     return list(waiting.values())
 
@@ -298,13 +291,13 @@ def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     offer: Line | None = None
     for line in lines:
         match line.entry:
-            case StandingInstructionOffered(form=form) if form:
+            case derived.StandingInstructionOffered(form=form) if form:
                 offer = line
-            case OfferAnswered():
+            case derived.OfferAnswered():
                 offer = None
             case TurnEnded() if offer is not None and line.turn > offer.turn:
                 offer = None
-    if offer is None or not isinstance(offer.entry, StandingInstructionOffered):
+    if offer is None or not isinstance(offer.entry, derived.StandingInstructionOffered):
         return []
     shown = f"Sounds like a {offer.entry.of_kind}: {offer.entry.text}"
     return [_proposal(session, offer, kind="offer", call=str(offer.seq), shown=shown)]
@@ -316,7 +309,7 @@ def _planned(lines: Iterable[Line]) -> Line | None:
     made: Line | None = None
     for line in lines:
         match line.entry:
-            case PlanChanged(stage=stage):
+            case derived.PlanChanged(stage=stage):
                 plan = line if stage in ("planning", "edited") else None
                 made = line if stage == "edited" else None
             case TurnEnded(ending="done") if plan is not None and line.turn > plan.turn:

@@ -14,59 +14,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.interchange.discover import keeps_its_own
-from mindstone_tui.core.library.profile import (
-    OWN,
-    ListedSession,
-    SessionProfile,
-    current_profile,
-    profile_of,
-)
-from mindstone_tui.core.paths import (
-    CHILD,
-    DEFAULT_SESSION,
-    Places,
-    SessionKey,
-    SessionPlaces,
-    from_home,
-    project_of,
-)
+from mindstone_tui.core.library import profile as profiles
 
 
-def session_in(home: Places, folder: Path) -> SessionKey:
+def session_in(home: paths.Places, folder: Path) -> paths.SessionKey:
     """The session that goes on in a folder: its project's last, else a new one named after it."""
-    project = project_of(folder.resolve())
+    project = paths.project_of(folder.resolve())
     for found in sessions_held_in(home, project):
         return found.key
-    if project == from_home("~").resolve():
-        return DEFAULT_SESSION
+    if project == paths.from_home("~").resolve():
+        return paths.DEFAULT_SESSION
     name = re.sub(r"\W+", "-", project.name.lower()).strip("-") or "root"
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    keys = (SessionKey(DEFAULT_SESSION.agent, each) for each in names)
-    return next(key for key in keys if key != DEFAULT_SESSION and _is_free(home.session(key)))
+    keys = (paths.SessionKey(paths.DEFAULT_SESSION.agent, each) for each in names)
+    return next(key for key in keys if key != paths.DEFAULT_SESSION and _is_free(home.session(key)))
 
 
-def sessions_held_in(home: Places, project: Path) -> Iterator[SessionPlaces]:
+def sessions_held_in(home: paths.Places, project: Path) -> Iterator[paths.SessionPlaces]:
     """The sessions that somebody holds here in a project, the one used last first.
 
     Those of other programs and of sub-agents are not among them.
     """
     for places, _ in reversed(ProjectSessions(home, {}).of(project)):
-        profile = current_profile(places)
-        if profile is None or profile.program != OWN or profile.started_by:
+        profile = profiles.current_profile(places)
+        if profile is None or profile.program != profiles.OWN or profile.started_by:
             continue
-        if CHILD not in places.key.main:
+        if paths.CHILD not in places.key.main:
             yield places
 
 
 def by_project(
-    sessions: Sequence[ListedSession],
-) -> list[tuple[str, list[ListedSession]]]:
+    sessions: Sequence[profiles.ListedSession],
+) -> list[tuple[str, list[profiles.ListedSession]]]:
     """Sessions under the projects they belong to, in the order in which each first comes.
 
     The heading is empty where none belongs to any.
     """
-    groups: dict[str, list[ListedSession]] = {}
+    groups: dict[str, list[profiles.ListedSession]] = {}
     for each in sessions:
         groups.setdefault(each.project, []).append(each)
     if not any(groups):
@@ -76,29 +62,29 @@ def by_project(
 
 def shown_folder(project: str) -> str:
     """A project's folder for people: the user's own folder is `~`."""
-    own = str(from_home("~").resolve())
+    own = str(paths.from_home("~").resolve())
     inside = project == own or project.startswith(f"{own}{os.sep}")
     return f"~{project[len(own) :]}" if inside else project or "in no project"
 
 
-def _is_free(places: SessionPlaces) -> bool:
+def _is_free(places: paths.SessionPlaces) -> bool:
     """Whether nobody has a session of this name, or one that never was in any project."""
     if not places.transcript.exists():
         return True
-    profile = profile_of(places)
-    return profile is not None and profile.program == OWN and not profile.project
+    profile = profiles.profile_of(places)
+    return profile is not None and profile.program == profiles.OWN and not profile.project
 
 
 class ProjectSessions:
     """The sessions of projects, those of other programs among them; for whoever asks often."""
 
-    def __init__(self, home: Places, environ: Mapping[str, str]) -> None:
+    def __init__(self, home: paths.Places, environ: Mapping[str, str]) -> None:
         self._home = home
         self._environ = environ
-        self._known: dict[SessionKey, tuple[int, str]] = {}
+        self._known: dict[paths.SessionKey, tuple[int, str]] = {}
         """When the profile was written that a session's folder is from, and the folder."""
 
-    def of(self, project: Path) -> list[tuple[SessionPlaces, int]]:
+    def of(self, project: Path) -> list[tuple[paths.SessionPlaces, int]]:
         """The project's sessions and how long each is, the one used last at the end.
 
         Where nothing was said yet, being opened counts: the lease is made then.
@@ -107,7 +93,7 @@ class ProjectSessions:
         """
         place, is_repository = str(project), os.path.lexists(project / ".git")
         below = os.path.join(place, "")  # noqa: PTH118 - as text
-        found: list[tuple[int, SessionKey, SessionPlaces, int]] = []
+        found: list[tuple[int, paths.SessionKey, paths.SessionPlaces, int]] = []
         for each in self._home.sessions():
             folder = self._folder(each)
             if folder != place and not (is_repository and folder.startswith(below)):
@@ -120,7 +106,7 @@ class ProjectSessions:
                 found.append((used, each.key, each, told.st_size))
         return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
 
-    def _folder(self, places: SessionPlaces) -> str:
+    def _folder(self, places: paths.SessionPlaces) -> str:
         """Where a session took place, looked up again only when its profile changed."""
         changed = 0
         with contextlib.suppress(OSError):
@@ -128,14 +114,14 @@ class ProjectSessions:
             changed = os.stat(f"{places.folder}/profile.json").st_mtime_ns  # noqa: PTH116
         known, folder = self._known.get(places.key, (-1, ""))
         if known != changed:
-            profile = current_profile(places)
+            profile = profiles.current_profile(places)
             project = _believed(profile, self._environ) if profile else ""
             folder = str(Path(project)) if project else ""
             self._known[places.key] = changed, folder
         return folder
 
 
-def _believed(profile: SessionProfile, environ: Mapping[str, str]) -> str:
+def _believed(profile: profiles.SessionProfile, environ: Mapping[str, str]) -> str:
     """The project that a session belongs to; a file's word alone makes it belong to none.
 
     What was imported before that was written down is judged by where its file lay.

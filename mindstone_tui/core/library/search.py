@@ -191,69 +191,99 @@ def search_everywhere(
     progress: Progress | None = None,
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those lines that are meant."""
-    embedder = open_embedder(settings.recall.embedder)
-    asked = Asked(embedder, query)
-    excluded = set(settings.recall.exclude)
+    asked = Asked(open_embedder(settings.recall.embedder), query)
     wanted = wanted or profiles.SessionFilter()
-    whose = wanted.whose()
-    meant = (
-        None
-        if whose == profiles.SessionFilter()
-        else {each.session for each in profiles.list_described(home, whose)}
-    )
-    chosen = [
-        each
-        for each in home.sessions()
-        if str(each.key) not in excluded and (meant is None or str(each.key) in meant)
-    ]
-    hits, read = _ask(home, chosen, asked, query, wanted, count, progress)
-    hits += [hit for each in read for hit in _read(query, each, wanted, count)]
-    found = SessionAnswer(
-        query=query,
-        hits=tuple(_best(hits, count)),
-        sessions=len(chosen),
-        read=tuple(str(each.key) for each in read),
-    )
-    if settings.history.search == "server" and not wanted.needs_profile:
-        found = _with_servers(found, home, settings, count, asked, wanted)
-    origin = profiles.Origins(home)
-    hits = [_told_whose(home, origin, hit) for hit in found.hits]
-    return msgspec.structs.replace(found, hits=tuple(_with_changes(home, hits)))
+    return _Search(home, settings, query, count, wanted, asked).answer(progress)
 
 
-def _ask(
-    home: Places,
-    chosen: Sequence[SessionPlaces],
-    asked: Asked,
-    query: str,
-    wanted: profiles.SessionFilter,
-    count: int,
-    progress: Progress | None,
-) -> tuple[list[SessionHit], list[SessionPlaces]]:
-    """What the library says, and the sessions that have to be read."""
-    more = _more(count, wanted)
-    try:
-        with contextlib.closing(AllSessions(home, asked.embedder)) as library:
-            unread = library.bring_up_to_date(chosen, progress)
-            keys = [each.key for each in chosen if each not in unread]
-            found = library.search(query, more, keys, allowed=_allowed(wanted), asked=asked)
-    except RecallError:
-        return [], list(chosen)
-    taken = [hit for hit in found.hits if _takes(wanted, hit)]
-    kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
-    lines = {(hit.session, hit.seq) for hit in kept}
-    recorded = {(hit.passage.session, hit.passage.seq) for hit in taken if hit.passage.superseded}
-    # What replaces it is named by its line, which is one of the same session.
-    kept = [
-        hit
-        if (hit.session, hit.superseded_by) in lines or (hit.session, hit.seq) in recorded
-        else msgspec.structs.replace(hit, superseded_by=None)
-        for hit in kept
-    ]
-    if len(taken) < count and len(found.hits) == more and (wanted.tool or wanted.file):
-        # There may be more of them below those that were looked at.
-        return in_order(kept), list(chosen)
-    return in_order(kept), unread
+class _Search(msgspec.Struct, frozen=True):
+    """One question to all sessions of a home."""
+
+    home: Places
+    settings: Settings
+    query: str
+    count: int
+    wanted: profiles.SessionFilter
+    asked: Asked
+
+    def answer(self, progress: Progress | None) -> SessionAnswer:
+        """What the library says, what reading finds beside it, and what servers have."""
+        chosen = self._chosen()
+        hits, read = self._ask(chosen, progress)
+        hits += [hit for each in read for hit in _read(self.query, each, self.wanted, self.count)]
+        found = SessionAnswer(
+            query=self.query,
+            hits=tuple(_best(hits, self.count)),
+            sessions=len(chosen),
+            read=tuple(str(each.key) for each in read),
+        )
+        if self.settings.history.search == "server" and not self.wanted.needs_profile:
+            found = self._with_servers(found)
+        origin = profiles.Origins(self.home)
+        hits = [_told_whose(self.home, origin, hit) for hit in found.hits]
+        return msgspec.structs.replace(found, hits=tuple(_with_changes(self.home, hits)))
+
+    def _chosen(self) -> list[SessionPlaces]:
+        """The sessions that are meant and not left out of recall."""
+        whose, excluded = self.wanted.whose(), set(self.settings.recall.exclude)
+        everybody = whose == profiles.SessionFilter()
+        meant = (
+            () if everybody else {one.session for one in profiles.list_described(self.home, whose)}
+        )
+        keys = ((str(each.key), each) for each in self.home.sessions())
+        return [each for key, each in keys if key not in excluded and (everybody or key in meant)]
+
+    def _ask(
+        self, chosen: Sequence[SessionPlaces], progress: Progress | None
+    ) -> tuple[list[SessionHit], list[SessionPlaces]]:
+        """What the library says, and the sessions that have to be read."""
+        wanted, more = self.wanted, _more(self.count, self.wanted)
+        try:
+            with contextlib.closing(AllSessions(self.home, self.asked.embedder)) as library:
+                unread = library.bring_up_to_date(chosen, progress)
+                keys = [each.key for each in chosen if each not in unread]
+                allowed = _allowed(wanted)
+                found = library.search(self.query, more, keys, allowed=allowed, asked=self.asked)
+        except RecallError:
+            return [], list(chosen)
+        taken = [hit for hit in found.hits if _takes(wanted, hit)]
+        kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
+        lines = {(hit.session, hit.seq) for hit in kept}
+        passages = [hit.passage for hit in taken]
+        recorded = {(each.session, each.seq) for each in passages if each.superseded}
+        # What replaces it is named by its line, which is one of the same session.
+        kept = [
+            hit
+            if (hit.session, hit.superseded_by) in lines or (hit.session, hit.seq) in recorded
+            else msgspec.structs.replace(hit, superseded_by=None)
+            for hit in kept
+        ]
+        if len(taken) < self.count and len(found.hits) == more and (wanted.tool or wanted.file):
+            # There may be more of them below those that were looked at.
+            return in_order(kept), list(chosen)
+        return in_order(kept), unread
+
+    def _with_servers(self, here: SessionAnswer) -> SessionAnswer:
+        """The same, with the best of the sessions that are only on a server."""
+        # Deferred: nobody else needs what talks to a server.
+        from mindstone_tui.core.library.shared_search import ask_servers
+
+        more, allowed = _more(self.count, self.wanted), _allowed(self.wanted)
+        there = ask_servers(
+            self.home, self.settings, self.query, more, asked=self.asked, allowed=allowed
+        )
+        best: dict[tuple[str, int], SessionHit] = {}
+        for hit in there.found.hits if there.found is not None else ():
+            if _takes(self.wanted, hit) and is_found(hit):
+                session = hit.passage.session
+                best.setdefault((session, hit.passage.turn), _as_hit(session, hit))
+        every = sorted((*here.hits, *best.values()), key=lambda hit: -hit.score)
+        return msgspec.structs.replace(
+            here,
+            hits=tuple(every[: self.count]),
+            sessions=here.sessions + there.sessions,
+            words_only=there.words_only,
+        )
 
 
 def is_found(hit: Hit) -> bool:
@@ -332,37 +362,6 @@ def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
         ]
         return sum(1 for path in files if path.is_file() and path.stat().st_mtime > moment)
     return 0
-
-
-def _with_servers(
-    here: SessionAnswer,
-    home: Places,
-    settings: Settings,
-    count: int,
-    asked: Asked,
-    wanted: profiles.SessionFilter,
-) -> SessionAnswer:
-    """The same, with the best of the sessions that are only on a server."""
-    # Deferred: nobody else needs what talks to a server.
-    from mindstone_tui.core.library.shared_search import ask_servers
-
-    there = ask_servers(
-        home, settings, here.query, _more(count, wanted), asked=asked, allowed=_allowed(wanted)
-    )
-    best: dict[tuple[str, int], SessionHit] = {}
-    for hit in there.found.hits if there.found is not None else ():
-        if _takes(wanted, hit) and is_found(hit):
-            best.setdefault(
-                (hit.passage.session, hit.passage.turn), _as_hit(hit.passage.session, hit)
-            )
-    every = sorted((*here.hits, *best.values()), key=lambda hit: -hit.score)
-    return SessionAnswer(
-        query=here.query,
-        hits=tuple(every[:count]),
-        sessions=here.sessions + there.sessions,
-        read=here.read,
-        words_only=there.words_only,
-    )
 
 
 def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[Line]:

@@ -46,8 +46,7 @@ from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.redaction import Redactor, secrets_of
-from mindstone_tui.core.tokens import UNCALIBRATED, Counter, LengthCounter
-from mindstone_tui.core.tokens.count import CHARACTERS_IN_TWO_TOKENS
+from mindstone_tui.core.tokens import CHARACTERS_IN_TWO_TOKENS, UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.transcript.reader import with_blobs

@@ -178,7 +178,5 @@ def remedies(done: Done, met: Sequence[Act]) -> Iterator[Remedy]:
         if steps or again:
             seen.add(error.session)
             yield Remedy(
-                error=error,
-                steps=tuple(steps[:_SHOWN]),
-                worked=later[again[0]] if again else None,
+                error=error, steps=tuple(steps[:_SHOWN]), worked=later[again[0]] if again else None
             )

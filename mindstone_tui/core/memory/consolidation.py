@@ -26,7 +26,8 @@ from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import Statement, StatementKind, Utterance, settle
+from mindstone_tui.core.statements.register import settle
+from mindstone_tui.core.statements.statement import Statement, StatementKind, Utterance
 from mindstone_tui.core.text import fresh_nonce, plural
 from mindstone_tui.core.values import Value
 

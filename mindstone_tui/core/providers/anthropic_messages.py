@@ -43,11 +43,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "thinking": thinking,
         "stream": True,
         "tools": [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": tool.parameters,
-            }
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in request.tools
         ]
         or None,

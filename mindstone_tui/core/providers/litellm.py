@@ -19,16 +19,11 @@ from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.lockdown import import_litellm
+from mindstone_tui.core.providers import model_server
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
 from mindstone_tui.core.providers.dialect import function_tools, tool_wishes, wishes
 from mindstone_tui.core.providers.errors import failure_of
-from mindstone_tui.core.providers.model_server import (
-    LAST_WORDS,
-    TOLD_ITS_WINDOW,
-    ModelServer,
-    reason_of,
-)
 from mindstone_tui.core.providers.stream import Translator, field
 from mindstone_tui.core.providers.tool_names import PLAIN_ID, with_valid_calls
 
@@ -60,7 +55,7 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
     }
     if address.key is None and address.base_url:
         call["api_key"] = NO_KEY
-    if address.provider in TOLD_ITS_WINDOW and options.window:
+    if address.provider in model_server.TOLD_ITS_WINDOW and options.window:
         call["num_ctx"] = options.window
     return {name: value for name, value in call.items() if value is not None}
 
@@ -118,7 +113,7 @@ class UnprocessableRequest(Exception):
     status_code = 422
 
 
-class RemoteProvider(ModelServer):
+class RemoteProvider(model_server.ModelServer):
     """One model at one address, asked through litellm."""
 
     _litellm: ModuleType | None = None
@@ -161,7 +156,7 @@ class RemoteProvider(ModelServer):
             # litellm ends a stream that was cut like one that was finished; we do not.
             raise self._unfinished(began=bool(field(stream, "chunks")))
         yield Finished(
-            reason=reason_of(translator),
+            reason=model_server.reason_of(translator),
             usage=translator.usage if _was_reported(stream) else Usage(),
             model=translator.model or self._address.model,
             retries=attempt,
@@ -174,7 +169,7 @@ class RemoteProvider(ModelServer):
         if not _is_complete(stream):
             return await self._guarded(_next(chunks), patience)
         try:
-            return await self._guarded(_next(chunks), min(patience, LAST_WORDS))
+            return await self._guarded(_next(chunks), min(patience, model_server.LAST_WORDS))
         except ProviderUnreachable:
             return None
 

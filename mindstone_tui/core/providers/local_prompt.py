@@ -164,10 +164,7 @@ def check_of(messages: Sequence[Message]) -> NoteCheck | None:
     if not guide.text_of(messages[-1]).startswith(_NOTES) or not needs_no_tool(messages):
         return None
     notes, _, question = guide.text_of(messages[-1]).removeprefix(_NOTES).rpartition(_ASKED)
-    return NoteCheck(
-        notes=(*notes.splitlines(), *_said_before(messages)),
-        question=question,
-    )
+    return NoteCheck(notes=(*notes.splitlines(), *_said_before(messages)), question=question)
 
 
 def doubt_body(notes: Sequence[str], thing: str) -> dict[str, Any]:
@@ -289,10 +286,7 @@ def _with_notes(question: Message, block: str, most: int) -> Message:
     if not notes:
         return question
     shown = "\n".join(f"- {' '.join(note.split())}" for note in notes)
-    return {
-        "role": "user",
-        "content": f"{_NOTES}{shown}{_ASKED}{question['content']}",
-    }
+    return {"role": "user", "content": f"{_NOTES}{shown}{_ASKED}{question['content']}"}
 
 
 # -- reading its reply ----------------------------------------------------------------------------

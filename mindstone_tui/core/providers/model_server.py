@@ -107,10 +107,7 @@ class ModelServer(abc.ABC):
     def _translated(self, failure: Failure) -> ProviderError:
         key = self._address.key
         return translate(
-            failure,
-            model=self._address.model,
-            where=self._where,
-            secret=key.secret if key else "",
+            failure, model=self._address.model, where=self._where, secret=key.secret if key else ""
         )
 
     def _unfinished(self, *, began: bool) -> ProviderError:

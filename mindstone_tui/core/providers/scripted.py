@@ -72,11 +72,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ScriptedReply(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename={"purpose": "for"},
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"purpose": "for"}
 ):
     """One line of a script."""
 

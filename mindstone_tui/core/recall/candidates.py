@@ -83,9 +83,7 @@ _ROWS: Final = (
 )
 _WITHOUT_TOKENS: Final = _ROWS.format(tokens="null", columns=PASSAGE_COLUMNS, beside="")
 _WITH_TOKENS: Final = _ROWS.format(
-    tokens="signs",
-    columns=PASSAGE_COLUMNS,
-    beside="left join tokens on tokens.row = passages.row",
+    tokens="signs", columns=PASSAGE_COLUMNS, beside="left join tokens on tokens.row = passages.row"
 )
 _Read = tuple[int, int, bytes, Passage]
 """A row, its sitting, the signs of its tokens, and the passage that stands there."""

@@ -33,14 +33,13 @@ from mindstone_tui.core.recall import embedding, library_file
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
-from mindstone_tui.core.recall.earlier_index import take_over
 from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import Counts
 from mindstone_tui.core.recall.passages import CHUNKING, Passage
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Hit, rank
 from mindstone_tui.core.recall.speak import Judgement, judge, silence
-from mindstone_tui.core.recall.store import IndexMark, Meaning, Tables
+from mindstone_tui.core.recall.store import IndexMark, Meaning, Tables, take_over
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, tells_time
-from mindstone_tui.core.statements import recognise_standing_instruction
+from mindstone_tui.core.statements.recogniser import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
 
 _PARTS: Final = (

@@ -26,12 +26,7 @@ from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, rank
 from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge
-from mindstone_tui.core.shared.passage_store import (
-    FoundPassage,
-    PassageStore,
-    Place,
-    SearchBounds,
-)
+from mindstone_tui.core.shared.passage_store import FoundPassage, PassageStore, Place, SearchBounds
 
 _AROUND: Final = 4
 """Passages on either side of a strong one that are read with it."""

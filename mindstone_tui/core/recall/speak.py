@@ -23,7 +23,7 @@ from mindstone_tui.core.recall.candidates import Gathered
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.question import Question, read_question
 from mindstone_tui.core.recall.ranking import Candidate, Hit, evidence_for, named_speakers
-from mindstone_tui.core.statements import recognise_standing_instruction
+from mindstone_tui.core.statements.recogniser import recognise_standing_instruction
 
 ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."

@@ -2,14 +2,21 @@
 
 Every method is one step inside the caller's lock. A passage is there or not there as a whole: its
 row and its words are inserted in one transaction, and its receipt is read from the words.
+
+Of the index that a session had to itself, before there was a library, the vectors are taken over.
+Words come from the transcript, as ever. A vector takes a hundred times as long to make, and belongs
+to a text: where the same text stands in the library, it gets the vector that was made for it. The
+old file is read and left alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import apsw
@@ -20,7 +27,7 @@ from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
 from mindstone_tui.core.recall import acts
-from mindstone_tui.core.recall.library_file import EVERYBODY, span_of, writing
+from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
 
 _AT_ONCE: Final = 256
@@ -468,3 +475,53 @@ def passage_from(columns: Sequence[Any]) -> Passage:
 def _hash_word(content: bytes) -> str:
     """A content hash as a word no stemmer touches: digits alone."""
     return str(int.from_bytes(content))
+
+
+_LOOKED_UP_AT_ONCE: Final = 128
+
+
+def take_over(database: apsw.Connection, tables: Tables, earlier: Path, model: str) -> None:
+    """Give waiting passages the vectors that an earlier index has for their texts."""
+    with contextlib.suppress(apsw.Error), _reading(earlier) as old:
+        known = old.execute("select value from facts where name = 'model'").fetchone()
+        if known is not None and known[0] == model:
+            waiting = tables.waiting_texts()
+            for at in range(0, len(waiting), _LOOKED_UP_AT_ONCE):
+                found = [
+                    (row, meaning)
+                    for row, content in waiting[at : at + _LOOKED_UP_AT_ONCE]
+                    if (meaning := _meaning(old, content)) is not None
+                ]
+                tables.store_meaning(found)
+        uses = old.execute("select entry, injected, used from uses").fetchall()
+        with writing(database):
+            database.executemany("insert or ignore into uses values (?, ?, ?)", uses)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[apsw.Connection]:
+    old = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        load_vectors(old)
+        yield old
+    finally:
+        old.close()
+
+
+def _meaning(old: apsw.Connection, content: bytes) -> Meaning | None:
+    import numpy as np
+
+    from mindstone_tui.core.recall.vector_view import as_bytes  # numpy: 0.1 s
+
+    found = old.execute(
+        "select passages.row, signs from passages join tokens on tokens.row = passages.row"
+        " where hash = ? and vector = ? limit 1",
+        (content, STORED),
+    ).fetchone()
+    if found is None:
+        return None
+    row, tokens = found
+    numbers = old.execute("select embedding from vectors where rowid = ?", (row,)).fetchone()
+    if numbers is None:
+        return None
+    return Meaning(as_bytes(np.frombuffer(numbers[0], np.float32)), tokens)

@@ -23,8 +23,7 @@ from mindstone_tui.core.entries import Line, Message, Part, Request
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.errors import ProviderNonsense
-from mindstone_tui.core.health.fidelity import draw
-from mindstone_tui.core.health.judge import Judged, judge
+from mindstone_tui.core.health.fidelity import Judged, draw, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of

@@ -21,16 +21,9 @@ from mindstone_tui.core.errors import HistoryAway, MindstoneError, UsageError
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import PostgresStore
-from mindstone_tui.core.transcript import SessionSummary
+from mindstone_tui.core.transcript import SessionSummary, history_store
 from mindstone_tui.core.transcript.copy import CopiedFile
 from mindstone_tui.core.transcript.encode import timestamp
-from mindstone_tui.core.transcript.history_store import (
-    FileStore,
-    HistoryStore,
-    StoredSession,
-    copy_session,
-    head_at,
-)
 from mindstone_tui.core.transcript.reader import Head
 
 _LISTENS: Final = 10.0
@@ -97,7 +90,7 @@ def _catch_up_from(
     if wanted is not None and not any(history.address_for(key) == url for key in wanted):
         return []
     told: list[str] = []
-    files = FileStore(home)
+    files = history_store.FileStore(home)
     with contextlib.closing(open_address(history, url)) as store:
         if wanted is not None and len(wanted) == 1:
             there = [found for key in wanted if (found := store.find(key)) is not None]
@@ -152,7 +145,7 @@ def only_there(home: Places, history: HistorySettings) -> list[SessionSummary]:
     ]
 
 
-def fetch(places: SessionPlaces, store: HistoryStore) -> Head:
+def fetch(places: SessionPlaces, store: history_store.HistoryStore) -> Head:
     """Bring one copy up to date; the head it has then."""
     ensure_folder(places.folder)
     copy = CopiedFile(places, REAL, store)
@@ -167,7 +160,7 @@ def fetch(places: SessionPlaces, store: HistoryStore) -> Head:
 class Feed:
     """Brings what other machines write into the copy here, as they write it; a thread."""
 
-    def __init__(self, places: SessionPlaces, store: HistoryStore) -> None:
+    def __init__(self, places: SessionPlaces, store: history_store.HistoryStore) -> None:
         self._places = places
         self._store = store
         self._stop = threading.Event()
@@ -220,53 +213,37 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(home: Places, store: PostgresStore, keys: list[SessionKey]) -> list[SessionState]:
     """How these sessions, or all, stand; nothing is copied."""
-    files = FileStore(home)
+    files = history_store.FileStore(home)
     here = {each.key: each for each in files.sessions()}
     there = {each.key: each for each in store.sessions()}
-    chosen = sorted(set(keys) or here.keys() | there.keys())
+
+    def word(key: SessionKey) -> State:
+        if key not in here or key not in there:
+            return "only here" if key in here else "only there"
+        own, other = here[key].head, there[key].head
+        if own == other:
+            return "same"
+        if own.seq < other.seq:
+            return "behind" if history_store.head_at(store, key, own.seq) == own else "differs"
+        return "ahead" if history_store.head_at(files, key, other.seq) == other else "differs"
+
+    known = here.keys() | there.keys()
     return [
-        _state(key, here.get(key), there.get(key), files, store)
-        for key in chosen
-        if key in here or key in there
+        SessionState(
+            session=str(key),
+            state=word(key),
+            here=here[key].head if key in here else None,
+            there=there[key].head if key in there else None,
+            updated=there[key].updated if key in there else "",
+            holder=there[key].holder if key in there else "",
+        )
+        for key in sorted((set(keys) or known) & known)
     ]
-
-
-def _state(
-    key: SessionKey,
-    here: StoredSession | None,
-    there: StoredSession | None,
-    files: FileStore,
-    store: PostgresStore,
-) -> SessionState:
-    return SessionState(
-        session=str(key),
-        state=_word(key, here, there, files, store),
-        here=here.head if here else None,
-        there=there.head if there else None,
-        updated=there.updated if there else "",
-        holder=there.holder if there else "",
-    )
-
-
-def _word(
-    key: SessionKey,
-    here: StoredSession | None,
-    there: StoredSession | None,
-    files: FileStore,
-    store: PostgresStore,
-) -> State:
-    if there is None or here is None:
-        return "only here" if there is None else "only there"
-    if here.head == there.head:
-        return "same"
-    if here.head.seq < there.head.seq:
-        return "behind" if head_at(store, key, here.head.seq) == here.head else "differs"
-    return "ahead" if head_at(files, key, there.head.seq) == there.head else "differs"
 
 
 def push(home: Places, store: PostgresStore, key: SessionKey, progress: Progress) -> Head:
     """Have the server keep what is here; the head that both have then."""
-    return copy_session(key, FileStore(home), store, progress)
+    return history_store.copy_session(key, history_store.FileStore(home), store, progress)
 
 
 def pull(home: Places, store: PostgresStore, key: SessionKey, *, again: bool) -> Head:

@@ -223,11 +223,7 @@ class PassageStore:
         return self._all(
             "select session, place from mindstone.find_by_meaning(%s, %s, %s, %s, %s::text[], "
             "%s, %s, %s::text[], %s)",
-            (
-                *(self._owner, model, len(asked), _as_text(asked)),
-                *bounds.as_parameters(),
-                most,
-            ),
+            (*(self._owner, model, len(asked), _as_text(asked)), *bounds.as_parameters(), most),
         )
 
     def read(self, places: Collection[Place]) -> list[FoundPassage]:

@@ -24,16 +24,8 @@ import psycopg
 from psycopg import waiting
 from psycopg.abc import RV, PQGen
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.entries.line import GENESIS
-from mindstone_tui.core.errors import (
-    DamagedTranscript,
-    HistoryAway,
-    LeaseLost,
-    MindstoneError,
-    Overtaken,
-    PlaceError,
-    UsageError,
-)
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
 from mindstone_tui.core.transcript.encode import timestamp
@@ -93,42 +85,42 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
             raise
 
 
-def in_our_words(error: psycopg.Error, where: str) -> MindstoneError:
+def in_our_words(error: psycopg.Error, where: str) -> errors.MindstoneError:
     """What the server or the driver said, without a word of the address."""
     match error.sqlstate or "":
         case "MS001":
-            return Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
+            return errors.Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
         case "MS002":
-            return LeaseLost(
+            return errors.LeaseLost(
                 f"NOT SAVED: another machine took over the session on {where}.",
                 "What was not saved is kept in a file; the next message goes on behind the "
                 "other machine's.",
             )
         case "MS003":
-            return DamagedTranscript(
+            return errors.DamagedTranscript(
                 f"{where} refused lines: they do not follow what is kept there.",
                 "Run `mindstone verify` and `mindstone history status`.",
             )
         case "MS004" | "42501":
-            return PlaceError(
+            return errors.PlaceError(
                 f"The role that {where} knows this machine by may not use these sessions.",
                 "Check history.team, and the grants in docs/shared-history.md.",
             )
         case "28P01" | "28000":
-            return HistoryAway(
+            return errors.HistoryAway(
                 f"{where} refused the user or the password.",
                 "Check history.url; a password may also stand in ~/.pgpass.",
             )
         case "53100" | "53000" | "53200":
-            return HistoryAway(f"{where} has no room left.", "Free space on the server.")
+            return errors.HistoryAway(f"{where} has no room left.", "Free space on the server.")
         case "53300":
-            return HistoryAway(f"{where} takes no more connections.", "Try again later.")
+            return errors.HistoryAway(f"{where} takes no more connections.", "Try again later.")
         case "25006":
-            return HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
+            return errors.HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
         case "3D000":
-            return HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
+            return errors.HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
         case state:
-            return HistoryAway(
+            return errors.HistoryAway(
                 f"The history server {where} does not answer: {_reason(error, state)}.",
                 "What is kept here can still be read.",
             )
@@ -205,12 +197,12 @@ class PostgresStore:
 
     def __init__(self, url: str, *, team: str = "", timeout: float) -> None:
         if not url.startswith(SCHEMES):
-            raise UsageError(
+            raise errors.UsageError(
                 "history.url is not the address of a PostgreSQL server.",
                 "Write postgresql://user@host/database.",
             )
         if not available():
-            raise UsageError(
+            raise errors.UsageError(
                 "history.url needs the PostgreSQL driver, and that is not installed.",
                 f"Install it: {INSTALL}.",
             )
@@ -360,7 +352,7 @@ class PostgresStore:
             )
         data: bytes = row[0] if row is not None else b""
         if hashlib.sha256(data).hexdigest() != digest:
-            raise PlaceError(
+            raise errors.PlaceError(
                 f"The blob {digest[:12]}… is not on the history server.",
                 "Push the session from a machine that has it.",
             )
@@ -392,7 +384,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """End the connection; what was not announced yet is announced first."""
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             self._announce()
         self._drop()
 
@@ -405,7 +397,7 @@ class PostgresStore:
 
     def _announce_later(self) -> None:
         threading.Event().wait(_GATHERS)
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             self._announce()
 
     def _announce(self) -> None:
@@ -461,10 +453,10 @@ class PostgresStore:
                 yield self._connection
             except psycopg.Error as error:
                 ours = in_our_words(error, place_of(self._url))
-                if isinstance(ours, HistoryAway):
+                if isinstance(ours, errors.HistoryAway):
                     self._drop()
                 raise ours from None
-            except MindstoneError:
+            except errors.MindstoneError:
                 raise
             except BaseException:
                 # Whatever was under way is not finished: nobody may go on with this connection.

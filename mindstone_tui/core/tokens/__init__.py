@@ -1,33 +1,555 @@
 """How large a text is for a model: counted offline, corrected by what providers report.
 
 `TokenCounter` counts, `Calibration` learns, `detect_cut` notices a server that dropped part of a
-prompt. No number in here needs the network.
+prompt. No number in here needs the network. The vocabulary is the one closest to the model's own:
+few and short texts are counted from a file that is only looked up. For megabytes at once, and for
+what cannot be counted so, tiktoken loads the same vocabulary from litellm's folder, which takes
+half a second once; litellm itself is never imported. Where no vocabulary can be had the count comes
+from characters and errs high; `method` says which it was.
 """
 
-from mindstone_tui.core.tokens.count import (
-    UNCALIBRATED,
-    Calibration,
-    Counter,
-    LengthCounter,
-    TokenCounter,
-    counter_for,
-    detect_cut,
-    encoding_for,
-    error_percent,
-    quick_count,
-    rough_count,
-)
+from __future__ import annotations
 
-__all__ = [
-    "UNCALIBRATED",
-    "Calibration",
-    "Counter",
-    "LengthCounter",
-    "TokenCounter",
-    "counter_for",
-    "detect_cut",
-    "encoding_for",
-    "error_percent",
-    "quick_count",
-    "rough_count",
-]
+import functools
+import json
+import math
+import mmap
+import os
+import re
+import statistics
+import struct
+import threading
+import time
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core.entries import Message, ToolSchema
+from mindstone_tui.core.errors import EntryNotSaved, PlaceError
+from mindstone_tui.core.lockdown import litellm_folder
+from mindstone_tui.core.patterns import pattern_of
+
+if TYPE_CHECKING:
+    import tiktoken
+
+
+LONGEST_PIECE: Final = 1_000
+"""Bytes of one unbroken run that are merged here; what is longer would be slow."""
+_NO_RANK: Final = 1 << 32
+_HEAD: Final = struct.Struct("<4sIII")
+_MAGIC: Final = b"BPE1"
+_PART: Final = 50_000
+_LINE_BEGINS: Final = pattern_of(r"\n(?=[A-Za-z0-9])")
+_REMEMBERED: Final = 20_000
+"""Pieces whose count is kept: most of a text is words that were met before."""
+_BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
+"""What is neither ASCII nor a mark that no alphabet, number or space has."""
+_CLASS: Final = pattern_of(r"\[|\]|\\(?:p\{(\w+)\}|([sS])|.)")
+_PLAIN: Final = {"L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z", "N": "0-9", "s": " \\t\\n\\x0b\\f\\r"}
+"""What is left of a class of characters when there is nothing beyond."""
+
+
+class Vocabulary:
+    """One byte-pair vocabulary, mapped from its file."""
+
+    def __init__(self, path: Path) -> None:
+        if find_spec("regex") is None:  # loaded late, but it must be there
+            raise ImportError("The package regex is missing.")
+        with path.open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        magic, pattern, tokens, slots = _HEAD.unpack_from(self._bytes)
+        if magic != _MAGIC:
+            raise ValueError(f"{path.name} is not a vocabulary.")
+        numbers = memoryview(self._bytes)
+        at = _HEAD.size + pattern
+        self._slots = numbers[at : at + 4 * slots].cast("I")
+        at += 4 * slots
+        self._ends = numbers[at : at + 4 * (tokens + 1)].cast("I")
+        self._first = at + 4 * (tokens + 1)
+        self._mask = slots - 1
+        self._pattern: str = json.loads(self._bytes[_HEAD.size : _HEAD.size + pattern])["pattern"]
+        self._split_plain = re.compile(plain(self._pattern)).findall
+        self._known: dict[str, int] = {}
+        self._plain: set[str] = set()
+
+    def count(self, text: str) -> int | None:
+        """Tokens in a text; None when it has to be counted elsewhere."""
+        if not (text.isascii() or self._is_plain(text)):
+            return None
+        known, total = self._known, 0
+        split = self._split_any if _BEYOND.search(text) else self._split_plain
+        for part in _parts(text):
+            for piece in split(part):
+                size = known.get(piece)
+                if size is None:
+                    raw = piece.encode()
+                    if len(raw) > LONGEST_PIECE:
+                        return None
+                    size = self._tokens(raw)
+                    if len(known) >= _REMEMBERED:
+                        known.clear()
+                    known[piece] = size
+                total += size
+        return total
+
+    @functools.cached_property
+    def _split_any(self) -> Callable[[str], list[str]]:
+        """The splitter for all alphabets, whose tables take longer to load than a turn counts."""
+        import regex  # type: ignore[import-untyped]
+
+        findall: Callable[[str], list[str]] = regex.compile(self._pattern).findall
+        return findall
+
+    def rank(self, token: bytes) -> int | None:
+        """A token's number, if it is one."""
+        slot = zlib.crc32(token) & self._mask
+        while found := int(self._slots[slot]):
+            start = self._first + self._ends[found - 1]
+            if self._bytes[start : self._first + self._ends[found]] == token:
+                return found - 1
+            slot = (slot + 1) & self._mask
+        return None
+
+    def _tokens(self, piece: bytes) -> int:
+        """How many tokens are left when no two neighbours make one any more."""
+        if self.rank(piece) is not None:
+            return 1
+        edges = list(range(len(piece) + 1))
+        ranks = [self._rank_or_none(piece[at : at + 2]) for at in range(len(piece) - 1)]
+        while ranks and (lowest := min(ranks)) != _NO_RANK:
+            at = ranks.index(lowest)
+            del edges[at + 1], ranks[at]
+            if at:
+                ranks[at - 1] = self._rank_or_none(piece[edges[at - 1] : edges[at + 1]])
+            if at < len(ranks):
+                ranks[at] = self._rank_or_none(piece[edges[at] : edges[at + 2]])
+        return len(edges) - 1
+
+    def _rank_or_none(self, token: bytes) -> int:
+        rank = self.rank(token)
+        return _NO_RANK if rank is None else rank
+
+    def _is_plain(self, text: str) -> bool:
+        """Whether every character has been in Unicode long enough to be classed alike everywhere.
+
+        Half a surrogate pair is no text and is left to tiktoken as well.
+        """
+        fresh = set(text) - self._plain
+        if any(unicodedata.category(character) in ("Cn", "Cs") for character in fresh):
+            return False
+        self._plain |= fresh
+        return True
+
+
+@functools.cache
+def open_vocabulary(name: str) -> Vocabulary | None:
+    """A vocabulary that ships with the package; None when it, or its splitter, cannot be had."""
+    try:
+        return Vocabulary(Path(__file__).with_name("vocabularies") / f"{name}.bpe")
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def plain(pattern: str) -> str:
+    """A splitter in the words of Python's `re`, right for texts with nothing `_BEYOND` in them."""
+    inside = False
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal inside
+        if found[0] in "[]":
+            inside = found[0] == "["
+            return found[0]
+        name = found[1] or found[2]
+        if name is None:
+            return found[0]
+        letters = _PLAIN.get(name.lower() if name == "S" else name, "")
+        return letters if inside else f"[^{letters}]" if name == "S" else f"[{letters}]"
+
+    return _CLASS.sub(part, pattern)
+
+
+def written(pattern: str, ranks: Mapping[bytes, int]) -> bytes:
+    """A vocabulary as a file: splitter, hash table of numbers, ends of tokens, tokens."""
+    tokens: Sequence[bytes] = sorted(ranks, key=ranks.__getitem__)
+    if [ranks[token] for token in tokens] != list(range(len(tokens))):
+        raise ValueError("The ranks have gaps.")
+    slots = [0] * (1 << (len(tokens) * 5 // 4).bit_length())
+    ends = [0]
+    for number, token in enumerate(tokens, start=1):
+        slot = zlib.crc32(token) & (len(slots) - 1)
+        while slots[slot]:
+            slot = (slot + 1) & (len(slots) - 1)
+        slots[slot] = number
+        ends.append(ends[-1] + len(token))
+    said = json.dumps({"pattern": pattern}).encode()
+    said += b" " * (-len(said) % 4)
+    head = _HEAD.pack(_MAGIC, len(said), len(tokens), len(slots))
+    numbers = struct.pack(f"<{len(slots)}I{len(ends)}I", *slots, *ends)
+    return head + said + numbers + b"".join(tokens)
+
+
+_DENSE: Final = pattern_of(r"[A-Za-z0-9+/=_-]{24,}")
+"""Runs without a gap: base64, hashes, minified code. Vocabularies know no such words."""
+_WORD: Final = pattern_of(r"[A-Za-z]+")
+_DIGIT: Final = pattern_of(r"[0-9]")
+_SIGN: Final = pattern_of(r"[!-/:-@\[-`{-~]|\s*\n\s*")
+_BEYOND_ASCII: Final = pattern_of(r"[^\x00-\x7f]")
+
+DENSE_CHARS_PER_TOKEN: Final = 1.3
+CHARS_PER_TOKEN: Final = 5
+"""Letters that one token of a plain word covers; a shorter word is a token of its own."""
+DIGITS_PER_TOKEN: Final = 1.5
+NEAR_TOKENS: Final = 0.9
+"""Tokens for a letter of the European alphabets beyond ASCII."""
+WIDE_TOKENS: Final = 1.7
+"""Tokens for a character of any other script."""
+ASTRAL_TOKENS: Final = 4.0
+"""Tokens for one emoji or other character beyond the first plane."""
+CHARACTERS_IN_TWO_TOKENS: Final = 7
+"""Of code, of what tools print and of prose alike, within a tenth."""
+OCTET_TOKENS: Final = 0.3
+"""Tokens for one octet of a character beyond ASCII."""
+_LAST_EUROPEAN: Final = 0x052F
+
+
+def rough_count(text: str) -> int:
+    """Tokens in a text, estimated from its characters."""
+    dense = sum(len(run) for run in _DENSE.findall(text))
+    rest = _DENSE.sub(" ", text)
+    words = sum(math.ceil(len(word) / CHARS_PER_TOKEN) for word in _WORD.findall(rest))
+    digits = len(_DIGIT.findall(rest))
+    signs = len(_SIGN.findall(rest))
+    beyond = sum(_worth(ord(character)) for character in _BEYOND_ASCII.findall(rest))
+    count = dense / DENSE_CHARS_PER_TOKEN + words + digits / DIGITS_PER_TOKEN + signs + beyond
+    return max(math.ceil(count), math.ceil(len(text) / 16))
+
+
+def quick_count(text: str) -> int:
+    """Tokens in a text, estimated from its length alone: for histories of any size."""
+    size = len(text) * 2 // CHARACTERS_IN_TWO_TOKENS + 1
+    if text.isascii():
+        return size
+    plain = len(text.encode("ascii", "ignore"))
+    octets = len(text.encode("utf-8", "surrogatepass"))
+    return plain * 2 // CHARACTERS_IN_TWO_TOKENS + math.ceil((octets - plain) * OCTET_TOKENS) + 1
+
+
+def _worth(code: int) -> float:
+    if code <= _LAST_EUROPEAN:
+        return NEAR_TOKENS
+    return WIDE_TOKENS if code <= 0xFFFF else ASTRAL_TOKENS
+
+
+MESSAGE_OVERHEAD: Final = 4
+"""The role and the marks around one message."""
+REPLY_OVERHEAD: Final = 3
+"""The marks that begin the answer; counted once a request."""
+CALL_OVERHEAD: Final = 8
+"""Id and framing of one tool call."""
+SCHEMA_OVERHEAD: Final = 8
+TOOLS_OVERHEAD: Final = 16
+UNKNOWN_IMAGE: Final = 1_600
+SOUND_SECOND: Final = 32
+"""Tokens of a second of sound, in the dearer of the common ways to charge for it."""
+"""A picture whose size nobody knows."""
+
+CHARACTERS: Final = "characters"
+_CHUNK: Final = 200_000
+_BULK: Final = 3_000_000
+"""Characters, within `_AT_ONCE`, from which on loading a vocabulary pays."""
+_AT_ONCE: Final = 60.0
+"""Seconds. A chat of any length never counts so much in them; an import or a rehearsal does."""
+VOCABULARIES: Final = {
+    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+}
+_SCHEMAS: Final = 512
+"""Tool schemas whose size is remembered: every request asks for all of them."""
+_OLDER: Final = ("gpt-4-", "gpt-4", "gpt-3.5", "claude", "llama", "mistral", "mixtral", "smollm")
+_NEWER: Final = ("gpt-4o", "gpt-4.1", "gpt-4.5")
+_loading: Final = threading.Lock()
+
+
+class Counter(Protocol):
+    """Someone who knows how large things are for one model."""
+
+    @property
+    def method(self) -> str:
+        """The vocabulary, or `characters`."""
+        ...
+
+    def text(self, text: str) -> int:
+        """Tokens in a text."""
+        ...
+
+    def message(self, message: Message) -> int:
+        """Tokens of one chat message, its overhead included."""
+        ...
+
+    def tools(self, tools: Sequence[ToolSchema]) -> int:
+        """Tokens of the tool schemas that a request carries."""
+        ...
+
+    def image(self, width: int, height: int) -> int:
+        """Tokens of a picture."""
+        ...
+
+    async def ready(self) -> None:
+        """Load what counting needs, off the loop."""
+        ...
+
+
+def encoding_for(model: str) -> str:
+    """The vocabulary nearest to a model's own, by its family."""
+    name = model.rsplit("/", 1)[-1].lower()
+    if name.startswith(_NEWER):
+        return "o200k_base"
+    return "cl100k_base" if name.startswith(_OLDER) else "o200k_base"
+
+
+class TokenCounter:
+    """Counts for one model's family; made cheaply, loaded on first use."""
+
+    def __init__(self, model: str) -> None:
+        self.encoding = encoding_for(model)
+        self._counted = 0
+        self._since = 0.0
+        self._asked = False
+        self._longest = ("", 0)
+        """A long text that was counted last: whoever shortens one asks for it several times."""
+        self._schema = functools.lru_cache(_SCHEMAS)(self.text)
+
+    @property
+    def method(self) -> str:
+        """The vocabulary, or `characters` when it cannot be had."""
+        found = open_vocabulary(self.encoding) or load_encoding(self.encoding)
+        return CHARACTERS if found is None else self.encoding
+
+    async def ready(self) -> None:
+        """Open the vocabulary off the loop."""
+        if not self._asked:
+            import asyncio  # runs already if anybody comes here, and takes long to load
+
+            await asyncio.to_thread(lambda: self.method)
+            self._asked = True
+
+    def text(self, text: str) -> int:
+        """Tokens in a text; special tokens that it spells out are text like any other."""
+        if len(text) < _PART:
+            return self._text(text)
+        if text != self._longest[0]:
+            self._longest = text, self._text(text)
+        return self._longest[1]
+
+    def _text(self, text: str) -> int:
+        if (
+            not self._is_bulk(len(text))
+            and (vocabulary := open_vocabulary(self.encoding)) is not None
+        ):
+            count = vocabulary.count(text)
+            if count is not None:
+                return count
+        encoder = load_encoding(self.encoding)
+        if encoder is None:
+            return rough_count(text)
+        return sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
+
+    def message(self, message: Message) -> int:
+        """Tokens of one chat message: content, calls, reasoning and overhead."""
+        total = MESSAGE_OVERHEAD + self._content(message.get("content"))
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            total += CALL_OVERHEAD + self.text(function["name"]) + self.text(function["arguments"])
+        for block in message.get("thinking_blocks") or ():
+            total += self.text(str(block.get("thinking", "")))
+        return total
+
+    def tools(self, tools: Sequence[ToolSchema]) -> int:
+        """Tokens of the tool schemas, as compact JSON."""
+        if not tools:
+            return 0
+        return TOOLS_OVERHEAD + sum(
+            SCHEMA_OVERHEAD + self._schema(msgspec.json.encode(tool).decode()) for tool in tools
+        )
+
+    def _is_bulk(self, more: int) -> bool:
+        """Whether so much was counted of late that a loaded vocabulary is worth its megabytes."""
+        now = time.monotonic()
+        if now - self._since > _AT_ONCE:
+            self._since, self._counted = now, 0
+        self._counted += more
+        return self._counted >= _BULK
+
+    def image(self, width: int, height: int) -> int:
+        """Tokens of a picture: the dearer of the two common ways to charge for one."""
+        if width <= 0 or height <= 0:
+            return UNKNOWN_IMAGE
+        return max(_by_tiles(width, height), _by_area(width, height))
+
+    def _content(self, content: Any) -> int:
+        if content is None:
+            return 0
+        if isinstance(content, str):
+            return self.text(content)
+        return sum(
+            self.text(part["text"]) if part.get("type") == "text" else UNKNOWN_IMAGE
+            for part in content
+        )
+
+
+class LengthCounter(TokenCounter):
+    """Estimates from lengths, at the speed of memory: where a tenth more or less is no matter."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    @property
+    def method(self) -> str:
+        """Nothing is counted."""
+        return CHARACTERS
+
+    def text(self, text: str) -> int:
+        """About as many tokens as a text of this length has."""
+        return quick_count(text)
+
+
+@functools.cache
+def _by_name(encoding: str, model: str) -> TokenCounter:
+    del encoding
+    return TokenCounter(model)
+
+
+def counter_for(model: str) -> TokenCounter:
+    """The counter for a model; models with one vocabulary share one."""
+    encoding = encoding_for(model)
+    return _by_name(encoding, "gpt-4" if encoding == "cl100k_base" else "gpt-4o")
+
+
+@functools.cache
+def load_encoding(name: str) -> tiktoken.Encoding | None:
+    """The vocabulary from litellm's folder, or None: the network is never asked."""
+    package = litellm_folder()
+    if package is None:
+        return None
+    folder = package / "litellm_core_utils" / "tokenizers"
+    if not (folder / VOCABULARIES[name]).is_file():
+        return None
+    with _loading:
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        try:
+            import tiktoken
+
+            return tiktoken.get_encoding(name)
+        except (ImportError, OSError, ValueError):
+            return None
+
+
+def rebuild_vocabularies() -> None:
+    """Write the files that ship with the package anew from the vocabularies litellm brings."""
+    for name in VOCABULARIES:
+        encoding = load_encoding(name)
+        assert encoding is not None
+        path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
+        path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Long texts cut where a line begins with a letter or a digit, which no token reaches over.
+
+    Splitting one takes the whole interpreter; other threads have their turn between two.
+    """
+    start = 0
+    while len(text) - start > _PART and (found := _LINE_BEGINS.search(text, start + _PART)):
+        yield text[start : found.end()]
+        start = found.end()
+    yield text[start:] if start else text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Long texts in parts, so that no single word can make counting slow."""
+    for start in range(0, len(text), _CHUNK):
+        yield text[start : start + _CHUNK]
+
+
+def _by_tiles(width: int, height: int) -> int:
+    """Scaled into 2,048 squared, the short side to 768, then 170 for each tile of 512."""
+    scale = min(1.0, 2_048 / max(width, height))
+    scale *= min(1.0, 768 / (min(width, height) * scale))
+    return 85 + 170 * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+
+
+def _by_area(width: int, height: int) -> int:
+    """One for each 750 pixels after scaling the long side to 1,568."""
+    scale = min(1.0, 1_568 / max(width, height))
+    return math.ceil(width * scale * height * scale / 750)
+
+
+UNCALIBRATED: Final = 1.05
+"""Applied to a count nobody has checked yet."""
+_KEPT: Final = 15
+_SMALLEST: Final = 200
+"""Prompts below this size say more about overhead than about the vocabulary."""
+_PLAUSIBLE: Final = (0.4, 3.0)
+_CUT_SHARE: Final = 0.6
+_CUT_TOKENS: Final = 512
+
+
+class _File(msgspec.Struct):
+    ratios: dict[str, list[float]] = {}
+
+
+class Calibration:
+    """Ratios of reported to counted prompt tokens, per model, kept in a small file."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._ratios: dict[str, list[float]] = {}
+        if path is not None:
+            try:
+                self._ratios = read_as(read_regular(path), _File).ratios
+            except (OSError, msgspec.DecodeError):
+                self._ratios = {}
+
+    def factor(self, model: str) -> float | None:
+        """The learned correction, or None before the first report."""
+        ratios = self._ratios.get(model)
+        return round(statistics.median(ratios), 4) if ratios else None
+
+    def learn(self, model: str, counted: int, reported: int) -> bool:
+        """Take in one report; False when it teaches nothing about the vocabulary."""
+        if counted < _SMALLEST or not _PLAUSIBLE[0] <= reported / counted <= _PLAUSIBLE[1]:
+            return False
+        before = self.factor(model)
+        ratios = [*self._ratios.get(model, ()), reported / counted][-_KEPT:]
+        self._ratios[model] = ratios
+        after = self.factor(model)
+        if before is None or after is None or abs(after - before) > 0.005:
+            self._save()
+        return True
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        rounded = {name: [round(r, 4) for r in kept] for name, kept in self._ratios.items()}
+        try:
+            replace_file(self._path, msgspec.json.encode(_File(ratios=rounded)))
+        except (EntryNotSaved, PlaceError):
+            # A cache that cannot be written costs the next process its head start, nothing else.
+            return
+
+
+def detect_cut(sent: int, reported: int) -> bool:
+    """Whether a server counted so much less than was sent that it must have dropped a part."""
+    return reported < sent * _CUT_SHARE and sent - reported > _CUT_TOKENS
+
+
+def error_percent(estimated: int, reported: int) -> float | None:
+    """How far an estimate was off, in percent of what the provider reported."""
+    return round((estimated - reported) / reported * 100, 2) if reported > 0 else None

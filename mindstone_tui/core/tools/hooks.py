@@ -18,8 +18,14 @@ import msgspec
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.base import ToolContext, decoded
-from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run, told_of
+from mindstone_tui.core.tools.shell import (
+    Bounds,
+    CommandFinished,
+    clean_environment,
+    in_bash,
+    run,
+    told_of,
+)
 
 HookEvent = Literal[
     "SessionStart",
@@ -152,17 +158,11 @@ async def run_hook(
     hook: Hook, told: Mapping[str, object], context: ToolContext, seconds: float
 ) -> tuple[CommandFinished, HookVerdict]:
     """Run a hook to its end, confined where the context says so; its whole tree ends with it."""
-    command = ("bash", "--noprofile", "--norc", "-c", hook.command)
     cwd = context.workspace.cwd
-    confined = (
-        context.sandbox.confine(command, context.workspace, cwd=cwd, network=context.network)
-        if context.sandbox
-        else unconfined(command)
-    )
     environ = clean_environment(context.environ, context.passed)
     limit = min(hook.seconds or seconds, 3_600.0)
     finished = await run(
-        confined,
+        in_bash(hook.command, context),
         cwd=cwd,
         environ={**environ, "MINDSTONE_PROJECT_DIR": str(cwd), "CLAUDE_PROJECT_DIR": str(cwd)},
         bounds=Bounds(seconds=limit, kept=_KEPT, tail=1024, output=_FLOOD),

@@ -268,9 +268,7 @@ async def _supervisor_gone(process: asyncio.subprocess.Process) -> bool:
 
 
 async def _drain(
-    process: asyncio.subprocess.Process,
-    output: _Output,
-    progress: Callable[[bytes], None] | None,
+    process: asyncio.subprocess.Process, output: _Output, progress: Callable[[bytes], None] | None
 ) -> bool:
     """Read to the end and see it exit; False when the command said more than it may."""
     assert process.stdout is not None
@@ -321,17 +319,22 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+def in_bash(command: str, context: ToolContext) -> Confined:
+    """A command as bash is started with it, confined where the context says so."""
+    line = ("bash", "--noprofile", "--norc", "-c", command)
+    if context.sandbox is None:
+        return unconfined(line)
+    workspace = context.workspace
+    return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
+
+
 async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     cwd = context.workspace.cwd
-    command = ("bash", "--noprofile", "--norc", "-c", arguments.command)
-    if context.sandbox:
-        confined = context.sandbox.confine(
-            command, context.workspace, cwd=cwd, network=context.network
-        )
-    elif deals_with_processes(judge(arguments.command, context.workspace)):
-        confined = unconfined(command)
-    else:
-        confined = unconfined(await asyncio.to_thread(in_own_namespace, command, context.environ))
+    confined = in_bash(arguments.command, context)
+    free = context.sandbox is None
+    if free and not deals_with_processes(judge(arguments.command, context.workspace)):
+        line = await asyncio.to_thread(in_own_namespace, confined.command, context.environ)
+        confined = unconfined(line)
     limits = context.limits
     roots = context.workspace.roots
     before = await asyncio.to_thread(ControlFiles, roots) if context.unseen else None
@@ -414,14 +417,16 @@ def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes
     return f"{head}\n{note}\n{tail}", finished.kept
 
 
-def _preview(arguments: ShellArguments, context: ToolContext) -> Preview:
-    parts = judge(arguments.command, context.workspace)
+def preview(verb: str, command: str, context: ToolContext, caution: str = "") -> Preview:
+    """A command as whoever is asked sees it, each part with what it would do."""
+    parts = judge(command, context.workspace)
     return Preview(
-        title=f"run {one_line(arguments.command, 80)}",
-        body=exact(arguments.command),
+        title=f"{verb} {one_line(command, 80)}",
+        body=exact(command),
         standing="sensitive" if any(part.steers for part in parts) else "open",
-        command=arguments.command,
+        command=command,
         parts=parts,
+        caution=caution,
     )
 
 
@@ -431,7 +436,7 @@ SHELL: Final[Tool] = declare(
     "run",
     ShellArguments,
     _shell,
-    _preview,
+    lambda arguments, context: preview("run", arguments.command, context),
 )
 
 

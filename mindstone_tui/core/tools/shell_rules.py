@@ -22,15 +22,7 @@ from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = [
-    "EDITS",
-    "NotPlain",
-    "Rule",
-    "Verdict",
-    "covers",
-    "offered",
-    "simple_commands",
-]
+__all__ = ["EDITS", "NotPlain", "Rule", "Verdict", "covers", "offered", "simple_commands"]
 
 _UNDERSTOOD: Final = pattern_of(r"[ -~]+\Z")
 _LOUD: Final = pattern_of(r"[`$\\]")

@@ -8,14 +8,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mindstone_tui.core.transcript.reader import Damaged, Head, History, standings_of
-from mindstone_tui.core.transcript.verify import HeadAnchor, Problem, Verdict, verify
+from mindstone_tui.core.transcript.reader import Damaged as Damaged
+from mindstone_tui.core.transcript.reader import Head as Head
+from mindstone_tui.core.transcript.reader import History as History
+from mindstone_tui.core.transcript.reader import standings_of as standings_of
+from mindstone_tui.core.transcript.verify import HeadAnchor as HeadAnchor
+from mindstone_tui.core.transcript.verify import Problem as Problem
+from mindstone_tui.core.transcript.verify import Verdict as Verdict
+from mindstone_tui.core.transcript.verify import verify as verify
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, start_over
-    from mindstone_tui.core.transcript.encode import blackened_in
-    from mindstone_tui.core.transcript.follow import Follower
-    from mindstone_tui.core.transcript.writer import Transcript
+    from mindstone_tui.core.transcript.directory import SessionSummary as SessionSummary
+    from mindstone_tui.core.transcript.directory import list_sessions as list_sessions
+    from mindstone_tui.core.transcript.directory import start_over as start_over
+    from mindstone_tui.core.transcript.encode import blackened_in as blackened_in
+    from mindstone_tui.core.transcript.follow import Follower as Follower
+    from mindstone_tui.core.transcript.writer import Transcript as Transcript
 
 _HOMES = {
     **dict.fromkeys(("SessionSummary", "list_sessions", "start_over"), "directory"),
@@ -24,23 +32,6 @@ _HOMES = {
     "Transcript": "writer",
 }
 """Loaded when first asked for: the first picture, and whoever only reads, wait for no writer."""
-
-__all__ = [
-    "Damaged",
-    "Follower",
-    "Head",
-    "HeadAnchor",
-    "History",
-    "Problem",
-    "SessionSummary",
-    "Transcript",
-    "Verdict",
-    "blackened_in",
-    "list_sessions",
-    "standings_of",
-    "start_over",
-    "verify",
-]
 
 
 def __getattr__(name: str) -> Any:

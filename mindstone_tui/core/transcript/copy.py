@@ -18,17 +18,8 @@ from mindstone_tui.core.disk import Disk, replace_file
 from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript import history_store
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
-from mindstone_tui.core.transcript.history_store import (
-    Grant,
-    HistoryStore,
-    differ,
-    fetch_blobs,
-    hash_of,
-    in_batches,
-    known,
-    tails_behind,
-)
 from mindstone_tui.core.transcript.reader import Head, History
 
 HERE: Final = "This machine"
@@ -37,10 +28,12 @@ HERE: Final = "This machine"
 class CopiedFile(TranscriptFile):
     """One session's file, for appending to the history that it is a copy of."""
 
-    def __init__(self, places: SessionPlaces, disk: Disk, store: HistoryStore) -> None:
+    def __init__(
+        self, places: SessionPlaces, disk: Disk, store: history_store.HistoryStore
+    ) -> None:
         super().__init__(places, disk, create=True, copy=True)
         self.store = store
-        self.grant: Grant | None = None
+        self.grant: history_store.Grant | None = None
         """The right to a turn, while this process has it; lines of a turn come with it."""
         self._key = places.key
         self._doubt: Head | None = None
@@ -56,7 +49,9 @@ class CopiedFile(TranscriptFile):
         """Have lines kept, then write them here; `Overtaken` when the end has moved meanwhile."""
         after = tails[-1]
         try:
-            self.store.append(self._key, data.split(b"\n")[:-1], known(tails[0]), self.grant)
+            self.store.append(
+                self._key, data.split(b"\n")[:-1], history_store.known(tails[0]), self.grant
+            )
         except HistoryAway:
             self._doubt = Head(after.seq, after.hash)
             self.catch_up()
@@ -71,17 +66,17 @@ class CopiedFile(TranscriptFile):
 
     def catch_up(self) -> None:
         """Fetch what is there and not here; the lock is held."""
-        have = known(self.tail)
+        have = history_store.known(self.tail)
         lines = self.store.read(self._key, max(have.seq, 0))
         if have.seq >= 0:
             newest = next(lines, None)
             if newest is None:
                 raise self._not_there()
-            if hash_of(newest) != have.hash:
-                raise differ(self._key, HERE, self.store.name)
-        for batch in in_batches(lines):
-            tails = tails_behind(self.tail, self._key, batch)  # proved first
-            fetch_blobs(self._key, batch, self.store, self._places, self._disk)
+            if history_store.hash_of(newest) != have.hash:
+                raise history_store.differ(self._key, HERE, self.store.name)
+        for batch in history_store.in_batches(lines):
+            tails = history_store.tails_behind(self.tail, self._key, batch)  # proved first
+            history_store.fetch_blobs(self._key, batch, self.store, self._places, self._disk)
             super().put(b"".join(raw + b"\n" for raw in batch), tails)
         if not self._places.server.exists():
             replace_file(self._places.server, self.store.name.encode())

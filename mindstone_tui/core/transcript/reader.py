@@ -19,15 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import (
-    LARGEST_BLOB,
-    REAL,
-    open_regular,
-    place_error,
-    read_blob,
-    read_regular,
-    replace_with,
-)
+from mindstone_tui.core import disk
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.quotes import quoting
@@ -49,7 +41,7 @@ def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | No
     Losing a number is harmless, so nothing is synced and no failure is reported.
     """
     try:
-        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
+        fd = disk.REAL.open(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return
     numbers = array("Q", starts).tobytes()
@@ -121,7 +113,7 @@ class Offsets:
 
     def _load(self) -> None:
         try:
-            raw = read_regular(self._path, most=LARGEST_BLOB)
+            raw = disk.read_regular(self._path, most=disk.LARGEST_BLOB)
         except OSError:
             return
         inode = os.fstat(self._transcript).st_ino
@@ -152,7 +144,7 @@ class Offsets:
         try:
             if known and self._append(known):
                 return
-            fd = REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            fd = disk.REAL.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 os.write(fd, _MAGIC + _NUMBER.pack(inode) + self._starts.tobytes())
             finally:
@@ -164,7 +156,7 @@ class Offsets:
 
     def _append(self, known: int) -> bool:
         """Add to a table that holds exactly what was known; False if it holds anything else."""
-        fd = REAL.open(self._path, os.O_WRONLY)
+        fd = disk.REAL.open(self._path, os.O_WRONLY)
         try:
             # The newest number that was read is taken up again, so it may stand there already.
             if (os.fstat(fd).st_size - _HEAD) // _NUMBER.size not in (known, known + 1):
@@ -304,7 +296,7 @@ class History:
         """Copy the file as it was opened, even if it has lost its name since."""
         size = self.size
         steps = range(0, size, _SCAN_CHUNK)
-        replace_with(path, (self._read(min(_SCAN_CHUNK, size - at), at) for at in steps))
+        disk.replace_with(path, (self._read(min(_SCAN_CHUNK, size - at), at) for at in steps))
 
     @property
     def size(self) -> int:
@@ -431,7 +423,7 @@ class History:
 
     def blob(self, digest: str) -> bytes:
         """The bytes that a line keeps beside the transcript."""
-        return read_blob(self.places.blobs, digest)
+        return disk.read_blob(self.places.blobs, digest)
 
     def _start_of(self, seq: int) -> int:
         """Where the first line numbered `seq` or later begins."""
@@ -516,7 +508,10 @@ def with_blobs(line: Line, places: SessionPlaces) -> Line:
     fields: dict[str, Any] = msgspec.to_builtins(line.entry)
     restore(
         fields,
-        {path: read_blob(places.blobs, blob.sha256).decode() for path, blob in line.blobs.items()},
+        {
+            path: disk.read_blob(places.blobs, blob.sha256).decode()
+            for path, blob in line.blobs.items()
+        },
     )
     entry: Entry = msgspec.convert(fields, type(line.entry))
     return msgspec.structs.replace(line, entry=entry)
@@ -541,11 +536,11 @@ def read_line(raw: bytes, offset: int) -> Line | Damaged:
 def _open_to_read(places: SessionPlaces) -> int:
     path = places.transcript
     try:
-        return open_regular(path, follow=False)
+        return disk.open_regular(path, follow=False)
     except FileNotFoundError as error:
         raise places.missing() from error
     except OSError as error:
-        raise place_error(path, error) from error
+        raise disk.place_error(path, error) from error
 
 
 def standings_of(history: History) -> Standings:

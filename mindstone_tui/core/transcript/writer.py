@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import __version__
+from mindstone_tui.core import errors
 from mindstone_tui.core.disk import (
     REAL,
     Disk,
@@ -35,26 +36,9 @@ from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.errors import (
-    EntryNotSaved,
-    HistoryAway,
-    LeaseLost,
-    MindstoneError,
-    Overtaken,
-    TranscriptError,
-)
 from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core.transcript import encode
 from mindstone_tui.core.transcript.copy import CopiedFile
-from mindstone_tui.core.transcript.encode import (
-    Body,
-    Clean,
-    Clock,
-    Entropy,
-    next_ids,
-    prepare,
-    timestamp,
-    utc_now,
-)
 from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
 from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
 from mindstone_tui.core.transcript.reader import Head, History
@@ -66,7 +50,7 @@ class _Pending(msgspec.Struct):
     """An entry that is not on disk yet, and its bytes once they are made."""
 
     draft: Draft
-    body: Body | None = None
+    body: encode.Body | None = None
     points: bool = False
     """Its bytes may lean on other lines of the file."""
 
@@ -82,9 +66,9 @@ class Transcript:
         places: SessionPlaces,
         *,
         disk: Disk = REAL,
-        clean: Clean = str,
-        clock: Clock = utc_now,
-        entropy: Entropy = os.urandom,
+        clean: encode.Clean = str,
+        clock: encode.Clock = encode.utc_now,
+        entropy: encode.Entropy = os.urandom,
         channel: str = "cli",
         forked_from: ForkPoint | None = None,
         create: bool = True,
@@ -113,7 +97,7 @@ class Transcript:
         self._ledger = self._copy or TranscriptFile(places, disk, create=create)
         try:
             self._settle()
-        except MindstoneError:
+        except errors.MindstoneError:
             if self._copy is not None:
                 self._copy.close()
                 self._copy.store.close()
@@ -125,7 +109,7 @@ class Transcript:
         return tuple(pending.draft for pending in self._unsaved)
 
     @property
-    def clean(self) -> Clean:
+    def clean(self) -> encode.Clean:
         """What every text goes through before it is written."""
         return self._clean
 
@@ -174,7 +158,9 @@ class Transcript:
         """
         self._unsaved.extend(
             _Pending(
-                draft if draft.ts else msgspec.structs.replace(draft, ts=timestamp(self._clock()))
+                draft
+                if draft.ts
+                else msgspec.structs.replace(draft, ts=encode.timestamp(self._clock()))
             )
             for draft in drafts
         )
@@ -197,16 +183,16 @@ class Transcript:
                     batch = self._next_batch()
                     try:
                         lines += self._write(batch)
-                    except Overtaken:
+                    except errors.Overtaken:
                         self._catch_up()
                     else:
                         del self._unsaved[: len(batch)]
         except OSError as error:
             self._ledger.poison()
             raise not_saved(self.places.transcript, error) from error
-        except HistoryAway as error:
+        except errors.HistoryAway as error:
             raise _not_kept(error) from error
-        except LeaseLost:
+        except errors.LeaseLost:
             self._refused += self._unsaved
             self._unsaved.clear()
             raise
@@ -219,7 +205,7 @@ class Transcript:
         """
         try:
             self._settle(fetch=fetch)
-        except HistoryAway as error:
+        except errors.HistoryAway as error:
             raise _not_kept(error) from error
 
     def hold(self, grant: Grant | None) -> None:
@@ -255,11 +241,11 @@ class Transcript:
             return Blob(sha256=keep_blob(folder / "blobs", data), size=len(data))
 
         lines = []
-        own, now = str(self.places.key), timestamp(self._clock())
+        own, now = str(self.places.key), encode.timestamp(self._clock())
         drafts = [pending.draft for pending in (*self._refused, *self._unsaved)]
         drafts += [Draft(entry=one, turn=None, channel=self.channel, ts=now) for one in returned]
         for draft in drafts:
-            body = prepare(draft.entry, self._as_written, keep)
+            body = encode.prepare(draft.entry, self._as_written, keep)
             place = msgspec.json.encode({"session": own, "ts": draft.ts, "turn": draft.turn})
             lines.append(place[:-1] + b"," + body.fields + body.extra + b"}\n")
         replace_file(path, b"".join(lines))
@@ -271,7 +257,7 @@ class Transcript:
         if self._copy is not None:
             try:
                 self._copy.keep_blob(data)
-            except HistoryAway as error:
+            except errors.HistoryAway as error:
                 raise _not_kept(error) from error
         return kept
 
@@ -297,7 +283,7 @@ class Transcript:
         except OSError as error:
             self._ledger.poison()
             raise not_saved(self.places.transcript, error) from error
-        except MindstoneError:
+        except errors.MindstoneError:
             self._ledger.poison()
             raise
 
@@ -313,7 +299,7 @@ class Transcript:
                         for entry in entries
                     ]
                 )
-            except Overtaken:
+            except errors.Overtaken:
                 # Another machine began the session in this very moment, with a header of its own.
                 self._catch_up()
             finally:
@@ -336,9 +322,11 @@ class Transcript:
         for pending in [pending for pending in self._unsaved if pending.body is None]:
             pending.points = point is not None
             try:
-                pending.body = prepare(pending.draft.entry, self._as_written, self.keep_blob, point)
-            except TranscriptError as error:
-                if not isinstance(error, EntryNotSaved):
+                pending.body = encode.prepare(
+                    pending.draft.entry, self._as_written, self.keep_blob, point
+                )
+            except errors.TranscriptError as error:
+                if not isinstance(error, errors.EntryNotSaved):
                     # It will never fit, and must not stand in the way of those after it.
                     self._unsaved.remove(pending)
                 raise
@@ -353,7 +341,7 @@ class Transcript:
             elif not pending.points:
                 continue
             pending.points = False
-            pending.body = prepare(entry, self._as_written, self.keep_blob)
+            pending.body = encode.prepare(entry, self._as_written, self.keep_blob)
 
     def _next_batch(self) -> list[_Pending]:
         """As much of what is unsaved as one write may hold."""
@@ -372,7 +360,7 @@ class Transcript:
         lines: list[Line] = []
         first = tails[0].seq + 1 if len(batch) > 1 else None
         moment = self._clock()
-        ids = next_ids(moment, tails[0].id, self._entropy)
+        ids = encode.next_ids(moment, tails[0].id, self._entropy)
         for pending, name in zip(batch, ids, strict=False):
             raw, tail = self._seal(pending, tails[-1], first, name, moment)
             lines.append(self._read_back(raw, pending))
@@ -388,7 +376,7 @@ class Transcript:
             line = decode_line(raw[:-1])
         except Malformed as error:
             self._unsaved = [other for other in self._unsaved if other is not pending]
-            raise TranscriptError(
+            raise errors.TranscriptError(
                 f"A {pending.draft.entry.kind} entry could not be read back: {error}.",
                 "This is a bug in the program; the entry was not written.",
             ) from error
@@ -402,7 +390,7 @@ class Transcript:
     ) -> tuple[bytes, Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
-        body = pending.body or prepare(draft.entry, self._as_written, self.keep_blob)
+        body = pending.body or encode.prepare(draft.entry, self._as_written, self.keep_blob)
         turn = before.turn if draft.turn is None else draft.turn
         session = str(self.places.key)
         raw, digest = seal(
@@ -410,7 +398,7 @@ class Transcript:
             seq=before.seq + 1,
             id=name,
             session=session,
-            ts=draft.ts or timestamp(moment),
+            ts=draft.ts or encode.timestamp(moment),
             turn=turn,
             role=draft.entry.role,
             channel=draft.channel,
@@ -422,8 +410,8 @@ class Transcript:
         return raw, Tail(size, before.size, before.seq + 1, digest, name, turn, session)
 
 
-def _not_kept(error: HistoryAway) -> EntryNotSaved:
-    return EntryNotSaved(
+def _not_kept(error: errors.HistoryAway) -> errors.EntryNotSaved:
+    return errors.EntryNotSaved(
         f"NOT SAVED: {error.what}",
         "What is unsaved is kept, and written first once the server is back.",
     )

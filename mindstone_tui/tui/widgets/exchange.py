@@ -18,14 +18,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.core.entries.derived import RecalledPassage
 from mindstone_tui.core.entries.provenance import MARK
-from mindstone_tui.core.events.narrate import (
-    aside,
-    describe,
-    in_brief,
-    is_bookkeeping,
-    recalled_from,
-    turn_cost,
-)
+from mindstone_tui.core.events import narrate
 from mindstone_tui.core.events.narrate_entry import EventLine, without_name
 from mindstone_tui.core.text import as_written, exact, for_terminal, plural
 from mindstone_tui.tui import show
@@ -106,12 +99,14 @@ class Recalled(Fold):
 
     def title(self) -> Content:
         """How much came back, and from which days."""
-        line = describe(self._event)
-        return Content.styled(f"{line.sign} {recalled_from(self._event.passages)}", "$muted")
+        line = narrate.describe(self._event)
+        return Content.styled(
+            f"{line.sign} {narrate.recalled_from(self._event.passages)}", "$muted"
+        )
 
     def body(self) -> Iterator[Widget]:
         """What it cost, and the passages."""
-        yield Static(Content.styled(describe(self._event).text, "$muted"), classes="body")
+        yield Static(Content.styled(narrate.describe(self._event).text, "$muted"), classes="body")
         for passage in self._event.passages:
             yield Card(passage)
 
@@ -356,13 +351,13 @@ class Bookkeeping(Fold):
         """One thing is said whole; several in a few words each, with the arrow that opens them."""
         if len(self.events) != 1:
             return super().titled()
-        return _drawn(describe(self.events[0]))
+        return _drawn(narrate.describe(self.events[0]))
 
     def title(self) -> Content:
-        return show.line(" · ".join(in_brief(self.events)), 300, "$muted")
+        return show.line(" · ".join(narrate.in_brief(self.events)), 300, "$muted")
 
     def body(self) -> Iterator[Widget]:
-        lines = [_drawn(describe(event)) for event in self.events if len(self.events) > 1]
+        lines = [_drawn(narrate.describe(event)) for event in self.events if len(self.events) > 1]
         yield Static(Content("\n").join(lines), classes="body", markup=False)
 
 
@@ -446,11 +441,11 @@ class ExchangeView(Vertical, GrowsQuietly):
 
         What leaves the window after the turn left because a person said so, and is told them.
         """
-        line = aside(event)
+        line = narrate.aside(event)
         if line is None:
             return
         by_hand = self._ended and isinstance(event, ev.WindowPruned | ev.ResultsTrimmed)
-        if by_hand or not is_bookkeeping(event):
+        if by_hand or not narrate.is_bookkeeping(event):
             self._add(Aside(line))
             return
         if self._kept is None or self._kept_ended != self._ended:
@@ -518,7 +513,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         elif event.role == "assistant" and event.text:
             self._add(Prose(event.text, classes="answer"))
         elif event.text:
-            self._add(Aside(describe(event)))
+            self._add(Aside(narrate.describe(event)))
 
     def _end(self, event: ev.TurnEnded) -> None:
         self._answer = self._thought = None
@@ -526,10 +521,10 @@ class ExchangeView(Vertical, GrowsQuietly):
         for tool in self._tools.values():
             tool.end()
         self.add_class(f"-{event.ending}")
-        if line := aside(event):
+        if line := narrate.aside(event):
             self._add(Aside(line))
         elif event.elapsed or event.usage.prompt:
-            cost = Content.styled(turn_cost(event), "$faint")
+            cost = Content.styled(narrate.turn_cost(event), "$faint")
             self._add(Static(cost, markup=False, classes="ending"))
 
     @property

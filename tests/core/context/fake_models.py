@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.entries import Message
-from mindstone_tui.core.statements import Speaker
+from mindstone_tui.core.statements.statement import Speaker
 
 
 class Saying:

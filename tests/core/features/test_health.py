@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import AlertRaised, ContextWindowPruned, HealthMeasured
-from mindstone_tui.core.health.judge import LEAST
+from mindstone_tui.core.health.fidelity import LEAST
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
 from tests.core.session.stage import Stage, on_stage, script

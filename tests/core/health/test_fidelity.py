@@ -9,9 +9,8 @@ import pytest
 
 from mindstone_tui.core.context.extract import SourceMessage
 from mindstone_tui.core.errors import IndexUnavailable, ProviderUnreachable
-from mindstone_tui.core.health.fidelity import draw, measure
-from mindstone_tui.core.health.judge import judge
-from mindstone_tui.core.statements import Speaker
+from mindstone_tui.core.health.fidelity import draw, judge, measure
+from mindstone_tui.core.statements.statement import Speaker
 from tests.core.context.fake_models import Saying, passage, words
 
 LEFT = (

@@ -19,7 +19,7 @@ from mindstone_tui.core.context.report import (
     PromptNumbers,
     Tokens,
 )
-from mindstone_tui.core.doctor.base import CheckEnvironment
+from mindstone_tui.core.doctor import CheckEnvironment
 from mindstone_tui.core.doctor.home import continuity
 from mindstone_tui.core.entries import Line, Span, Usage
 from mindstone_tui.core.entries.conversation import ToolCalled, UsageReported

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mindstone_tui.core import events
-from mindstone_tui.core.library.blame import KeptFiles, LineOrigin
-from mindstone_tui.core.library.commit_origins import commits_named, lines_added
+from mindstone_tui.core.library.blame import KeptFiles, LineOrigin, commits_named, lines_added
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, calls, on_stage
 

@@ -13,8 +13,7 @@ import pytest
 from mindstone_tui import api
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.store import FilesChanged
-from mindstone_tui.core.library.blame import KeptFiles
-from mindstone_tui.core.library.commit_origins import git
+from mindstone_tui.core.library.blame import KeptFiles, git
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.servers.lookup import Lookup

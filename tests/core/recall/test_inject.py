@@ -7,7 +7,7 @@ from mindstone_tui.core.recall.index import SearchResult
 from mindstone_tui.core.recall.inject import NO_ROOM, auto_query, choose, fill, queries, render
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.speak import ASKS_NOTHING, NOTHING_CLOSE, Judgement
-from mindstone_tui.core.statements import recognise_standing_instruction
+from mindstone_tui.core.statements.recogniser import recognise_standing_instruction
 from tests.core.recall.talk import said
 
 

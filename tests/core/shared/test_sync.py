@@ -23,8 +23,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.errors import HistoryAway
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.shared.remote import answer, remote_store
-from mindstone_tui.core.shared.sync import Synced, sync
+from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
 from tests.builders import say

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindstone_tui.core.statements import Register, Statement, Utterance, recognise, settle
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.register import Register, settle
+from mindstone_tui.core.statements.statement import Statement, Utterance
 
 EVERYDAY = (
     "Good morning!",

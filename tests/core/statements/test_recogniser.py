@@ -11,20 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.language.clause import read
-from mindstone_tui.core.statements import (
-    KINDS,
-    Pointer,
-    Utterance,
-    kind_of_sentence,
-    recognise,
-    settle,
-    worth_asking_about,
-)
 from mindstone_tui.core.statements.cues import Cue, all_cues, cues_in
 from mindstone_tui.core.statements.recogniser import (
+    kind_of_sentence,
+    recognise,
     recognise_standing_instruction,
     restate,
+    worth_asking_about,
 )
+from mindstone_tui.core.statements.register import settle
+from mindstone_tui.core.statements.statement import KINDS, Pointer, Utterance
 from tests.core.statements.talk import EVERYDAY, found_in, labelled
 from tests.corpora import lines
 

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.statements import (
-    Pointer,
+from mindstone_tui.core.statements.register import (
     Register,
-    Utterance,
     advance,
     keep,
     replaces,
     settle,
     successor,
 )
+from mindstone_tui.core.statements.statement import Pointer, Utterance
 from tests.core.statements.talk import EVERYDAY, labelled, settled, standing, told
 
 NEVER_DROPPED = frozenset({"correction", "memory", "rule"})

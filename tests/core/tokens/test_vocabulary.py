@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindstone_tui.core.tokens.count import (
+from mindstone_tui.core.tokens import (
     _BEYOND,
     LONGEST_PIECE,
     VOCABULARIES,

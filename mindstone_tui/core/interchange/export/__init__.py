@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.interchange.export.cast import cast_pieces
 from mindstone_tui.core.interchange.export.html import html_pieces
 from mindstone_tui.core.interchange.export.markdown import (
+    cast_pieces,
     json_pieces,
     markdown_pieces,
     message_pieces,

@@ -1,23 +1,23 @@
-"""A session as Markdown: the conversation, its tool calls folded, prunes as notes."""
+"""A session in lines: as Markdown with tool calls folded, as data, and as an asciicast.
+
+A recording (version 2) plays with asciinema, or on a page. The times are those of the conversation
+with long waits cut short, so an afternoon plays in minutes. Text is sanitised; the only escape
+codes in the recording are the colours written here.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, Unknown, conversation
 from mindstone_tui.core.entries.line import FORMAT
 from mindstone_tui.core.interchange.export import story
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.transcript import Damaged
 
 
@@ -29,10 +29,7 @@ def markdown_pieces(source: story.StorySource) -> Iterator[str]:
 
 
 def _head(session: story.Overview) -> str:
-    facts = [
-        f"- {', '.join(session.facts)}",
-        f"- {session.began} to {session.ended}",
-    ]
+    facts = [f"- {', '.join(session.facts)}", f"- {session.began} to {session.ended}"]
     if session.models:
         facts.append("- " + ", ".join(one_line(model) for model in session.models))
     return f"# {_inline(session.session)}\n\n" + "\n".join(facts) + "\n"
@@ -133,9 +130,9 @@ def message_pieces(source: story.StorySource) -> Iterator[str]:
 
 def _message(line: Line) -> dict[str, Any]:
     match line.entry:
-        case UserMessage(text=text, name=name, source_id=source):
+        case conversation.UserMessage(text=text, name=name, source_id=source):
             own: dict[str, Any] = {"role": "user", "name": name, "content": text}
-        case AssistantMessage(source_id=source) as answer:
+        case conversation.AssistantMessage(source_id=source) as answer:
             own = {
                 "role": "assistant",
                 "name": answer.name,
@@ -143,9 +140,9 @@ def _message(line: Line) -> dict[str, Any]:
                 "model": answer.model,
                 "tool_calls": msgspec.to_builtins(answer.calls),
             }
-        case AssistantPartial(text=text, model=model):
+        case conversation.AssistantPartial(text=text, model=model):
             own, source = {"role": "assistant", "content": text, "model": model}, ""
-        case ToolReturned(source_id=source) as result:
+        case conversation.ToolReturned(source_id=source) as result:
             own = {
                 "role": "tool",
                 "name": result.name,
@@ -161,3 +158,73 @@ def _message(line: Line) -> dict[str, Any]:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+_WIDTH: Final = 100
+_HEIGHT: Final = 32
+_LONGEST_PAUSE: Final = 1.5
+_LINE_TIME: Final = 0.04
+_TOOL_LINES: Final = 10
+_RESET: Final = "\x1b[0m"
+_COLOURS: Final = {
+    "user": "\x1b[1;36m",
+    "assistant": "\x1b[0m",
+    "tool": "\x1b[2m",
+    "marker": "\x1b[33m",
+    "recall": "\x1b[35m",
+}
+
+
+def cast_pieces(source: story.StorySource) -> Iterator[str]:
+    """The header, then a line an event."""
+    session = story.overview(source)
+    header = {
+        "version": 2,
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "timestamp": int(_seconds(session.began)),
+        "title": session.session,
+        "env": {"TERM": "xterm-256color"},
+    }
+    yield _json(header) + "\n"
+    clock = 0.0
+    before = session.began
+    for turn in source.turns():
+        for scene in turn.scenes:
+            clock += min(max(_seconds(scene.ts) - _seconds(before), 0.2), _LONGEST_PAUSE)
+            before = scene.ts
+            colour, shown = _shown(scene)
+            for line in shown.split("\n"):
+                yield _json([round(clock, 3), "o", f"{colour}{line}{_RESET}\r\n"]) + "\n"
+                clock += _LINE_TIME
+
+
+def _shown(scene: story.Scene) -> tuple[str, str]:
+    match scene:
+        case story.Spoken(role="user"):
+            return _COLOURS["user"], f"\n❯ {for_terminal(scene.text)}\n"
+        case story.Spoken():
+            return _COLOURS["assistant"], f"{for_terminal(scene.text)}\n"
+        case story.ToolUse():
+            head = f"● {one_line(f'{scene.name} {scene.arguments}', _WIDTH - 4)}"
+            return _COLOURS["tool"], "\n".join([head, *_excerpt(scene)])
+        case story.Recalled():
+            found = [f"  turn {each.turn}: {one_line(each.text, 80)}" for each in scene.passages]
+            return _COLOURS["recall"], "\n".join(["⟲ recalled", *found])
+        case story.Marker():
+            return _COLOURS["marker"], f"── {one_line(scene.title, _WIDTH - 4)}"
+
+
+def _excerpt(scene: story.ToolUse) -> list[str]:
+    lines = for_terminal(scene.text).split("\n")
+    shown = [f"  {one_line(line, _WIDTH - 4)}" for line in lines[:_TOOL_LINES]]
+    if len(lines) > _TOOL_LINES:
+        shown.append(f"  … {len(lines) - _TOOL_LINES:,} more lines")
+    return shown
+
+
+def _seconds(ts: str) -> float:
+    try:
+        return datetime.fromisoformat(ts).timestamp()
+    except ValueError:
+        return 0.0

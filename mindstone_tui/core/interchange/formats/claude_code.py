@@ -19,18 +19,8 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
 from ..read_bytes import decode_object, lines, mapping, moment, open_file, sequence, text
+from . import parts
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
-from .parts import (
-    ANOTHER_BRANCH,
-    Branches,
-    MessageParts,
-    counted,
-    error_if,
-    joined,
-    pieces_of_blocks,
-    plain,
-    unknown,
-)
 from .sources import newest_with, records_of
 
 _LEFT_OUT = Aside(what="command of the program")
@@ -97,12 +87,12 @@ class Commands:
             return
         tags = dict(_TAGGED.findall(output.text))
         outputs = (tags.get("bash-stdout", ""), tags.get("bash-stderr", ""))
-        yield msgspec.structs.replace(held, text=joined((held.text, *outputs)))
+        yield msgspec.structs.replace(held, text=parts.joined((held.text, *outputs)))
 
 
 def _is_caveat(fields: dict[str, Any]) -> bool:
     """Whether a record only warns of the commands after it."""
-    said = plain(mapping(fields.get("message")).get("content")) or ""
+    said = parts.plain(mapping(fields.get("message")).get("content")) or ""
     return said.startswith(("Caveat: ", "<local-command-caveat>"))
 
 
@@ -148,7 +138,7 @@ def _read(path: Path) -> Iterator[Record]:
         elif fields.get("isSidechain") is True and not links.is_side_chain:
             yield Aside(what="side chain of a sub-agent")
         elif not links.branches.keeps(name) and kind in ("user", "assistant"):
-            yield Aside(what=ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH)
         else:
             for record in _records(number, fields):
                 yield from commands.sort(record, fields)
@@ -204,7 +194,7 @@ class _Links:
     def __init__(self, path: Path) -> None:
         self.session = self.ts = self.folder = self.branch = self.parent = ""
         self.is_side_chain = True
-        self.branches = Branches()
+        self.branches = parts.Branches()
         agent = ""
         for fields in _linked(path):
             if not ("sessionId" in fields and "uuid" in fields):
@@ -240,11 +230,11 @@ def _is_prompt(fields: dict[str, Any]) -> bool:
         return False
     content = mapping(fields.get("message")).get("content")
     return not any(mapping(each).get("type") == "tool_result" for each in sequence(content)) and (
-        not (plain(content) or "").startswith((_INTERRUPTED, _NOTICE))
+        not (parts.plain(content) or "").startswith((_INTERRUPTED, _NOTICE))
     )
 
 
-def _titled(kind: str, fields: dict[str, Any], branches: Branches) -> tuple[str, int]:
+def _titled(kind: str, fields: dict[str, Any], branches: parts.Branches) -> tuple[str, int]:
     """A title and its weight; summaries of other sessions stand in a file as well."""
     own = kind != "summary" or text(fields.get("leafUuid")) in branches
     return text(fields.get(_TITLES[kind])), 1 + list(_TITLES).index(kind) if own else 0
@@ -268,14 +258,14 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         case "attachment":
             yield _attachment(number, fields)
         case kind:
-            yield unknown(kind)
+            yield parts.unknown(kind)
 
 
 def _used(message: dict[str, Any]) -> Iterator[Record]:
     """What an answer took; the file repeats it with every line that the answer is spread over."""
     usage = mapping(message.get("usage"))
     if usage:
-        took = counted({"input_tokens": 0, **usage}, *_COUNTS, apart=True)
+        took = parts.counted({"input_tokens": 0, **usage}, *_COUNTS, apart=True)
         model, answer = text(message.get("model")), text(message.get("id"))
         yield Used(usage=took, model=model, answer=answer)
 
@@ -288,7 +278,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     rest = [each for each in blocks if mapping(each).get("type") != "tool_result"]
     for block in results:
         yield _result(number, block, fields, ts)
-    said = plain(rest if blocks else content)
+    said = parts.plain(rest if blocks else content)
     if said is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
@@ -307,7 +297,7 @@ def _attachment(number: int, fields: dict[str, Any]) -> Record:
     """What goes along with a message; a prompt typed while the model worked is one, too."""
     attachment = mapping(fields.get("attachment"))
     kind = text(attachment.get("type"))
-    said = plain(attachment.get("prompt")) if kind == "queued_command" else ""
+    said = parts.plain(attachment.get("prompt")) if kind == "queued_command" else ""
     if not said or said.startswith(_NOTICE) or not _is_by_a_person(attachment):
         return Aside(what=f"attachment: {kind}" if kind else "attachment")
     source, ts = text(fields.get("uuid")), moment(fields.get("timestamp"))
@@ -324,8 +314,8 @@ def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str)
     return Gave(
         line=number,
         call=text(block.get("tool_use_id")),
-        text=plain(block.get("content")) or "",
-        status=error_if(block.get("is_error") is True),
+        text=parts.plain(block.get("content")) or "",
+        status=parts.error_if(block.get("is_error") is True),
         id=text(fields.get("uuid")),
         ts=ts,
         images=pictures_in(block.get("content")),
@@ -338,7 +328,7 @@ def _assistant(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     results = [mapping(each) for each in sequence(content) if _is_from_the_provider(each)]
     if results:
         content = [each for each in sequence(content) if not _is_from_the_provider(each)]
-    pieces = pieces_of_blocks(content, number) or MessageParts(number)
+    pieces = parts.pieces_of_blocks(content, number) or parts.MessageParts(number)
     if pieces.has_any or not results:
         yield pieces.record(
             "assistant",
@@ -366,7 +356,7 @@ def _words(part: object) -> str:
     """What can be read in a result of such a tool, of which each kind has a shape of its own."""
     found = mapping(part)
     said = "\n".join(filter(None, (text(found.get(key)) for key in _READABLE)))
-    return said or plain([part]) or ""
+    return said or parts.plain([part]) or ""
 
 
 def _goes_on(path: Path) -> tuple[str, str]:
@@ -379,7 +369,7 @@ def _goes_on(path: Path) -> tuple[str, str]:
         beside = mapping(mapping(border.get("compactMetadata")).get("preservedMessages"))
         named = [f'"uuid":"{text(each)}"'.encode() for each in sequence(beside.get("uuids"))]
     whole = (summaries[-1], *newest_with(path, *named))
-    said = [plain(mapping(each.get("message")).get("content")) or "" for each in whole]
+    said = [parts.plain(mapping(each.get("message")).get("content")) or "" for each in whole]
     return moment(summaries[-1].get("timestamp")), "\n\n".join(said)
 
 

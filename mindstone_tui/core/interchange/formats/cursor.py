@@ -18,19 +18,8 @@ from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.protobuf import fields_of
 
 from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
-from . import sources
+from . import parts, sources
 from .base import About, Aside, Began, Broken, Format, Record, Sample
-from .parts import (
-    MessageParts,
-    add_block,
-    cut_tags,
-    error_if,
-    pieces_of_blocks,
-    plain,
-    titled,
-    unknown,
-    used,
-)
 
 TABLES: Final = ("blobs", "meta")
 QUERY: Final = "user_query"
@@ -46,7 +35,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Iterator[Record]:
     ts = moment(about.get("createdAt"))
     # The transcript of the same chat tells less, and is a session of its own.
     yield Began(id=f"chat-{text(about.get('agentId')) or path.parent.name}", ts=ts)
-    yield from titled(about.get("name"))
+    yield from parts.titled(about.get("name"))
     root = text(about.get("latestRootBlobId"))
     data = _blob(connection, root)
     if data is None:
@@ -97,7 +86,7 @@ def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[
     if isinstance(fields, Flaw):
         yield Broken(line=number, why=fields.why)
         return
-    pieces = MessageParts(number)
+    pieces = parts.MessageParts(number)
     content = fields.get("content")
     listed = content if isinstance(content, list) else [{"type": "text", "text": text(content)}]
     for part in map(mapping, listed):
@@ -111,7 +100,7 @@ def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[
             case "tool-result":
                 _add_result(pieces, part)
             case _:
-                add_block(pieces, part)
+                parts.add_block(pieces, part)
     model = text(mapping(mapping(fields.get("providerOptions")).get("cursor")).get("modelName"))
     match fields.get("role"):
         case "system":
@@ -124,21 +113,21 @@ def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[
         case "tool":
             yield from pieces.given(ts, source)
         case role:
-            yield unknown(f"{text(role) or 'nameless'} message")
+            yield parts.unknown(f"{text(role) or 'nameless'} message")
 
 
 def asked_in(texts: list[str]) -> list[str]:
     """What the person said, where the program marks it; everything where it does not."""
-    asked = [inside.strip() for each in texts for _, inside in cut_tags(each, (QUERY,))[1]]
+    asked = [inside.strip() for each in texts for _, inside in parts.cut_tags(each, (QUERY,))[1]]
     return asked or texts
 
 
-def _add_result(pieces: MessageParts, part: dict[str, Any]) -> None:
+def _add_result(pieces: parts.MessageParts, part: dict[str, Any]) -> None:
     """What a tool gave: a text, or a value of some shape."""
     given = part.get("result", part.get("output"))
     inner = mapping(given).get("value", given)
-    said = inner if isinstance(inner, str) else plain(sequence(inner)) or as_json(inner)
-    status = error_if(part.get("isError") is True)
+    said = inner if isinstance(inner, str) else parts.plain(sequence(inner)) or as_json(inner)
+    status = parts.error_if(part.get("isError") is True)
     pieces.give(part.get("toolCallId"), said, name=part.get("toolName"), status=status)
 
 
@@ -236,7 +225,7 @@ def _of_project(connection: sqlite3.Connection) -> Iterator[Record]:
 def _composer(composer: dict[str, Any], bubbles: Iterator[dict[str, Any]]) -> Iterator[Record]:
     ts = moment(composer.get("createdAt"))
     yield Began(id=text(composer.get("composerId")), ts=ts)
-    yield from titled(composer.get("name"))
+    yield from parts.titled(composer.get("name"))
     model = text(mapping(composer.get("modelConfig")).get("modelName"))
     model = "" if model == "default" else model
     for number, bubble in enumerate(bubbles, 1):
@@ -254,7 +243,7 @@ def _time(bubble: dict[str, Any]) -> str:
 
 
 def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
-    pieces = MessageParts(number)
+    pieces = parts.MessageParts(number)
     source = text(bubble.get("bubbleId")) or text(bubble.get("id"))
     said = bubble.get("text") or bubble.get("rawText")
     pieces.texts.append(text(said))
@@ -263,7 +252,7 @@ def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterato
         yield pieces.record("user", id=source, ts=ts)
         return
     if bubble.get("type") not in (2, "ai"):
-        yield unknown("message without a known type")
+        yield parts.unknown("message without a known type")
         return
     thought = mapping(bubble.get("thinking"))
     pieces.think(thought.get("text"), thought.get("signature"))
@@ -276,7 +265,7 @@ def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterato
         prompt=count(told.get("inputTokens")) or None,
         completion=count(told.get("outputTokens")) or None,
     )
-    yield from used(usage, own or model, answer=source)
+    yield from parts.used(usage, own or model, answer=source)
 
 
 def _named(image: object) -> str:
@@ -284,7 +273,7 @@ def _named(image: object) -> str:
     return f"[image: {path.rsplit('/', 1)[-1]}]" if path else "[image]"
 
 
-def _add_tool(pieces: MessageParts, tool: dict[str, Any]) -> None:
+def _add_tool(pieces: parts.MessageParts, tool: dict[str, Any]) -> None:
     """The one call that a message stands for, with what came of it."""
     name = text(tool.get("name"))
     if not name:
@@ -305,7 +294,7 @@ def _transcript(path: Path) -> Iterator[Record]:
 
 
 def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:
-    pieces = pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
+    pieces = parts.pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
     match fields.get("role"):
         case _ if pieces is None:
             yield Broken(line=number, why="the content is neither text nor a list of blocks")
@@ -316,7 +305,7 @@ def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         case "assistant":
             yield pieces.record("assistant")
         case role:
-            yield unknown(f"{text(role) or 'nameless'} message")
+            yield parts.unknown(f"{text(role) or 'nameless'} message")
 
 
 CURSOR = Format(name="cursor", title="Cursor", recognises=_recognises, read=_read, many=True)

@@ -105,11 +105,7 @@ def not_said(said: str, role: str) -> str:
     return "context of the program" if role != "user" and start.strip() in _THANKS else ""
 
 
-_STATUS: dict[str, ToolStatus] = {
-    "success": "ok",
-    "error": "error",
-    "cancelled": "interrupted",
-}
+_STATUS: dict[str, ToolStatus] = {"success": "ok", "error": "error", "cancelled": "interrupted"}
 _CHECKPOINT = pattern_of(
     rb'\s*(?:\{\s*"history"\s*:\s*)?\[\s*\{\s*"(?:role"\s*:\s*"(?:user|model)"|parts"\s*:\s*\[)'
 )

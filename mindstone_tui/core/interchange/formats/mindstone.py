@@ -14,13 +14,7 @@ from typing import IO, Final, NamedTuple
 import msgspec
 
 from mindstone_tui.core.disk import read_blob
-from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, conversation, decode_line
 from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript.encode import restore
@@ -93,8 +87,7 @@ def _whole(line: Line, blobs: Path) -> Entry | Unknown:
         return line.entry
     fields = msgspec.to_builtins(line.entry)
     restore(
-        fields,
-        {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()},
+        fields, {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()}
     )
     return msgspec.convert(fields, type(line.entry))
 
@@ -110,7 +103,7 @@ class _Rescued(NamedTuple):
 
 def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Record:
     match entry:
-        case UserMessage() as message:
+        case conversation.UserMessage() as message:
             return Said(
                 line=number,
                 role="user",
@@ -119,7 +112,7 @@ def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Recor
                 name=message.name,
                 ts=line.ts,
             )
-        case AssistantMessage() as message:
+        case conversation.AssistantMessage() as message:
             return Said(
                 line=number,
                 role="assistant",
@@ -132,11 +125,11 @@ def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Recor
                 thinking=message.thinking,
                 finish=message.finish,
             )
-        case AssistantPartial(text=text, model=model):
+        case conversation.AssistantPartial(text=text, model=model):
             return Said(
                 line=number, role="assistant", text=text, id=line.id, ts=line.ts, model=model
             )
-        case ToolReturned() as result:
+        case conversation.ToolReturned() as result:
             return Gave(
                 line=number,
                 call=result.call,

@@ -14,19 +14,8 @@ from typing import Any
 
 from ..pictures import pictures_in
 from ..read_bytes import mapping, moment, sequence, text
+from . import parts
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
-from .parts import (
-    ANOTHER_BRANCH,
-    Branches,
-    MessageParts,
-    add_block,
-    counted,
-    error_if,
-    joined,
-    model_of,
-    plain,
-    unknown,
-)
 from .sources import each_with, records_of, sound
 
 
@@ -42,10 +31,10 @@ def _read(path: Path) -> Iterator[Record]:
     return each_with(records_of(path), partial(_entry, _branches(path)))
 
 
-def _entry(branches: Branches, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _entry(branches: parts.Branches, number: int, fields: dict[str, Any]) -> Iterator[Record]:
     match fields.get("type"):
         case "message" if not branches.keeps(text(fields.get("id"))):
-            yield Aside(what=ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH)
         case "session":
             yield Began(id=text(fields.get("id")), ts=moment(fields.get("timestamp")))
             yield About(folder=text(fields.get("cwd")))
@@ -56,12 +45,12 @@ def _entry(branches: Branches, number: int, fields: dict[str, Any]) -> Iterator[
             yield _message(number, fields, message)
             yield from _used(message)
         case kind:
-            yield unknown(kind)
+            yield parts.unknown(kind)
 
 
-def _branches(path: Path) -> Branches:
+def _branches(path: Path) -> parts.Branches:
     """Which entry follows which; the first versions have no names, and no branches."""
-    branches = Branches()
+    branches = parts.Branches()
     for _, fields in sound(records_of(path)):
         if "parentId" in fields:
             parent = fields["parentId"]
@@ -74,7 +63,7 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
     source = text(fields.get("id"))
     match message.get("role"):
         case "user":
-            said = plain(message.get("content"))
+            said = parts.plain(message.get("content"))
             if said is None:
                 return Broken(line=number, why="the content is neither text nor a list of blocks")
             images = pictures_in(message.get("content"))
@@ -85,18 +74,18 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
             return Gave(
                 line=number,
                 call=text(message.get("toolCallId")),
-                text=plain(message.get("content")) or "",
+                text=parts.plain(message.get("content")) or "",
                 name=text(message.get("toolName")),
-                status=error_if(message.get("isError") is True),
+                status=parts.error_if(message.get("isError") is True),
                 id=source,
                 ts=ts,
                 images=pictures_in(message.get("content")),
             )
         case "bashExecution":
-            ran = joined((f"!{text(message.get('command'))}", text(message.get("output"))))
+            ran = parts.joined((f"!{text(message.get('command'))}", text(message.get("output"))))
             return Said(line=number, role="user", text=ran, id=source, ts=ts)
         case role:
-            return unknown(role)
+            return parts.unknown(role)
 
 
 def _used(message: dict[str, Any]) -> Iterator[Record]:
@@ -104,12 +93,12 @@ def _used(message: dict[str, Any]) -> Iterator[Record]:
     if usage and message.get("role") == "assistant":
         names = ("input", "output", "cacheRead", "cacheWrite")
         cost = mapping(usage.get("cost")).get("total")
-        took = counted(usage, *names, apart=True, cost=cost)
-        yield Used(usage=took, model=model_of(message))
+        took = parts.counted(usage, *names, apart=True, cost=cost)
+        yield Used(usage=took, model=parts.model_of(message))
 
 
 def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
-    pieces = MessageParts(number)
+    pieces = parts.MessageParts(number)
     for block in map(mapping, sequence(message.get("content"))):
         match block.get("type"):
             case "toolCall":
@@ -117,12 +106,12 @@ def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Recor
             case "thinking":
                 pieces.think(block.get("thinking"), block.get("thinkingSignature"))
             case _:
-                add_block(pieces, block)
+                parts.add_block(pieces, block)
     return pieces.record(
         "assistant",
         id=source,
         ts=ts,
-        model=model_of(message),
+        model=parts.model_of(message),
         finish=text(message.get("stopReason")),
     )
 

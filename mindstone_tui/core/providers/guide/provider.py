@@ -1,4 +1,8 @@
-"""Decides what the guide does with a request, and streams it."""
+"""Decides what the guide does with a request, and streams it.
+
+What it knows about the product are a few lines a topic (`topics.toml`). The words on the screen,
+and every number, come from the glossary of the settings in force.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.errors import ProviderRefused
-from mindstone_tui.core.language.lists import lists_in, pattern_beside
+from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import base
-from mindstone_tui.core.providers.guide import topics
-from mindstone_tui.core.statements import Utterance, recognise
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 
 _BLOCK: Final = pattern_of(
     r'<data-(?P<nonce>[0-9a-z]{8,64}) origin="(?P<origin>[^"]*)">\n?'
@@ -229,7 +233,8 @@ WINDOW: Final = 32_768
 _MARKER: Final = pattern_of(r"[<‹]/?data-[0-9a-z]{8,64}\b[^>›\n]*[>›]\n?")
 """What is left of a block's delimiter when the block was cut."""
 _OUTPUT_LENGTH: Final = 4_000
-_QUESTION: Final = pattern_beside(topics.__file__, "question", re.IGNORECASE)
+_TOPICS: Final = Path(__file__).with_name("topics.txt")
+_QUESTION: Final = pattern_beside(str(_TOPICS), "question", re.IGNORECASE)
 _STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
 _ANSWER: Final = pattern_of(r"\AAnswer: (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
 """The line of history that recall found, before the passages."""
@@ -295,24 +300,24 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     tools = {tool.name: tool for tool in request.tools}
     if situation.results:
         return GuideAnswer(text=_report(situation, words))
-    if topics.is_greeting(situation.question):
-        return GuideAnswer(text=topics.guide_texts().greeting)
-    if polite := topics.courtesy(situation.question):
+    if is_greeting(situation.question):
+        return GuideAnswer(text=guide_texts().greeting)
+    if polite := courtesy(situation.question):
         return GuideAnswer(text=polite)
     said = Utterance(speaker="user", text=situation.question, line=0)
     if any(one.kind == "memory" for one in recognise(said)):
-        return GuideAnswer(text=topics.guide_texts().proposed)
+        return GuideAnswer(text=guide_texts().proposed)
     if wanted := wishes(situation.question):
         return _use(wanted, tools)
-    looks_up = "recall" in tools and not topics.names_mindstone(situation.question)
-    if not looks_up and (known := topics.explanation(situation.question, words)):
+    looks_up = "recall" in tools and not names_mindstone(situation.question)
+    if not looks_up and (known := explanation(situation.question, words)):
         return GuideAnswer(text=known)
-    if topics.is_work(situation.question):
-        return GuideAnswer(text=topics.guide_texts().beyond)
-    if not (_QUESTION.search(situation.question) or topics.defined(situation.question, words)):
+    if is_work(situation.question):
+        return GuideAnswer(text=guide_texts().beyond)
+    if not (_QUESTION.search(situation.question) or defined(situation.question, words)):
         return GuideAnswer(text=_acknowledge(situation.question))
     if "recall" not in tools:
-        return GuideAnswer(text=topics.guide_texts().no_recall)
+        return GuideAnswer(text=guide_texts().no_recall)
     query = situation.question[:_LONGEST_QUERY]
     return _use([Wish(tool="recall", values={"query": query})], tools)
 
@@ -323,9 +328,9 @@ def about_mindstone(request: Request, settings: Settings | None) -> str:
     Stricter than the guide is on its own: a language model stands behind, which knows the rest.
     """
     situation = read(request)
-    if situation.results or not topics.names_mindstone(situation.question):
+    if situation.results or not names_mindstone(situation.question):
         return ""
-    known = topics.explanation(situation.question, glossary(settings or Settings()))
+    known = explanation(situation.question, glossary(settings or Settings()))
     return f"{known}\n\n*— the built-in guide*" if known else ""
 
 
@@ -345,10 +350,8 @@ def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
 
 def _acknowledge(statement: str) -> str:
     if _STANDING.search(statement):
-        return (
-            f"{topics.guide_texts().noted} It sounds like a rule: `/keep` holds it in every prompt."
-        )
-    return topics.guide_texts().noted
+        return f"{guide_texts().noted} It sounds like a rule: `/keep` holds it in every prompt."
+    return guide_texts().noted
 
 
 def _report(situation: Situation, words: Sequence[Term]) -> str:
@@ -362,11 +365,7 @@ def _report(situation: Situation, words: Sequence[Term]) -> str:
 def _recalled(result: ToolOutcome, question: str, words: Sequence[Term]) -> str:
     """What history says; where it is silent, what a word of the product means."""
     found = _ANSWER.match(_clean(unwrapped(result.text)))
-    return (
-        found["text"]
-        if found
-        else topics.defined(question, words) or topics.guide_texts().not_found
-    )
+    return found["text"] if found else defined(question, words) or guide_texts().not_found
 
 
 def _shown(result: ToolOutcome) -> str:
@@ -399,3 +398,117 @@ def _shortened(text: str, limit: int) -> str:
 def _clean(text: str) -> str:
     """A text without what is left of the delimiters around data."""
     return _MARKER.sub("", text).strip("\n")
+
+
+class Topic(Part):
+    """One thing that can be explained."""
+
+    name: str
+    about: str
+    """Regular expression of the words that mean it."""
+    text: str
+
+
+class GuideTexts(Part):
+    """All of `topics.toml`."""
+
+    greeting: str
+    beyond: str
+    """Said where only a language model would do."""
+    not_found: str
+    no_recall: str
+    noted: str
+    proposed: str
+    topics: tuple[Topic, ...]
+
+
+@cache
+def guide_texts() -> GuideTexts:
+    """What the guide says, read when it first says something."""
+    return msgspec.toml.decode(_TOPICS.with_suffix(".toml").read_bytes(), type=GuideTexts)
+
+
+COURTESIES: Final = (
+    (r"(?:many )?thanks?(?: you)?|thx|cheers|great|nice|perfect|cool", "You are welcome."),
+    (r"bye|goodbye|see you|good night", "Goodbye. Everything is saved; I will be here."),
+    (r"ok(?:ay)?|yes|no|sure|fine|right|hm+|i see|got it", "All right."),
+)
+"""What is said out of politeness, and what is said back."""
+
+
+_WHOLE: Final = 0.7
+"""The share of what is asked for that must be a word of the product."""
+
+
+def _means(what: str) -> re.Pattern[str]:
+    return expression(_TOPICS, what)
+
+
+def names_mindstone(text: str) -> bool:
+    """Whether a question is about this program: it names it, its screen, a key or a command."""
+    return _means("ours").search(text) is not None
+
+
+def is_greeting(text: str) -> bool:
+    """Whether somebody says hello or asks who answers."""
+    return not text.strip() or _means("hello").match(text) is not None
+
+
+def courtesy(text: str) -> str | None:
+    """What to say to a mere politeness; None when it is more than that."""
+    for said, reply in COURTESIES:
+        if re.fullmatch(
+            rf"\W*(?:{said})(?:\W+(?:you|a lot|so much|then))?\W*", text, re.IGNORECASE
+        ):
+            return reply
+    return None
+
+
+def is_work(text: str) -> bool:
+    """Whether somebody wants a thing done that only a language model can do."""
+    return _means("work").match(text) is not None
+
+
+def explanation(text: str, terms: Sequence[Term]) -> str | None:
+    """What to say when the question is about the product; None when it is about anything else."""
+    if not _means("explain").match(text) or _means("past").search(text):
+        return None
+    if _means("screen").search(text):
+        return on_the_screen(terms)
+    length, answer = _longest_named(text, terms)
+    return answer if length else None
+
+
+def _longest_named(text: str, terms: Sequence[Term]) -> tuple[int, str]:
+    """How many characters of a text name a topic or a word of the screen, and what it means."""
+    named = [
+        *((_length(topic, text), topic.text) for topic in guide_texts().topics),
+        *((term.named_in(text), f"**{term.word.capitalize()}**: {term.text}") for term in terms),
+    ]
+    return max(named, key=lambda each: each[0])
+
+
+def defined(text: str, terms: Sequence[Term]) -> str | None:
+    """What a word means, where a question asks for that or how it is used, and for nothing else."""
+    found = _means("defines").match(text)
+    if found is None or (not found["rest"] and not found["use"]):
+        return None
+    rest = found["rest"] or ""
+    if rest and _longest_named(rest, terms)[0] < _WHOLE * len(rest):
+        return None
+    return explanation(text, terms)
+
+
+def on_the_screen(terms: Sequence[Term]) -> str:
+    """Every word of the screen with what it means."""
+    groups = dict.fromkeys(term.group for term in terms)
+    parts = ["These are the words on the screen; `?` shows them in the app at any time."]
+    for group in groups:
+        rows = [f"- **{term.word}**: {term.text}" for term in terms if term.group == group]
+        parts.append("\n".join([f"*{group}*", "", *rows]))
+    return "\n\n".join(parts)
+
+
+def _length(topic: Topic, text: str) -> int:
+    found = re.search(rf"\b(?:{topic.about})\b", text, re.IGNORECASE)
+    return len(found[0]) if found else 0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.handoff.certificate import certify, given_back
 from mindstone_tui.core.handoff.checkpoint import Sourced
+from mindstone_tui.core.library.compactions import certify, given_back
 
 RULE = "Never rename the staging port 5433."
 
