@@ -180,7 +180,7 @@ def _speed(report: ContextReport) -> str:
         left = f"red in about {_turns(red)}"
     else:
         left = "red in less than a turn" if red else "red already"
-    return f"velocity {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"
+    return f"growth {report.velocity:+,.0f} tokens a turn ({report.velocity_class}); {left}"
 
 
 def _component(part: Component) -> str:

@@ -26,6 +26,8 @@ class Gauge(Part):
     """A field of `HealthMeasured`: what it says, how others know it, where it is healthy."""
 
     field: str
+    name: str
+    """What people call it."""
     exported: str
     """Its name in other programs, after `mindstone_`."""
     shown: str
@@ -63,9 +65,9 @@ def table(measured: window.HealthMeasured) -> tuple[tuple[str, str, str], ...]:
     for gauge in GAUGES:
         value = gauge.of(measured)
         if value is None:
-            rows.append((gauge.field, "unmeasured", "unmeasured"))
+            rows.append((gauge.name, "unmeasured", "unmeasured"))
         elif gauge.shown:
-            rows.append((gauge.field, _shown(gauge, value, measured), gauge.judged(value)))
+            rows.append((gauge.name, _shown(gauge, value, measured), gauge.judged(value)))
     return tuple(rows)
 
 

@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.derived import SummaryJudged, TaskDone
 from mindstone_tui.core.entries.window import AlertLevel, AlertRaised, HealthMeasured
 from mindstone_tui.core.health.metrics import Snapshot, TurnSample, measure, remembered, table
 from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.text import plural
 
 KEPT: Final = 1_000
 """Turns that the monitor remembers."""
@@ -252,8 +253,8 @@ class Trend(Part, omit_defaults=False):
             else f"fidelity is {self.average_fidelity:.0%}"
         )
         return (
-            f"Over {self.turns} turns utilization is {self.utilization} "
-            f"({self.utilization_delta:+.1%}), burn rate is {self.burn_rate} "
+            f"Over {self.turns} turns fullness is {self.utilization} "
+            f"({self.utilization_delta:+.1%}), growth is {self.burn_rate} "
             f"({self.burn_rate_delta:+,.0f} tokens), {fidelity}."
         )
 
@@ -359,8 +360,8 @@ def health_text(monitor: Monitor, now: float | None = None) -> str:
     newest = monitor.history[-1]
     rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest.measured)]
     extra = [
-        f"{'protected':<18} {newest.measured.protected:.1%}",
-        f"{'index lag':<18} {newest.measured.index_lag} exchanges",
+        f"{'may not leave':<18} {newest.measured.protected:.1%}",
+        f"{'not indexed':<18} {plural(newest.measured.index_lag, 'exchange')}",
     ]
     if (judged := monitor.judged) is not None:
         gate = f"{'passes' if judged.passes else 'does not pass'} its gate of {judged.gate:.0%}"

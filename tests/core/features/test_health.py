@@ -85,7 +85,7 @@ async def test_health_prints_every_turn_and_exports_to_files(home: Path, tmp_pat
             ended, _ = await stage.run(f"/health {form} {name}")
             assert ended.ok
         _, said = await stage.run("/health")
-        assert "Over 6 turns utilization is" in said
+        assert "Over 6 turns fullness is" in said
     text = (tmp_path / "mindstone.prom").read_text()
     assert 'mindstone_context_utilization_ratio{session="agent:default:main"}' in text
     data = json.loads((tmp_path / "mindstone.json").read_text())

@@ -59,10 +59,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import line_of, places_in, transcript_in
 
 USABLE = 10_000
-SIX = (
-    *("utilization", "eviction_rate", "compression_ratio"),
-    *("burn_rate", "fidelity", "tool_bloat"),
-)
+SIX = ("fullness", "left the window", "shortened by", "growth", "fidelity", "tool results")
 
 
 def sample(turn: int) -> TurnSample:
@@ -265,7 +262,7 @@ def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
     assert found.utilization_delta == pytest.approx(0.09)
     assert (found.utilization, found.burn_rate, found.burn_rate_delta) == ("rising", "stable", 0.0)
     assert found.average_fidelity == 0.8
-    assert "utilization is rising (+9.0%)" in found.sentence()
+    assert "fullness is rising (+9.0%)" in found.sentence()
     assert direction([5, 4, 3, 2, 1]) == "falling"
     assert direction([2, 9, 9, 1, 1, 3]) == "stable", "no `falling (+1)`"
     assert trend([]) is None
@@ -276,8 +273,8 @@ def test_health_is_shown_with_its_ranges() -> None:
         name: (value, word)
         for name, value, word in table(measure(turn(1, tool_tokens=200)).measured)
     }
-    assert rows["utilization"] == ("50.0%", "healthy")
-    assert rows["tool_bloat"] == ("40.0%", "usual is at most 15%")
+    assert rows["fullness"] == ("50.0%", "healthy")
+    assert rows["tool results"] == ("40.0%", "usual is at most 15%")
     assert rows["fidelity"] == ("unmeasured", "unmeasured")
     assert tuple(rows) == SIX
 
@@ -380,7 +377,7 @@ def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
     assert health_text(monitor, 0.17).startswith(
         "At the end of turn 5; now the window is 17.0% full\n"
     )
-    assert "utilization is stable" in text
+    assert "fullness is stable" in text
     data = json.loads(json.dumps(health_data(monitor)))
     assert len(data["turns"]) == 6
     assert data["alerts"][0]["metric"] == "utilization"
