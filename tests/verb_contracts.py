@@ -34,17 +34,17 @@ SCRIPT: Final = (
 
 COMMANDS: Final = """
 task start "Speed up the parser | rule: no new files"
-run --json --model {model} "From now on always answer in British English."
-run --json --model {model} "What lies here?"
-run --json --model {model} --approve auto-edit "Write a file."
+run --json --reports --model {model} "From now on always answer in British English."
+run --json --reports --model {model} "What lies here?"
+run --json --reports --model {model} --approve auto-edit "Write a file."
 blame --json made.txt
 blame --json nothing.txt
 run -q --model {model} /context
-run --json --model {model} /health
-run --json --model {model} "/pin #3"
-run --json --model {model} "/undo 1"
-run --json --model {model} /frobnicate
-run --json --model {model} "One more than the script has."
+run --json --reports --model {model} /health
+run --json --reports --model {model} "/pin #3"
+run --json --reports --model {model} "/undo 1"
+run --json --reports --model {model} /frobnicate
+run --json --reports --model {model} "One more than the script has."
 task --json
 checkpoint save --json
 checkpoint show --json
@@ -146,7 +146,7 @@ sessions --frobnicate
 waiting --json
 waiting answer 9 no
 waiting maybe
-run --json --model {model} /waiting
+run --json --reports --model {model} /waiting
 tools list --json
 tools add own --env KEY=secret -- no-such-program argument
 tools add own -- other

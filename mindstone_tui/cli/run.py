@@ -56,6 +56,9 @@ def run(
         list[Path] | None, option("FILE", "Picture, sound or text file to attach; repeatable.")
     ] = None,
     quiet: Annotated[bool, switch("--quiet", "Print only the answer.", "-q")] = False,
+    reports: Annotated[
+        bool, switch("--reports", "With --json, print the reports on the window, too.")
+    ] = False,
     no_wait: Annotated[
         bool, switch("--no-wait", "Fail if another MindStone is using this session.")
     ] = False,
@@ -70,9 +73,9 @@ def run(
     """
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
-    show = (
-        say_json if json else EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
-    )
+    show: Show = EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
+    if json:
+        show = say_json if reports else _say_all_but_reports
     opening = connect(
         session,
         channel="run",
@@ -89,6 +92,11 @@ def run(
     if not (json or quiet or is_command):
         _tell_waiting(session)
     raise typer.Exit(code)
+
+
+def _say_all_but_reports(event: events.AnyEvent) -> None:
+    if not isinstance(event, events.ContextReported):
+        say_json(event)
 
 
 def _tell_waiting(session: str) -> None:

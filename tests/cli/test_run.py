@@ -88,6 +88,9 @@ def test_json_lines_are_the_documented_events(home: Path, tmp_path: Path) -> Non
     said = "".join(event.text for event in heard if isinstance(event, events.TextDelta))
     assert said == "Looking.Nothing there.\x1b[31m"
     assert check_history(places_in(home)) == 2
+    assert "context_reported" not in names
+    asked = mindstone_here("run", "--json", "--reports", "--model", model, "/tools", cwd=tmp_path)
+    assert '{"event":"context_reported"' in asked.stdout
 
 
 def test_the_prompt_can_come_from_stdin(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
