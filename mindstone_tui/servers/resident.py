@@ -205,7 +205,7 @@ class Resident:
             ]
             following = asyncio.create_task(self._attached.run())
             if server is not None:
-                tasks.append(asyncio.create_task(asyncio.to_thread(_warm_up)))
+                tasks.append(asyncio.create_task(asyncio.to_thread(api.warm_up)))
                 # `serve` without the handlers for signals, which are the resident's own.
                 tasks.append(asyncio.create_task(server._serve(sockets=[listener])))
             ready(told)
@@ -372,15 +372,6 @@ class Resident:
             timeout_graceful_shutdown=int(_STOPPING),
         )
         return uvicorn.Server(config)
-
-
-def _warm_up() -> None:
-    """Load what the first message needs, beside the loop: it would hold up whoever else asks."""
-    from mindstone_tui.core.session import build  # 0.1 s
-    from mindstone_tui.core.statements import recogniser
-
-    del build
-    recogniser.recognise_standing_instruction("From now on always use tabs, never spaces.")
 
 
 def patient_protocol(seconds: float, most: int) -> Any:
