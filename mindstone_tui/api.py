@@ -290,6 +290,15 @@ class Conversation:
         return waiting
 
 
+def warm_up() -> None:
+    """Load what the first message needs, beside the loop: it would hold up whoever else asks."""
+    from mindstone_tui.core.session import build  # 0.1 s
+    from mindstone_tui.core.statements import recogniser
+
+    del build
+    recogniser.recognise_standing_instruction("From now on always use tabs, never spaces.")
+
+
 async def connect(
     session: str = "",
     *,

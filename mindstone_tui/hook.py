@@ -27,6 +27,9 @@ _READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 _ANSWERS = (b'{"hookSpecificOutput":', b'{"decision":')
 """How what a program reads begins."""
 _RESULT = b'"result":'
+_NO_BRACKETS = bytes(sign for sign in range(256) if sign not in b"{}[]")
+_MOST_BRACKETS = 500_000
+"""More would take longer to look at than a hook has."""
 
 
 def main(arguments: "list[str]") -> int:
@@ -105,9 +108,22 @@ def _said(raw: bytes, *, before: bool) -> bytes:
         found["prompt"] = found.get("prompt", "")[:_LONGEST_PROMPT]
         raw = json.dumps(found).encode()
     line = raw.replace(b"\r", b" ").replace(b"\n", b" ").strip()
-    if not (line.startswith(b"{") and line.endswith(b"}")):
+    if not _is_one_object(line):
         raise ValueError
     return line
+
+
+def _is_one_object(line: bytes) -> bool:
+    """Whether its first bracket is closed by its last sign: what ends before could be followed by
+    members of the request that it becomes part of."""
+    strings = line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    signs = b"".join(strings[::2]).translate(None, _NO_BRACKETS)
+    depth = 0
+    for at, sign in enumerate(signs, 1):
+        depth += 1 if sign in b"{[" else -1
+        if (depth <= 0 and at < len(signs)) or at > _MOST_BRACKETS:
+            return False
+    return line.startswith(b"{") and line.endswith(b"}") and depth == 0 and len(strings) % 2 == 1
 
 
 def _ask(state: str, program: str, said: bytes, until: float) -> "bytes | None":

@@ -351,7 +351,6 @@ ELSEWHERE = {
     "core/tools/sandbox.py",  # 0700, and empty places in the workspace
     "core/tools/sandbox_probe.py",  # a stage in a folder of its own
     "core/interchange/attach.py",  # other programs' settings
-    "core/tokens/__init__.py",
     "hook.py",  # may import nothing
 }
 """Modules that make files by themselves; none of them in a place of ours, but the first."""

@@ -39,7 +39,7 @@ from mindstone_tui.servers.match import (
     exchanges,
     plan,
 )
-from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply
+from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply, bounded
 
 CHANNEL: Final = "gateway"
 DEFAULT_MODEL: Final = "default"
@@ -193,6 +193,8 @@ class Gateway:
         self.requests += 1
         if not asked.messages:
             raise UsageError("There is no message with words in it.", "Send at least one.")
+        for message in asked.messages:
+            bounded(message.text)
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)

@@ -25,6 +25,8 @@ from mindstone_tui.servers.wire import ClientMessage
 
 _MOST_MARKS: Final = 10_000
 _LONG: Final = 500
+_SLICE: Final = 100_000
+"""Characters that are looked at in one go: nobody else has the interpreter meanwhile."""
 """Characters from which looking a mark up is quicker than making it."""
 
 
@@ -59,8 +61,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def mark_of(role: str, text: str, names: Iterable[str] = ()) -> str:
     """A message by its content: white space and what programs add do not count."""
     words = without_reminders(text) if role == "user" else text
-    told = "".join(words.split()) or " ".join(sorted(names))
-    return hashlib.sha256(f"{role}\0{told}".encode("utf-8", "replace")).hexdigest()
+    mark = hashlib.sha256(f"{role}\0".encode())
+    empty = mark.digest()
+    for start in range(0, len(words), _SLICE):
+        mark.update("".join(words[start : start + _SLICE].split()).encode("utf-8", "replace"))
+    if mark.digest() == empty:
+        mark.update(" ".join(sorted(names)).encode("utf-8", "replace"))
+    return mark.hexdigest()
 
 
 def mark_of_message(message: ClientMessage) -> str:

@@ -25,7 +25,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers import page_items
 from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.wire import decode, sse
+from mindstone_tui.servers.wire import bounded, decode, sse
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -256,9 +256,9 @@ class Page:
         return _json(page_items.waiting(found, datetime.now(UTC)))
 
     async def _send(self, request: Request) -> Response:
-        told = decode(await request.body())
+        told = await _told(request)
         room = await self._room(str(told.get("session", "")))
-        text = str(told.get("text", ""))
+        text = bounded(str(told.get("text", "")))
         if not text.strip():
             raise UsageError("There is nothing to send.", "Say something.")
         line = text.strip()
@@ -269,7 +269,7 @@ class Page:
         return _json({"ok": True})
 
     async def _answer(self, request: Request) -> Response:
-        told = decode(await request.body())
+        told = await _told(request)
         room = await self._room(str(told.get("session", "")))
         asked = room.asked.get(str(told.get("call", "")))
         if asked is None or told.get("since") != asked.since:  # a call's name may come again
@@ -278,7 +278,7 @@ class Page:
         return _json({"ok": True})
 
     async def _stop(self, request: Request) -> Response:
-        told = decode(await request.body())
+        told = await _told(request)
         room = await self._room(str(told.get("session", "")))
         how = "key" if told.get("how") == "key" else "click"
         room.conversation.interrupt("The person stopped it in the browser.", how=how)
@@ -293,6 +293,11 @@ class Page:
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
             return room
+
+
+async def _told(request: Request) -> dict[str, Any]:
+    """What a browser sent; read beside the loop, because it may be much."""
+    return await asyncio.to_thread(decode, await request.body())
 
 
 def _json(told: Any) -> Response:

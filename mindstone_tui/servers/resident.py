@@ -42,6 +42,8 @@ LONGEST_SOCKET_PATH: Final = 100
 """What the system takes for the address of a socket, and a little less."""
 _TICK: Final = 5.0
 _STOPPING: Final = 10.0
+_SWITCH: Final = 0.0005
+"""Seconds after which a busy thread makes way: answering takes a dozen turns at the interpreter."""
 
 
 class ResidentPlaces(msgspec.Struct, frozen=True):
@@ -181,6 +183,7 @@ class Resident:
         has asked for that many seconds.
         """
         disk.ensure_folder(self._own.state)
+        sys.setswitchinterval(_SWITCH)
         with self._alone(), contextlib.ExitStack() as files:
             self._own.told.unlink(missing_ok=True)  # of one that was killed
             token = TokenFile(self._own.token).read()
@@ -202,6 +205,7 @@ class Resident:
             ]
             following = asyncio.create_task(self._attached.run())
             if server is not None:
+                tasks.append(asyncio.create_task(asyncio.to_thread(api.warm_up)))
                 # `serve` without the handlers for signals, which are the resident's own.
                 tasks.append(asyncio.create_task(server._serve(sockets=[listener])))
             ready(told)

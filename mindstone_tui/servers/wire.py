@@ -125,6 +125,19 @@ MOST_VALUES: Final = 200_000
 """Of one request; a conversation of a thousand turns with tools has a tenth of it."""
 
 
+LONGEST_MESSAGE: Final = 8_000_000
+"""Characters of one message, twice what the largest window takes: more would hold up others."""
+
+
+def bounded(text: str) -> str:
+    """A message that is no longer than one may be."""
+    if len(text) > LONGEST_MESSAGE:
+        raise UsageError(
+            f"A message may have {LONGEST_MESSAGE:,} characters.", "Put the rest into a file."
+        )
+    return text
+
+
 def decode(body: bytes) -> dict[str, Any]:
     """A body as an object; raises what a client can read."""
     if is_crowded(body, MOST_VALUES):

@@ -135,8 +135,9 @@ def stamp(moment: datetime) -> str:
 
 
 _TO_REMEMBER: Final = pattern_of(
-    r"\W*(?:(?:please|and|so|also|always|just) )*(?:remember|memori[sz]e|keep in mind|note"
-    r"|don['’]t forget|make a note)\b(?: that| of| this)?[\s,:]*",
+    r"(?<!\W)\W*(?:(?:please|and|so|also|always|just) ){0,8}"
+    r"(?:remember|memori[sz]e|keep in mind|note|don['’]t forget|make a note)\b"
+    r"(?: that| of| this)?[\s,:]*",
     re.IGNORECASE,
 )
 _NAME_LENGTH: Final = 60

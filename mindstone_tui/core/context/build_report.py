@@ -31,6 +31,8 @@ from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
 
 _PREVIEW: Final = 80
+_LOOKED_AT: Final = 20_000
+"""Characters of an entry in which its first words are looked for."""
 _STANDING: Final = {
     "tools": "tool schemas",
     "marker": "what is out of the window",
@@ -89,7 +91,7 @@ def _words_of(line: Line) -> str:
     entry = line.entry
     if isinstance(entry, ToolReturned) and entry.finding:
         return f"{entry.name}: {entry.finding}"
-    return as_written(text_of(line))
+    return as_written(text_of(line)[:_LOOKED_AT])
 
 
 def _standing_block(fold: Fold, call: window_view.Call, piece: Piece, size: int) -> reports.Block:
@@ -360,7 +362,7 @@ class _Account:
         return reports.GoneExchange(
             turn=turn,
             tokens=round(raw * self.measured.factor),
-            words=one_line(as_written(text_of(asked)), _PREVIEW) if asked else "",
+            words=one_line(_words_of(asked), _PREVIEW) if asked else "",
         )
 
     def _stable_prefix(self) -> int:

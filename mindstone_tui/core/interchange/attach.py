@@ -339,7 +339,9 @@ def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
 
 _LINES: Final = {
     ".yaml": pattern_of(rf"^([ ]+){SERVER}:.*\n(?:\1[ ]+.*\n)*", re.MULTILINE),
-    ".md": pattern_of(rf"\n?<!-- {SERVER} -->\n.*?<!-- /{SERVER} -->\n", re.DOTALL),
+    ".md": pattern_of(
+        rf"\n?<!-- {SERVER} -->\n(?:(?!<!-- {SERVER} -->).)*?<!-- /{SERVER} -->\n", re.DOTALL
+    ),
 }
 """Our lines in files that are neither JSON nor TOML."""
 _EXTENSIONS: Final = pattern_of(

@@ -68,6 +68,8 @@ _IDENTIFIER = pattern_of(r"[A-Za-z_]\w*\Z")
 _MIXED = pattern_of(r"[A-Za-z]+[0-9!@#$%^&*]+[A-Za-z0-9]")
 _PUBLIC = pattern_of(r"M[CFGHI][A-Za-z0-9]{2}|[A-Za-z0-9+/]{43}=\Z|AAAA[BCE]3Nza|sha\d")
 """How public keys and digests begin, or all they are."""
+_OWNER = pattern_of(r"\A\d{10,25}-(?=[A-Za-z0-9]{20,}\Z)")
+"""Whose token it is, before the token."""
 _CALLED, _ENDED = ("(", "[", "{"), ("", "\n", "\r", '"', "\\")
 _APART = (*_ENDED, " ", "\t", "&", "'", ";")
 
@@ -206,7 +208,7 @@ def _is_spaced(value: str) -> bool:
 
 def _fits(place: _Place, value: str) -> bool:
     """Whether a literal looks like what its name promises."""
-    value = value.removeprefix("base64:")
+    value = _OWNER.sub("", value.removeprefix("base64:"), count=1)
     match place.promise:
         case values.Promise.PASSWORD:
             return (

@@ -67,7 +67,8 @@ class Scan:
 def _runs(octets: bytes) -> list[tuple[int, int]]:
     """Every longest stretch of letters, digits and "_-+/" that could hold a token.
 
-    Names and paths are left out: without a digit, a token has many capitals and a joint.
+    Names and paths are left out: without a digit, a token has many capitals and a joint, or
+    nothing but capitals.
     """
     found = []
     find = octets.translate(_SHADE).find
@@ -81,6 +82,7 @@ def _runs(octets: bytes) -> list[tuple[int, int]]:
         if telling and (
             not telling.isalpha()
             or (len(telling) >= _MANY_CAPITALS and run.translate(None, _CAMEL))
+            or telling == run
         ):
             found.append((start, end))
         start = find(_LONG, end)
@@ -138,7 +140,7 @@ _UUID = "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _Tree = dict[str, "_Tree"]
 _LOOK_BACK = 48
 """How far before a long run of letters and digits the beginning of its token is looked for."""
-_JOINTS = ".$:~!"
+_JOINTS = ".$:~!=|"
 """What may stand inside a token and is no part of a run."""
 _LEAST_INNER = 35
 """An anchor inside a run without joints makes a token of at least so many characters."""

@@ -1,11 +1,11 @@
 """How large a text is for a model: counted offline, corrected by what providers report.
 
 `TokenCounter` counts, `Calibration` learns, `detect_cut` notices a server that dropped part of a
-prompt. No number in here needs the network. The vocabulary is the one closest to the model's own:
-few and short texts are counted from a file that is only looked up. For megabytes at once, and for
-what cannot be counted so, tiktoken loads the same vocabulary from litellm's folder, which takes
-half a second once; litellm itself is never imported. Where no vocabulary can be had the count comes
-from characters and errs high; `method` says which it was.
+prompt. No number in here needs the network. The vocabulary is the one closest to the model's own,
+looked up in a file that ships with the package. Where an import or a rehearsal counts megabyte upon
+megabyte, tiktoken loads the same vocabulary from litellm's folder: that pays only there, because it
+holds up every thread for half a second. Where no vocabulary can be had the count comes from
+characters and errs high; `method` says which it was.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ import statistics
 import struct
 import threading
 import time
-import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -39,16 +38,20 @@ from mindstone_tui.core.patterns import pattern_of
 if TYPE_CHECKING:
     import tiktoken
 
-
 LONGEST_PIECE: Final = 1_000
-"""Bytes of one unbroken run that are merged here; what is longer would be slow."""
+"""Bytes of one unbroken run that are merged at once; more would be slow."""
+_STRETCH: Final = 240
+"""Bytes in which a longer run is counted: at most one token in fifty too many."""
 _NO_RANK: Final = 1 << 32
 _HEAD: Final = struct.Struct("<4sIII")
 _MAGIC: Final = b"BPE1"
 _PART: Final = 50_000
-_LINE_BEGINS: Final = pattern_of(r"\n(?=[A-Za-z0-9])")
+_JOINT: Final = pattern_of(r"[A-Za-z](?=[\n -&(-@\[-`{-~])|[0-9](?=[\n -/:-~])|[!-~](?= )")
+"""Where one token ends and another begins in every vocabulary."""
 _REMEMBERED: Final = 20_000
 """Pieces whose count is kept: most of a text is words that were met before."""
+_RANKS, _STRETCHES = 50_000, 64
+"""Ranks of neighbours that are kept, and counts of stretches: rows of one sign repeat them."""
 _BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
 """What is neither ASCII nor a mark that no alphabet, number or space has."""
 _CLASS: Final = pattern_of(r"\[|\]|\\(?:p\{(\w+)\}|([sS])|.)")
@@ -77,27 +80,30 @@ class Vocabulary:
         self._pattern: str = json.loads(self._bytes[_HEAD.size : _HEAD.size + pattern])["pattern"]
         self._split_plain = re.compile(plain(self._pattern)).findall
         self._known: dict[str, int] = {}
-        self._plain: set[str] = set()
+        self._rank_or_none = functools.lru_cache(_RANKS)(self._look_up)
+        self._merged = functools.lru_cache(_STRETCHES)(self._tokens)
 
-    def count(self, text: str) -> int | None:
-        """Tokens in a text; None when it has to be counted elsewhere."""
-        if not (text.isascii() or self._is_plain(text)):
-            return None
+    def count(self, text: str) -> int:
+        """Tokens in a text; half a character counts as the sign that stands for any."""
+        if not text.isascii():
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         known, total = self._known, 0
         split = self._split_any if _BEYOND.search(text) else self._split_plain
         for part in _parts(text):
             for piece in split(part):
                 size = known.get(piece)
                 if size is None:
-                    raw = piece.encode()
-                    if len(raw) > LONGEST_PIECE:
-                        return None
-                    size = self._tokens(raw)
+                    size = self._sized(piece.encode())
                     if len(known) >= _REMEMBERED:
                         known.clear()
                     known[piece] = size
                 total += size
         return total
+
+    def _sized(self, raw: bytes) -> int:
+        if len(raw) <= LONGEST_PIECE:
+            return self._tokens(raw)
+        return sum(self._merged(raw[at : at + _STRETCH]) for at in range(0, len(raw), _STRETCH))
 
     @functools.cached_property
     def _split_any(self) -> Callable[[str], list[str]]:
@@ -132,20 +138,9 @@ class Vocabulary:
                 ranks[at] = self._rank_or_none(piece[edges[at] : edges[at + 2]])
         return len(edges) - 1
 
-    def _rank_or_none(self, token: bytes) -> int:
+    def _look_up(self, token: bytes) -> int:
         rank = self.rank(token)
         return _NO_RANK if rank is None else rank
-
-    def _is_plain(self, text: str) -> bool:
-        """Whether every character has been in Unicode long enough to be classed alike everywhere.
-
-        Half a surrogate pair is no text and is left to tiktoken as well.
-        """
-        fresh = set(text) - self._plain
-        if any(unicodedata.category(character) in ("Cn", "Cs") for character in fresh):
-            return False
-        self._plain |= fresh
-        return True
 
 
 @functools.cache
@@ -173,26 +168,6 @@ def plain(pattern: str) -> str:
         return letters if inside else f"[^{letters}]" if name == "S" else f"[{letters}]"
 
     return _CLASS.sub(part, pattern)
-
-
-def written(pattern: str, ranks: Mapping[bytes, int]) -> bytes:
-    """A vocabulary as a file: splitter, hash table of numbers, ends of tokens, tokens."""
-    tokens: Sequence[bytes] = sorted(ranks, key=ranks.__getitem__)
-    if [ranks[token] for token in tokens] != list(range(len(tokens))):
-        raise ValueError("The ranks have gaps.")
-    slots = [0] * (1 << (len(tokens) * 5 // 4).bit_length())
-    ends = [0]
-    for number, token in enumerate(tokens, start=1):
-        slot = zlib.crc32(token) & (len(slots) - 1)
-        while slots[slot]:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = number
-        ends.append(ends[-1] + len(token))
-    said = json.dumps({"pattern": pattern}).encode()
-    said += b" " * (-len(said) % 4)
-    head = _HEAD.pack(_MAGIC, len(said), len(tokens), len(slots))
-    numbers = struct.pack(f"<{len(slots)}I{len(ends)}I", *slots, *ends)
-    return head + said + numbers + b"".join(tokens)
 
 
 _DENSE: Final = pattern_of(r"[A-Za-z0-9+/=_-]{24,}")
@@ -261,9 +236,8 @@ SOUND_SECOND: Final = 32
 """A picture whose size nobody knows."""
 
 CHARACTERS: Final = "characters"
-_CHUNK: Final = 200_000
-_BULK: Final = 3_000_000
-"""Characters, within `_AT_ONCE`, from which on loading a vocabulary pays."""
+_BULK: Final = 20_000_000
+"""Characters, within `_AT_ONCE`, from which loading a vocabulary pays; no message has as many."""
 _AT_ONCE: Final = 60.0
 """Seconds. A chat of any length never counts so much in them; an import or a rehearsal does."""
 VOCABULARIES: Final = {
@@ -329,8 +303,7 @@ class TokenCounter:
     @property
     def method(self) -> str:
         """The vocabulary, or `characters` when it cannot be had."""
-        found = open_vocabulary(self.encoding) or load_encoding(self.encoding)
-        return CHARACTERS if found is None else self.encoding
+        return CHARACTERS if open_vocabulary(self.encoding) is None else self.encoding
 
     async def ready(self) -> None:
         """Open the vocabulary off the loop."""
@@ -349,17 +322,18 @@ class TokenCounter:
         return self._longest[1]
 
     def _text(self, text: str) -> int:
-        if (
-            not self._is_bulk(len(text))
-            and (vocabulary := open_vocabulary(self.encoding)) is not None
-        ):
-            count = vocabulary.count(text)
-            if count is not None:
-                return count
-        encoder = load_encoding(self.encoding)
-        if encoder is None:
-            return rough_count(text)
-        return sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
+        if self._is_bulk(len(text)) and (encoder := load_encoding(self.encoding)) is not None:
+            return sum(len(encoder.encode_ordinary(part)) for part in _parts(text))
+        vocabulary = open_vocabulary(self.encoding)
+        return rough_count(text) if vocabulary is None else vocabulary.count(text)
+
+    def _is_bulk(self, more: int) -> bool:
+        """Whether so much was counted of late that a loaded vocabulary is worth its megabytes."""
+        now = time.monotonic()
+        if now - self._since > _AT_ONCE:
+            self._since, self._counted = now, 0
+        self._counted += more
+        return self._counted >= _BULK
 
     def message(self, message: Message) -> int:
         """Tokens of one chat message: content, calls, reasoning and overhead."""
@@ -378,14 +352,6 @@ class TokenCounter:
         return TOOLS_OVERHEAD + sum(
             SCHEMA_OVERHEAD + self._schema(msgspec.json.encode(tool).decode()) for tool in tools
         )
-
-    def _is_bulk(self, more: int) -> bool:
-        """Whether so much was counted of late that a loaded vocabulary is worth its megabytes."""
-        now = time.monotonic()
-        if now - self._since > _AT_ONCE:
-            self._since, self._counted = now, 0
-        self._counted += more
-        return self._counted >= _BULK
 
     def image(self, width: int, height: int) -> int:
         """Tokens of a picture: the dearer of the two common ways to charge for one."""
@@ -436,46 +402,31 @@ def counter_for(model: str) -> TokenCounter:
 def load_encoding(name: str) -> tiktoken.Encoding | None:
     """The vocabulary from litellm's folder, or None: the network is never asked."""
     package = litellm_folder()
-    if package is None:
-        return None
-    folder = package / "litellm_core_utils" / "tokenizers"
-    if not (folder / VOCABULARIES[name]).is_file():
+    folder = package / "litellm_core_utils" / "tokenizers" if package else None
+    if folder is None or not (folder / VOCABULARIES[name]).is_file():
         return None
     with _loading:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
         try:
-            import tiktoken
+            import tiktoken  # 0.5 s with its vocabulary
 
             return tiktoken.get_encoding(name)
         except (ImportError, OSError, ValueError):
             return None
 
 
-def rebuild_vocabularies() -> None:
-    """Write the files that ship with the package anew from the vocabularies litellm brings."""
-    for name in VOCABULARIES:
-        encoding = load_encoding(name)
-        assert encoding is not None
-        path = Path(__file__).with_name("vocabularies") / f"{name}.bpe"
-        path.write_bytes(written(encoding._pat_str, encoding._mergeable_ranks))
-
-
 def _parts(text: str) -> Iterator[str]:
-    """Long texts cut where a line begins with a letter or a digit, which no token reaches over.
+    """Long texts cut at joints, or anywhere where there is none: that may add one token.
 
     Splitting one takes the whole interpreter; other threads have their turn between two.
     """
     start = 0
-    while len(text) - start > _PART and (found := _LINE_BEGINS.search(text, start + _PART)):
-        yield text[start : found.end()]
-        start = found.end()
+    while len(text) - start > 2 * _PART:
+        joint = _JOINT.search(text, start + _PART, start + 2 * _PART)
+        end = joint.end() if joint else start + 2 * _PART
+        yield text[start:end]
+        start = end
     yield text[start:] if start else text
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Long texts in parts, so that no single word can make counting slow."""
-    for start in range(0, len(text), _CHUNK):
-        yield text[start : start + _CHUNK]
 
 
 def _by_tiles(width: int, height: int) -> int:

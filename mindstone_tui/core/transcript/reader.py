@@ -12,6 +12,7 @@ import secrets
 import struct
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -506,15 +507,24 @@ def with_blobs(line: Line, places: SessionPlaces) -> Line:
     if not line.blobs or isinstance(line.entry, Unknown):
         return line
     fields: dict[str, Any] = msgspec.to_builtins(line.entry)
-    restore(
-        fields,
-        {
-            path: disk.read_blob(places.blobs, blob.sha256).decode()
-            for path, blob in line.blobs.items()
-        },
-    )
+    restore(fields, {path: _kept(places.blobs, blob.sha256) for path, blob in line.blobs.items()})
     entry: Entry = msgspec.convert(fields, type(line.entry))
     return msgspec.structs.replace(line, entry=entry)
+
+
+def _kept(folder: Path, digest: str) -> str:
+    """A blob's text; of a file that nobody touched since, from memory."""
+    with contextlib.suppress(OSError):
+        seen = (folder / digest).lstat()
+        return _read_once(folder, digest, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    return disk.read_blob(folder, digest).decode()
+
+
+@lru_cache(maxsize=2)
+def _read_once(folder: Path, digest: str, *state: int) -> str:
+    """The largest message is asked for a dozen times in its turn; others are soon read again."""
+    del state
+    return disk.read_blob(folder, digest).decode()
 
 
 def named_kind(raw: bytes) -> bytes:

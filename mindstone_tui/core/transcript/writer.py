@@ -12,6 +12,7 @@ there is not saved, in the same way and with the same words.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +34,7 @@ from mindstone_tui.core.disk import (
 )
 from mindstone_tui.core.entries import Blob, Draft, Entry, Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
-from mindstone_tui.core.entries.line import seal
+from mindstone_tui.core.entries.line import MAX_LINE, seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.paths import SessionPlaces
@@ -114,8 +115,11 @@ class Transcript:
         return self._clean
 
     def clean_ahead(self, text: str) -> str:
-        """A long text as it will be written; the looking is done here, off the loop."""
+        """A long text as it will be written; it is looked at and kept here, off the loop."""
         self._cleaned = self._clean(text)
+        if self._copy is None and len(text) > MAX_LINE:
+            with contextlib.suppress(errors.MindstoneError):  # whoever writes it is told
+                self.keep_blob(encode.visible(self._cleaned).encode())
         return self._cleaned
 
     def _as_written(self, text: str) -> str:

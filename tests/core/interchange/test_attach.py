@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui import hook
 from mindstone_tui.core.errors import InterchangeError, UnknownName, UsageError
@@ -914,3 +916,29 @@ def test_the_next_command_removes_what_a_killed_attach_left_beside_the_settings(
     assert len(left()) == 1
     assert run("-m", "mindstone_tui", "waiting") == 0
     assert not left()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        b'{}},"method":"stop","params":{"said":{}',
+        b'{"a":1}},"method":"stop","params":{"said":{"b":[]}',
+        b'{"a":"\\\\"}},"method":"stop","params":{"b":{}',
+        b'{}\n{"jsonrpc":"2.0","id":2,"method":"stop"}',
+        b'{"a":"}',
+        b"{" * 600_000 + b"}" * 600_000,
+        b"[]",
+        b"",
+    ],
+)
+def test_a_moment_that_would_end_before_its_last_sign_is_not_passed_on(moment: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - it is told by its absence
+        hook._said(moment, before=True)
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.text() | st.none(), st.lists), max_size=5))
+def test_every_object_is_passed_on_as_one_line(moment: dict[str, object]) -> None:
+    for written in (json.dumps(moment), json.dumps(moment, ensure_ascii=False, indent=1)):
+        line = hook._said(written.encode("utf-8", "surrogatepass"), before=False)
+        assert b"\n" not in line
+        assert json.loads(line.decode("utf-8", "surrogatepass")) == moment

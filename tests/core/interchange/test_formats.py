@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
-from mindstone_tui.core.interchange.formats import format_of, formats
+from mindstone_tui.core.interchange.formats import claude_code, codex, format_of, formats
 from mindstone_tui.core.interchange.read_bytes import Flaw, elements, lines, moment
 from tests.core.interchange.helpers import (
     FIXTURES,
@@ -401,3 +402,28 @@ def test_a_file_that_begins_with_a_huge_message_is_still_recognised(tmp_path: Pa
     path = tmp_path / "pasted.jsonl"
     path.write_bytes(HOSTILE[LARGE] + b'\n{"role":"assistant","content":"ok"}\n')
     assert format_of(path).name == "messages"
+
+
+PARTS = ("<bash-input>", "</bash-input>", "<bash-stdout>", "</bash-stdout>", "a", "\n", "<")
+COMMAND = (
+    *("<user_shell_command>", "<command>", "</command>", "<result>", "</result>"),
+    *("\n", "ls", "Exit code: 0\nDuration: 1 seconds\nOutput:\n"),
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+def test_tags_of_a_program_are_read_as_one_expression_would_read_them(said: str) -> None:
+    whole = re.findall(r"<(bash-input|bash-stdout)>(.*?)</\1>", said, re.DOTALL)
+    assert claude_code._tags(said) == dict(whole)
+
+
+@given(st.lists(st.sampled_from(COMMAND), max_size=9).map("".join))
+def test_a_shell_command_is_read_as_one_expression_would_read_it(rest: str) -> None:
+    said = f"<user_shell_command><command>{rest}"
+    found = re.match(
+        r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
+        said,
+        re.DOTALL,
+    )
+    wanted = f"!{found[1]}\n\n{codex._OUTPUT.sub('', found[2], count=1)}".rstrip() if found else ""
+    assert codex.shell_command(said) == wanted

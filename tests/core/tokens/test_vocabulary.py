@@ -13,15 +13,12 @@ from mindstone_tui.core.tokens import (
     _BEYOND,
     LONGEST_PIECE,
     VOCABULARIES,
-    TokenCounter,
     Vocabulary,
-    load_encoding,
     open_vocabulary,
-    written,
 )
 from tests.core.tokens.test_count import SAMPLES
+from tests.core.tokens.vocabularies import PLACE, load_encoding, written
 
-PLACE = Path(__file__).parents[3] / "mindstone_tui" / "core" / "tokens" / "vocabularies"
 AWKWARD = (
     "It's, IT'S, don'T, we\u2019ll \u017f'\u017f K\u212a",
     " \t \r\n\r\n   x  \x0b\x1c\x85\u2028\u3000 end   ",
@@ -38,9 +35,7 @@ def looked_up(name: str) -> Vocabulary:
 
 
 def loaded(name: str, text: str) -> int:
-    encoding = load_encoding(name)
-    assert encoding is not None
-    return len(encoding.encode_ordinary(text))
+    return len(load_encoding(name).encode_ordinary(text))
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
@@ -51,11 +46,10 @@ def test_samples_count_as_tiktoken_counts_them(name: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_counts_as_tiktoken_counts_it_or_is_left_to_it(text: str) -> None:
+def test_any_text_counts_as_tiktoken_counts_it(text: str) -> None:
+    fresh = sum(unicodedata.category(each) == "Cn" for each in text)  # classed by newer tables
     for name in VOCABULARIES:
-        count = looked_up(name).count(text)
-        assert count in (None, loaded(name, text))
-        assert count is not None or not text.isascii()
+        assert abs(looked_up(name).count(text) - loaded(name, text)) <= fresh
 
 
 def test_marks_that_need_no_tables_are_no_letter_number_or_space() -> None:
@@ -74,23 +68,16 @@ def test_plain_texts_are_split_without_tables_as_they_are_with_them(text: str) -
         assert vocabulary._split_plain(text) == vocabulary._split_any(text)
 
 
-@pytest.mark.parametrize("text", ["\ud800 alone", "\U000e0080", "a" * (LONGEST_PIECE + 1)])
-def test_what_cannot_be_looked_up_is_counted_nevertheless(text: str) -> None:
-    assert looked_up("o200k_base").count(text) is None
-    assert TokenCounter("gpt-4o").text(text) == loaded("o200k_base", text)
-
-
-def test_after_megabytes_the_count_stays_the_same() -> None:
-    counter = TokenCounter("gpt-4o")
-    text = SAMPLES["prose"]
-    before = counter.text(text)
-    counter.text(" " * 3_000_000)
-    assert counter.text(text) == before == loaded("o200k_base", text)
+@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.parametrize("run", ["a", "xYz", "=-", "7", "é", "\ud800", "qwertyuiop"])
+def test_a_run_without_end_is_counted_in_stretches_and_never_low(name: str, run: str) -> None:
+    text = run * (220_000 // len(run))
+    exact = loaded(name, text[:110_000]) + loaded(name, text[110_000:])
+    assert exact - 2 <= looked_up(name).count(text) <= exact * 1.02 + 2
 
 
 def test_the_shipped_file_is_what_tiktoken_has() -> None:
     encoding = load_encoding("cl100k_base")
-    assert encoding is not None
     made = written(encoding._pat_str, encoding._mergeable_ranks)
     assert made == (PLACE / "cl100k_base.bpe").read_bytes()
 
@@ -102,12 +89,14 @@ def test_another_file_is_no_vocabulary(tmp_path: Path) -> None:
         Vocabulary(other)
 
 
-ENDS = st.sampled_from(["a b", " x", "\n", ";\n", "//", "1,2", "\t", "end.", "é"])
+ENDS = st.sampled_from(
+    ["a b", " x", "\n", ";\n", "//", "1,2", "\t", "end.", "é", "it's", "aB", "x1y", "! ?", "12345"]
+)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(ENDS, max_size=9))
 def test_a_long_text_counts_the_same_in_parts(pieces: list[str]) -> None:
-    text = "".join(f"line {number}{''.join(pieces)}\n" for number in range(9_000))
+    text = "".join(f"line {number}{''.join(pieces)}" for number in range(16_000))
     for name in VOCABULARIES:
         assert looked_up(name).count(text) == loaded(name, text)

@@ -8,7 +8,6 @@ a side chain itself (`subagents/agent-*.jsonl`) is taken over as a session of it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,23 @@ from .sources import newest_with, records_of
 _LEFT_OUT = Aside(what="command of the program")
 _READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")
 """Fields with words in what tools at the provider give back."""
-_TAGGED = pattern_of(
-    r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>(.*?)</\1>", re.DOTALL
-)
+_TAG = pattern_of(r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>")
 _OUTPUTS = ("<local-command-", "Caveat: ")
+
+
+def _tags(said: str) -> dict[str, str]:
+    """What stands in each tag; the end of one that nothing closes is looked for once."""
+    tags: dict[str, str] = {}
+    unclosed, done = set[str](), 0
+    for found in _TAG.finditer(said):
+        if found.start() < done or found[1] in unclosed:
+            continue
+        end = said.find(f"</{found[1]}>", found.end())
+        if end < 0:
+            unclosed.add(found[1])
+            continue
+        tags[found[1]], done = said[found.end() : end], end
+    return tags
 
 
 class Commands:
@@ -46,12 +58,12 @@ class Commands:
                 yield record
             case Said(text=said) if said.startswith(("<command-name>", "<command-message>")):
                 yield from self.close()
-                tags = dict(_TAGGED.findall(said))
+                tags = _tags(said)
                 call = f"{tags.get('command-name', '')} {tags.get('command-args', '')}".strip()
                 self._held = msgspec.structs.replace(record, text=call or said)
             case Said(text=said) if said.startswith("<bash-input>"):
                 yield from self.close()
-                line = dict(_TAGGED.findall(said)).get("bash-input", "")
+                line = _tags(said).get("bash-input", "")
                 self._held = msgspec.structs.replace(record, text=f"!{line}")
             case Said(text=said) if said.startswith(("<bash-stdout>", "<bash-stderr>")):
                 yield from self._gave(record)
@@ -85,7 +97,7 @@ class Commands:
             yield from () if held is None else (_LEFT_OUT,)
             yield _LEFT_OUT
             return
-        tags = dict(_TAGGED.findall(output.text))
+        tags = _tags(output.text)
         outputs = (tags.get("bash-stdout", ""), tags.get("bash-stderr", ""))
         yield msgspec.structs.replace(held, text=parts.joined((held.text, *outputs)))
 

@@ -8,7 +8,6 @@ that were rolled back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,8 @@ from .sources import mentions, newest_with, records_of, sound
 _MARKED = [
     line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
 ]
-_COMMAND = pattern_of(
-    r"<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n?(.*?)\n?</result>",
-    re.DOTALL,
-)
+_COMMAND = pattern_of(r"<user_shell_command>\s*<command>\n?")
+_GAVE = pattern_of(r"\n?</command>\s*<result>\n?")
 _DATED = pattern_of(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")
 _OUTPUT = pattern_of(r"Exit code: -?\d+\nDuration: [\d.]+ seconds\nOutput:\n")
 
@@ -43,10 +40,13 @@ def is_context(said: str) -> bool:
 
 def shell_command(said: str) -> str:
     """The command that the person ran and what it gave; empty where there is none."""
-    found = _COMMAND.match(said.lstrip())
-    if found is None:
+    said = said.lstrip()
+    begun = _COMMAND.match(said)
+    gave = _GAVE.search(said, begun.end()) if begun else None
+    if begun is None or gave is None or (end := said.find("</result>", gave.end())) < 0:
         return ""
-    return f"!{found[1]}\n\n{_OUTPUT.sub('', found[2], count=1)}".rstrip()
+    output = said[gave.end() : end].removesuffix("\n")
+    return f"!{said[begun.end() : gave.start()]}\n\n{_OUTPUT.sub('', output, count=1)}".rstrip()
 
 
 _ITEMS = frozenset(
