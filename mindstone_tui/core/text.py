@@ -294,8 +294,9 @@ _ALONE = pattern_of(
     r"|I am not sharing any files that you can|Don't try and edit any existing code without asking"
     r"|Here are some READ ONLY files, provided for|Generate a title for this conversation:\n"
     r"|This is the (?:Gemini CLI|Qwen Code)\. We are setting up|Managed memory directory: `"
+    r"|<session>\n(?s:.*?)\n</session>\s+Write the title"
 )
-"""How messages begin that aider, opencode, Gemini CLI and Qwen Code write in a person's name."""
+"""How messages begin that programs write in a person's name: aider, Claude Code and others."""
 
 
 def _added(said: str) -> list[tuple[int, int]]:

@@ -60,6 +60,19 @@ def test_nothing_that_a_program_adds_is_left_in_the_words(behind: str) -> None:
     assert after == behind.removeprefix("\n\n")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<session>\nWhich port?\n</session>\n\nWrite the title in the language of the session.",
+        "Generate a title for this conversation:\n\n\nWhich port?",
+        "This is the Qwen Code. We are setting up the context for our chat.\nToday is Tuesday.",
+    ],
+)
+def test_what_a_program_asks_for_itself_is_no_word_of_the_person(said: str) -> None:
+    assert added_around(said) == (said, "", "")
+    assert added_around(f"Why does it say: {said}")[1] == f"Why does it say: {said}"
+
+
 @pytest.fixture
 async def model() -> AsyncIterator[Loopback]:
     async with serving() as server:
@@ -200,6 +213,8 @@ async def test_each_conversation_of_aider_is_known_by_its_first_words(
         assert sorted(said) == [["Delete the cellar."], ["Rename the shop.", "And the bank."]]
         for each in served.home.places.sessions():
             check_history(each)
+        found = mindstone_tui.recall("modify main.py", 9, scope="all", home=served.home)
+        assert not any("main.py" in hit.text for hit in found.hits), "nor what answers its examples"
     assert first == again
     assert first.startswith("agent:default:aider-")
     assert other not in (first, "agent:default:main")
