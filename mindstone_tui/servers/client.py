@@ -92,11 +92,12 @@ def client_of(headers: Mapping[str, str], asked: ClientRequest, folder: str = ""
 
 
 def _begun_in(asked: ClientRequest) -> str:
-    """The first words of a person in a conversation that has no other name."""
+    """The first words of a person, without white space, in a conversation that has no name."""
     said = [message.text for message in asked.messages if message.role == "user"]
     examples = [at for at, text in enumerate(said) if text.startswith(EXAMPLES_END)]
     own = said[examples[-1] + 1 :] if examples else said
-    return next((without_reminders(text) for text in own if not is_programs(text)), "")
+    first = next((text for text in own if not is_programs(text)), "")
+    return "".join(without_reminders(first).split())
 
 
 def _in_user(user: str) -> str:

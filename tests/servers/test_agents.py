@@ -359,7 +359,9 @@ def by_others(what: str) -> pytest.MarkDecorator:
         ("Gemini CLI", "gemini-cli", _gemini, as_gemini_wants),
         ("Qwen Code", "qwen-code", _qwen, CHAT.says("Done as you said.")),
     ]
-    made = [pytest.param(*way, marks=seen(called, what), id=called) for called, *way in ways]
+    made = [
+        pytest.param(*way, marks=seen(called, what), id=called) for called, *way in ways[not FULL :]
+    ]
     return pytest.mark.parametrize(("name", "make", "act"), made)
 
 

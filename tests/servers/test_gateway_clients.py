@@ -196,13 +196,14 @@ async def test_each_conversation_of_aider_is_known_by_its_first_words(
             assert answer.status_code == 200, answer.text
             sent = [each["content"] for each in model.calls[-1].body["messages"][1:]]
             for each in told[1:]:
-                assert any(each["content"] in text for text in sent), "it is sent on as it came"
+                told_on = any(each["content"].strip() in text for text in sent)
+                assert told_on, "it is sent on as it came"
             return answer.headers["x-mindstone-session"]
 
         ok = ("assistant", "Ok.")
         first = await ask(*map_, ok, ("user", "Rename the shop."))
         again = await ask(
-            ("user", "Rename the shop."),
+            ("user", "Rename the shop.  \n"),  # as it restores them
             ("assistant", "Aye."),
             *map_,
             ok,
