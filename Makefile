@@ -13,7 +13,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
 .PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
-	red fuzz origin soak mutants models pictures counterparts agents attached crowd typed dist docs clean
+	red fuzz origin soak mutants models pictures counterparts agents neighbours attached crowd typed dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -126,12 +126,17 @@ counterparts: ## Fetch the programs of others that some tests talk to (needs npm
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
 		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
 
-agents: ## Fetch Claude Code, Codex and others, which some tests attach to (700 MB, needs npm)
+agents: $(STAMP) ## Fetch Claude Code, Codex and others, which some tests run (2 GB, needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \
 		@anthropic-ai/claude-code-linux-$(MACHINE)@2.1.325 \
 		codex-program@npm:@openai/codex@0.166.0-linux-$(MACHINE) \
 		@qwen-code/qwen-code@0.15.10 opencode-linux-$(MACHINE)@1.18.18 \
-		@mariozechner/pi-coding-agent@0.73.1 @github/copilot@1.0.102
+		@mariozechner/pi-coding-agent@0.73.1 @github/copilot@1.0.102 @google/gemini-cli@0.61.0
+	@for each in llm==0.36 aider-chat==0.86.2; do to=.counterparts/$${each%==*}; \
+		$(BIN)/uv venv -q --allow-existing $$to && $(BIN)/uv pip install -q --python $$to $$each || exit; done
+
+neighbours: $(STAMP) ## Run the programs of others that were fetched, with every fault, and print a table
+	@MINDSTONE_FAULTS=1 $(BIN)/python -m pytest -q -n 2 -p tests.neighbours -m neighbour tests/servers $(ARGS)
 
 attached: $(STAMP) ## Kill hooks, residents and attached programs a hundred times; KILLS=20 for fewer
 	@$(BIN)/python -m tests.faults.attached_kills $(or $(KILLS),100)

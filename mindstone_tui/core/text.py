@@ -281,18 +281,41 @@ _ADDED = pattern_of(
 )
 
 
+_BEHIND = pattern_of(
+    r"(?<=\S)\n\n\n?(?:To suggest changes to a file you MUST return the entire content"
+    r"|# File editing rules:\n\nReturn edits|# V4A Diff Format Rules:\n\nYour entire response"
+    r"|# \*SEARCH/REPLACE block\* Rules:\n\nEvery|ONLY return code using the `\w+` function)"
+)
+"""How that begins which aider puts behind a person's words."""
+EXAMPLES_END = "I switched to a new code base. Please don't consider the above files"
+"""How aider ends the examples with which it begins each conversation."""
+_ALONE = pattern_of(
+    rf"{EXAMPLES_END}|Here are summaries of some files present in|I have \*added these files to"
+    r"|I am not sharing any files that you can|Don't try and edit any existing code without asking"
+    r"|Here are some READ ONLY files, provided for|Generate a title for this conversation:\n"
+    r"|This is the (?:Gemini CLI|Qwen Code)\. We are setting up|Managed memory directory: `"
+    r"|<session>\n(?s:.*?)\n</session>\s+Write the title"
+)
+"""How messages begin that programs write in a person's name: aider, Claude Code and others."""
+
+
 def _added(said: str) -> list[tuple[int, int]]:
     """What programs put beside a person's words: reminders, where they run, what is on show."""
-    if "</" not in said:
-        return []
     found = _blocks(said, _ADDED, "</{}>", before="# AGENTS.md instructions", after=True)
-    return [(start, end) for _, start, _, end in found]
+    spans = [(start, end) for _, start, _, end in found] if "</" in said else []
+    blocks, done = [], 0
+    for start, end in (*spans, (len(said), len(said))):
+        if (behind := _BEHIND.search(said, done, start)) is not None:
+            blocks.append((behind.start(), start))
+        blocks.append((start, end))
+        done = end
+    return blocks[:-1]
 
 
 def without_reminders(said: str) -> str:
     """A message without what programs add to a person's words for the model."""
     blocks = _added(said)
-    return "\n".join(_between(said, blocks)).strip("\n") if "</" in said else said
+    return "\n".join(_between(said, blocks)).strip("\n") if blocks or "</" in said else said
 
 
 def own_parts(said: str) -> list[str]:
@@ -300,12 +323,19 @@ def own_parts(said: str) -> list[str]:
     return [part for part in _between(said, _added(said)) if part.strip()] or [said]
 
 
+def is_programs(said: str) -> bool:
+    """Whether no word of a message is a person's."""
+    return _ALONE.match(said) is not None
+
+
 def added_around(said: str) -> tuple[str, str, str]:
     """What a program put before a person's words, the words, and what it put behind them.
 
     Joined by empty lines they are what was said, byte for byte; what cannot be parted so, and what
-    a program says alone, counts as the words.
+    a program says alone, counts as the words, unless it is known to be a program's.
     """
+    if is_programs(said):
+        return said, "", ""
     blocks = _added(said)
     start = reached = 0
     for first, last in blocks:

@@ -16,6 +16,7 @@ import msgspec
 
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import EXAMPLES_END, is_programs, without_reminders
 from mindstone_tui.core.values import Value
 from mindstone_tui.servers.wire import ClientRequest, decode, texts
 
@@ -51,11 +52,6 @@ _AIDER: Final = pattern_of(
     re.DOTALL,
 )
 """How aider begins its instructions; the library that it sends them with names itself only."""
-_AIDERS_OWN: Final = (
-    *("I switched to a new code base.", "Here are summaries of some files", "I have *added these"),
-    *("These files have been *added", "Here are some READ ONLY files", "I am not sharing any"),
-)
-"""How messages begin that aider writes in the person's name; the first ends its examples."""
 _LOOKED_AT: Final = 200_000
 """Characters in which a program's folder is looked for."""
 
@@ -86,22 +82,22 @@ def client_of(headers: Mapping[str, str], asked: ClientRequest, folder: str = ""
     agent = headers.get("user-agent", "").lower()
     program = next((name for begin, name in _PROGRAMS.items() if agent.startswith(begin)), "")
     if not program and _AIDER.match(asked.instructions):
-        return Client(program="aider", conversation=_begun_in(asked), folder=folder)
+        program = "aider"
     named = (headers.get(header, "") for header in _CONVERSATION)
     conversation = next((value for value in named if value), "") or _in_user(asked.conversation)
     if not program and not conversation:
         return Client(folder=folder)
-    return Client(
-        program=program, conversation=conversation[:200], folder=folder or _folder_in(asked)
-    )
+    conversation = conversation or _begun_in(asked)
+    return Client(program=program, conversation=conversation, folder=folder or _folder_in(asked))
 
 
 def _begun_in(asked: ClientRequest) -> str:
-    """The first words of a person in a conversation of aider's, which has no other name."""
+    """The first words of a person, without white space, in a conversation that has no name."""
     said = [message.text for message in asked.messages if message.role == "user"]
-    examples = [at for at, text in enumerate(said) if text.startswith(_AIDERS_OWN[0])]
+    examples = [at for at, text in enumerate(said) if text.startswith(EXAMPLES_END)]
     own = said[examples[-1] + 1 :] if examples else said
-    return next((text for text in own if not text.startswith(_AIDERS_OWN)), "")
+    first = next((text for text in own if not is_programs(text)), "")
+    return "".join(without_reminders(first).split())
 
 
 def _in_user(user: str) -> str:

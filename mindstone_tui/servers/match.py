@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Entry, Image, Line, conversation
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.session.options import ForeignExchange
-from mindstone_tui.core.text import added_around, without_reminders
+from mindstone_tui.core.text import EXAMPLES_END, added_around, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
@@ -133,9 +133,10 @@ class Record:
                 self.open = line.turn
             case conversation.TurnEnded():
                 self.open = 0
-            case conversation.UserMessage(text=text, images=images):
+            case conversation.UserMessage(text=text, images=images, note=note):
                 self.channels.setdefault(line.turn, (line.channel, ""))
                 self._spoken.pop(line.turn, None)
+                text = text if text or images else note  # a program's alone
                 self._add(line, {mark_of("user", text, [image.sha256 for image in images])})
             case conversation.AssistantMessage(text=text, calls=calls):
                 whole = self._spoken.get(line.turn, "") + text
@@ -235,11 +236,14 @@ def exchanges(
     """
     said = conversation.UserMessage(text="")
     answers: list[Entry] = []
-    for message in messages:
+    ends = [at for at, each in enumerate(messages) if each.text.startswith(EXAMPLES_END)]
+    for at, message in enumerate(messages):
         if message.role == "user":
-            if said.text or said.images or answers:
+            if said.text or said.note or said.images or answers:
                 yield ForeignExchange(said, tuple(_closed(answers)))
             note, words, after = added_around(message.text)
+            if ends and at < ends[-1]:
+                note, words, after = message.text, "", ""
             shown = keep(message)
             said = conversation.UserMessage(text=words, images=shown, note=note, after=after)
             answers = []
@@ -248,7 +252,7 @@ def exchanges(
             answers.append(conversation.AssistantMessage(text=message.text, calls=message.calls))
         else:
             answers.append(_returned(message, answers))
-    if said.text or said.images or answers:
+    if said.text or said.note or said.images or answers:
         yield ForeignExchange(said, tuple(_closed(answers)))
 
 

@@ -323,6 +323,7 @@ def test_a_server_that_cannot_be_one_is_refused_in_a_sentence() -> None:
     assert told["a_b-c"].headers == {"Authorization": "k"}
 
 
+@pytest.mark.neighbour("ACP TypeScript SDK", "talk")
 def test_an_editor_made_of_the_typescript_library(home: Path, tmp_path: Path) -> None:
     library = ROOT / ".counterparts/node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
     if not library.exists() or shutil.which("node") is None:
@@ -346,6 +347,7 @@ def test_an_editor_made_of_the_typescript_library(home: Path, tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.neighbour("acpx", "talk")
 def test_acpx_takes_a_turn(home: Path, tmp_path: Path) -> None:
     found = ROOT / ".counterparts" / "node_modules" / ".bin" / "acpx"
     if not found.exists() or shutil.which("node") is None:

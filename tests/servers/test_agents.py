@@ -29,12 +29,14 @@ from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import History, verify
 from mindstone_tui.servers.resident import ask, listening
 from tests.cli.program import ROOT
+from tests.faults import FULL
 from tests.loopback.formats import CHAT, MESSAGES
-from tests.loopback.server import Act, Call, Loopback, Write, serving_apart
+from tests.loopback.server import Act, Call, Loopback, Write, event, head, serving_apart
 
 FETCHED = ROOT / ".counterparts" / "node_modules"
 FACT = "The staging database listens on port 5433. Show me the folder."
 QUESTION = "Which port does the staging database listen on?"
+seen = pytest.mark.neighbour
 CALL = ("call_1", "Bash", '{"command": "echo found-it"}')
 
 
@@ -240,10 +242,11 @@ def in_order(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
 
 
+@seen("Claude Code", "attach")
 def test_claude_code_is_recorded_word_for_word_and_gets_recall(
     desk_for: Callable[[str], Desk],
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{machine()}/claude")
     desk = desk_for("claude-code")
     desk.server.play(as_claude_wants)
     settings = desk.folder / ".claude/settings.json"
@@ -261,6 +264,7 @@ def test_claude_code_is_recorded_word_for_word_and_gets_recall(
     assert "mindstone" not in (desk.folder / ".claude.json").read_text()
 
 
+@seen("Codex", "attach")
 def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
     codex = _codex()
     desk = desk_for("codex")
@@ -279,10 +283,11 @@ def test_codex_is_recorded_word_for_word_and_gets_recall(desk_for: Callable[[str
     assert not (home / "hooks.json").exists()
 
 
+@seen("Claude Code", "given back")
 def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     desk_for: Callable[[str], Desk],
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{machine()}/claude")
     desk = desk_for("claude-code")
     desk.server.play(as_claude_wants)
     desk.mindstone("attach", "claude-code", "--keep-raw", "--yes")
@@ -300,6 +305,7 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     assert file.read_bytes().startswith(written)
 
 
+@seen("Codex", "given back")
 def test_a_session_that_codex_lost_is_given_back_and_resumed(
     desk_for: Callable[[str], Desk],
 ) -> None:
@@ -322,29 +328,78 @@ def test_a_session_that_codex_lost_is_given_back_and_resumed(
     assert file.read_bytes().startswith(written)
 
 
-def test_qwen_code_is_recorded_and_gets_recall(desk_for: Callable[[str], Desk]) -> None:
-    desk = desk_for("qwen-code")
-    qwen = ("node", program("@qwen-code/qwen-code/cli.js"), "--auth-type", "openai", "-p")
-    desk.server.play(CHAT.says("Done as you said."))
-    settings = desk.folder / ".qwen/settings.json"
-    settings.parent.mkdir()
-    settings.write_text('{"general": {}}')
-    desk.mindstone("attach", "qwen-code", "--yes")
+async def as_gemini_wants(call: Call, write: Write) -> None:
+    part = {"text": "Done as you said."}
+    told = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    answer = {"candidates": [told], "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 14}}
+    streams = "streamGenerateContent" in call.path
+    whole = event(answer) if streams else json.dumps(answer).encode()
+    await write(head(kind="text/event-stream" if streams else "application/json") + whole)
+
+
+def _gemini(desk: Desk) -> tuple[tuple[str | Path, ...], dict[str, str]]:
+    found = program("@google/gemini-cli/bundle/gemini.js")
+    address = desk.server.base_url.removesuffix("/v1")
+    told = {
+        "GOOGLE_GEMINI_BASE_URL": address,
+        "GEMINI_API_KEY": "x",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+    return ("node", found, "-m", "gemini-2.5-flash", "-p"), told
+
+
+def _qwen(desk: Desk) -> tuple[tuple[str | Path, ...], dict[str, str]]:
     told = {"OPENAI_BASE_URL": desk.server.base_url, "OPENAI_API_KEY": "x", "OPENAI_MODEL": "stub"}
+    return ("node", program("@qwen-code/qwen-code/cli.js"), "--auth-type", "openai", "-p"), told
+
+
+def by_others(what: str) -> pytest.MarkDecorator:
+    """The two other programs that have hooks, and what their models say."""
+    ways: list[tuple[str, str, Any, Act]] = [
+        ("Gemini CLI", "gemini-cli", _gemini, as_gemini_wants),
+        ("Qwen Code", "qwen-code", _qwen, CHAT.says("Done as you said.")),
+    ]
+    made = [
+        pytest.param(*way, marks=seen(called, what), id=called) for called, *way in ways[not FULL :]
+    ]
+    return pytest.mark.parametrize(("name", "make", "act"), made)
+
+
+def _prepare(desk: Desk) -> tuple[Path, str]:
+    """The settings of such a program, and what they say."""
+    settings = desk.folder / f".{desk.name.partition('-')[0]}/settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    auth = {"selectedType": "gemini-api-key" if desk.name == "gemini-cli" else "openai"}
+    settings.write_text(json.dumps({"security": {"auth": auth}}))
+    return settings, settings.read_text()
+
+
+@by_others("attach")
+def test_other_programs_with_hooks_are_recorded_and_get_recall(
+    desk_for: Callable[[str], Desk], name: str, make: Any, act: Act
+) -> None:
+    desk = desk_for(name)
+    command, told = make(desk)
+    desk.server.play(act)
+    settings, before = _prepare(desk)
+    desk.mindstone("attach", name, "--yes")
     for prompt in (FACT, QUESTION):
-        desk.run(*qwen, prompt, **told)
-        desk.barrier(in_order(desk.folder / ".qwen")[-1])
+        desk.run(*command, prompt, **told)
+        desk.barrier(in_order(settings.parent)[-1])
     assert [said_by(own)[0] for own in desk.sessions()] == [("user", FACT), ("user", QUESTION)]
     given = re.search(r"mindstone recall.{0,800}", desk.requests(), re.DOTALL)
     assert given is not None
     assert "5433" in given[0]
-    desk.mindstone("attach", "qwen-code", "--undo", "--yes")
+    desk.mindstone("attach", name, "--undo", "--yes")
     assert "mindstone" not in settings.read_text()
+    if name == "gemini-cli":  # the other writes its settings anew at each start
+        assert settings.read_text() == before
 
 
+@seen("opencode", "attach")
 def test_opencode_is_given_our_tools(desk_for: Callable[[str], Desk]) -> None:
     desk = desk_for("opencode")
-    opencode = program(f"opencode-linux-{_machine()}/bin/opencode")
+    opencode = program(f"opencode-linux-{machine()}/bin/opencode")
     desk.server.play(CHAT.says("Done as you said."))
     options = {"baseURL": desk.server.base_url, "apiKey": "x"}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "stub", "options": options}
@@ -361,6 +416,7 @@ def test_opencode_is_given_our_tools(desk_for: Callable[[str], Desk]) -> None:
     assert settings.read_text() == json.dumps(told)
 
 
+@seen("pi", "attach")
 def test_pi_is_told_how_to_ask(desk_for: Callable[[str], Desk]) -> None:
     desk = desk_for("pi")
     pi = program("@mariozechner/pi-coding-agent/dist/cli.js")
@@ -378,6 +434,7 @@ def test_pi_is_told_how_to_ask(desk_for: Callable[[str], Desk]) -> None:
     assert not (settings.parent / "AGENTS.md").exists()
 
 
+@seen("Copilot CLI", "attach")
 def test_copilot_cli_knows_our_tool_server(desk_for: Callable[[str], Desk]) -> None:
     desk = desk_for("copilot-cli")
     copilot = ("node", program("@github/copilot/npm-loader.js"))
@@ -403,13 +460,15 @@ class Installation(Desk):
         self.script.write_text(f"#!{self.environment}/bin/python\n{start}")
         self.script.chmod(0o755)
         del self.environ["PYTHONPATH"]
+        self.left: list[Callable[[Installation], None]] = []
+        """What is still to be done to it."""
 
     def mindstone(self, *words: str) -> str:
         return self.run(self.script, *words)
 
     def breaking(self, act: Act, fault: Callable[[Installation], None]) -> Act:
         """An answer in the middle of which something is taken away, once."""
-        left = [fault]
+        left = self.left = [fault]
 
         async def broken(call: Call, write: Write) -> None:
             begins = b"Show me the folder" in call.raw and b'"tools":[{' in call.raw
@@ -478,11 +537,12 @@ def installed(tmp_path: Path) -> Iterator[Callable[[str], Installation]]:
         subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
+@seen("Claude Code", "hooks")
 @pytest.mark.parametrize("gone", GONE)
 def test_claude_code_does_not_notice_that_we_are_gone_in_mid_answer(
     installed: Callable[[str], Installation], gone: str
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{_machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{machine()}/claude")
     desk = installed("claude-code")
     _needs_its_disk(desk, gone)
     desk.server.play(desk.breaking(as_claude_wants, GONE[gone]))
@@ -496,6 +556,7 @@ def test_claude_code_does_not_notice_that_we_are_gone_in_mid_answer(
     assert claude_says(in_order(desk.folder / ".claude/projects")[-1]) == SAID
 
 
+@seen("Codex", "hooks")
 @pytest.mark.parametrize("gone", GONE)
 def test_codex_does_not_notice_that_we_are_gone_in_mid_answer(
     installed: Callable[[str], Installation], gone: str
@@ -512,6 +573,24 @@ def test_codex_does_not_notice_that_we_are_gone_in_mid_answer(
     said = codex_says(in_order(desk.folder / ".codex/sessions")[-1])
     assert [who for who, _ in said] == [who for who, _ in SAID]
     assert all(text in found for (_, text), (_, found) in zip(SAID, said, strict=True))
+
+
+@by_others("hooks")
+@pytest.mark.parametrize("gone", GONE if FULL else [])
+def test_other_programs_do_not_notice_that_we_are_gone_in_mid_answer(
+    installed: Callable[[str], Installation], name: str, make: Any, act: Act, gone: str
+) -> None:
+    desk = installed(name)
+    _needs_its_disk(desk, gone)
+    _prepare(desk)
+    desk.mindstone("attach", name, "--yes")
+    desk.server.play(desk.breaking(act, GONE[gone]))
+    command, told = make(desk)
+    printed = desk.run(*command, FACT, **told)
+    assert not desk.left, "nothing was taken away, so nothing is proven"
+    assert "Done as you said." in printed
+    assert not re.findall(r"(?i)hook|mindstone", printed)
+    assert FACT in in_order(desk.folder / f".{name.partition('-')[0]}")[-1].read_text()
 
 
 def _needs_its_disk(desk: Installation, gone: str) -> None:
@@ -531,7 +610,7 @@ def _for_claude(desk: Desk) -> dict[str, str]:
 
 def _codex() -> tuple[str | Path, ...]:
     """Codex, ready for one prompt."""
-    target = {"x64": "x86_64", "arm64": "aarch64"}[_machine()]
+    target = {"x64": "x86_64", "arm64": "aarch64"}[machine()]
     binary = program(f"codex-program/vendor/{target}-unknown-linux-musl/bin/codex")
     asks_nothing = ("--dangerously-bypass-hook-trust", "--sandbox=danger-full-access")
     return (binary, "exec", "--skip-git-repo-check", *asks_nothing)
@@ -549,7 +628,7 @@ def _set_up_codex(desk: Desk) -> str:
     return config
 
 
-def _machine() -> str:
+def machine() -> str:
     names = {"x86_64": "x64", "aarch64": "arm64"}
     if platform.system() != "Linux" or platform.machine() not in names:
         pytest.skip("these programs are fetched for Linux only")

@@ -207,10 +207,11 @@ def check_the_next_request(desk: Desk, summary: str) -> None:
 
 
 @pytest.mark.parametrize("summary", SUMMARIES)
+@agents.seen("Claude Code", "rules")
 def test_claude_code_goes_on_with_all_that_its_summary_lost(
     desk_for: Callable[[str], Desk], summary: str
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{agents._machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{agents.machine()}/claude")
     desk = desk_for("claude-code")
     desk.mindstone("rules", "add", SET, "--project")
     desk.mindstone("attach", "claude-code", "--yes")
@@ -225,6 +226,7 @@ def test_claude_code_goes_on_with_all_that_its_summary_lost(
     assert len(line.entry.lost) == len(LOST[summary])
 
 
+@agents.seen("Codex", "rules")
 def test_codex_goes_on_with_all_that_its_summary_lost(desk_for: Callable[[str], Desk]) -> None:
     codex = agents._codex()
     desk = desk_for("codex")
@@ -245,10 +247,11 @@ def test_codex_goes_on_with_all_that_its_summary_lost(desk_for: Callable[[str], 
     assert [len(one.lost) for one in lines if isinstance(one, CompactionCertified)] == [2, 3]
 
 
+@agents.seen("Claude Code", "rules")
 def test_claude_code_that_compacts_by_itself_is_given_the_whole_list_once(
     desk_for: Callable[[str], Desk],
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{agents._machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{agents.machine()}/claude")
     desk = desk_for("claude-code")
     desk.mindstone("rules", "add", SET, "--project")
     desk.mindstone("attach", "claude-code", "--yes")

@@ -103,10 +103,11 @@ def set_rules(desk: Desk) -> None:
     desk.mindstone("rules", "add", VENDOR, "--project")
 
 
+@agents.seen("Claude Code", "rules")
 def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
     desk_for: Callable[[str], Desk],
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{agents._machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{agents.machine()}/claude")
     desk = desk_for("claude-code")
     set_rules(desk)
     desk.mindstone("attach", "claude-code", "--yes")
@@ -138,6 +139,7 @@ def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
     check_that_it_compacted(desk)
 
 
+@agents.seen("Codex", "rules")
 def test_codex_is_refused_what_the_rules_forbid_also_after_a_compaction(
     desk_for: Callable[[str], Desk],
 ) -> None:

@@ -72,6 +72,8 @@ async def complete(client: AsyncOpenAI, *messages: Any, **more: Any) -> Any:
     return await client.chat.completions.create(model="default", messages=list(messages), **more)
 
 
+@pytest.mark.neighbour("openai", "talk")
+@pytest.mark.neighbour("anthropic", "talk")
 async def test_every_format_streams_or_not_and_goes_into_the_default_session(
     home: Path, tmp_path: Path
 ) -> None:
@@ -266,6 +268,8 @@ async def test_a_session_is_named_by_header_by_user_or_by_the_response_before(
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.neighbour("openai", "talk")
+@pytest.mark.neighbour("anthropic", "talk")
 async def test_tools_of_the_client_run_there_and_are_recorded_whole(
     home: Path, tmp_path: Path, stream: bool
 ) -> None:

@@ -23,9 +23,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.text import added_around, without_reminders
 from tests.cli.program import ROOT
 from tests.core.session.stage import check_history
-from tests.loopback.server import Loopback, error, fails, says, serving
+from tests.loopback.server import Loopback, says, serving
 from tests.servers.residence import Residence, residing
-from tests.servers.test_agents import program
 
 REMINDER = "<system-reminder>\nThe zebra rule: never push on Fridays.\n</system-reminder>\n"
 CONTEXT = "<environment_context>\n  <cwd>{}</cwd>\n  <shell>bash</shell>\n</environment_context>"
@@ -35,6 +34,7 @@ ADDED = st.sampled_from(
         "<environment_context>x</environment_context>",
         "# AGENTS.md instructions for /a\n\n<INSTRUCTIONS>\nBe kind.\n</INSTRUCTIONS>",
         "<ide_selection>\n\n</ide_selection>",
+        "\n\n# File editing rules:\n\nReturn edits similar to unified diffs.",
     ]
 )
 WORDS = st.text("ab <>/\n", max_size=12)
@@ -58,6 +58,19 @@ def test_nothing_that_a_program_adds_is_left_in_the_words(behind: str) -> None:
     before, words, after = added_around(said)
     assert (before, words) == (f"{REMINDER}\n\n{CONTEXT}", "Which port?")
     assert after == behind.removeprefix("\n\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<session>\nWhich port?\n</session>\n\nWrite the title in the language of the session.",
+        "Generate a title for this conversation:\n\n\nWhich port?",
+        "This is the Qwen Code. We are setting up the context for our chat.\nToday is Tuesday.",
+    ],
+)
+def test_what_a_program_asks_for_itself_is_no_word_of_the_person(said: str) -> None:
+    assert added_around(said) == (said, "", "")
+    assert added_around(f"Why does it say: {said}")[1] == f"Why does it say: {said}"
 
 
 @pytest.fixture
@@ -153,70 +166,6 @@ async def test_each_program_project_and_conversation_has_a_session_of_its_own(
             check_history(each)
 
 
-def codex(served: Residence, folder: Path) -> tuple[list[str], dict[str, str]]:
-    path = f"codex-program/vendor/{os.uname().machine}-unknown-linux-musl/bin/codex"
-    own = folder / ".codex"
-    own.mkdir(parents=True, exist_ok=True)
-    (own / "config.toml").write_text(
-        'model = "openai/mine"\nmodel_provider = "ours"\n[analytics]\nenabled = false\n'
-        f'[model_providers.ours]\nname = "ours"\nbase_url = "{served.url}/v1"\n'
-        'wire_api = "responses"\nenv_key = "TOKEN"\n'
-    )
-    command = [str(program(path)), "exec", "--skip-git-repo-check"]
-    return command, {"CODEX_HOME": str(own), "TOKEN": served.token}
-
-
-def claude(served: Residence, folder: Path) -> tuple[list[str], dict[str, str]]:
-    arch = {"aarch64": "arm64", "x86_64": "x64"}[os.uname().machine]
-    found = program(f"@anthropic-ai/claude-code-linux-{arch}/claude")
-    return [str(found), "-p"], {
-        "ANTHROPIC_BASE_URL": served.url,
-        "ANTHROPIC_API_KEY": served.token,
-        "ANTHROPIC_MODEL": "openai/mine",
-        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "64000",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_AUTOUPDATER": "1",
-    }
-
-
-@pytest.mark.parametrize("make", [codex, claude])
-async def test_the_real_programs_say_what_failed_and_their_words_stand_once(
-    home: Path, tmp_path: Path, model: Loopback, make: Any
-) -> None:
-    folder = tmp_path / "app"
-    folder.mkdir()
-    async with residing(home, tmp_path, settings=at(model)) as served:
-        command, environ = make(served, tmp_path)
-
-        def ask(words: str) -> str:
-            done = subprocess.run(
-                [*command, words],
-                cwd=folder,
-                env={"HOME": str(tmp_path), "PATH": os.defpath, **environ},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            return done.stdout + done.stderr
-
-        busy = fails("503 X", error("the cellar is flooded"))
-        model.play(busy, busy, says("The port is 8443."))
-        told = await anyio.to_thread.run_sync(ask, "Which port is it?")
-        assert "8443" in told, told
-        model.play(fails("401 X", error("the key is from yesterday")))
-        told = await anyio.to_thread.run_sync(ask, "And now?")
-        assert "the key is from yesterday" in told
-        assert "assumes a context window" not in told
-        said = sessions(served)
-        assert sorted(said.values()) == [["And now?"], ["Which port is it?"]]
-        assert len({name.rpartition("-")[0] for name in said}) == 1
-        for each in served.home.places.sessions():
-            check_history(each)
-
-
 AIDER = "Act as an expert software developer.\nTake requests for changes to the supplied code.\n"
 EXAMPLES = [
     ("user", "Refactor hello() into its own file."),
@@ -224,6 +173,7 @@ EXAMPLES = [
     ("user", "I switched to a new code base. Please don't consider the above files."),
     ("assistant", "Ok."),
 ]
+RULES = "\n\nTo suggest changes to a file you MUST return the entire content of the updated file."
 
 
 async def test_each_conversation_of_aider_is_known_by_its_first_words(
@@ -240,21 +190,32 @@ async def test_each_conversation_of_aider_is_known_by_its_first_words(
         async def ask(*said: tuple[str, str]) -> str:
             messages = [("system", AIDER), *EXAMPLES, *said]
             told = [{"role": role, "content": text} for role, text in messages]
+            told[-1]["content"] += RULES
             body = {"model": "openai/mine", "messages": told}
             answer = await client.post("/v1/chat/completions", json=body)
             assert answer.status_code == 200, answer.text
+            sent = [each["content"] for each in model.calls[-1].body["messages"][1:]]
+            for each in told[1:]:
+                told_on = any(each["content"].strip() in text for text in sent)
+                assert told_on, "it is sent on as it came"
             return answer.headers["x-mindstone-session"]
 
         ok = ("assistant", "Ok.")
         first = await ask(*map_, ok, ("user", "Rename the shop."))
         again = await ask(
-            ("user", "Rename the shop."),
+            ("user", "Rename the shop.  \n"),  # as it restores them
             ("assistant", "Aye."),
             *map_,
             ok,
             ("user", "And the bank."),
         )
         other = await ask(*map_, ok, ("user", "Delete the cellar."))
+        said = [[text for text in each if text] for each in sessions(served).values()]
+        assert sorted(said) == [["Delete the cellar."], ["Rename the shop.", "And the bank."]]
+        for each in served.home.places.sessions():
+            check_history(each)
+        found = mindstone_tui.recall("modify main.py", 9, scope="all", home=served.home)
+        assert not any("main.py" in hit.text for hit in found.hits), "nor what answers its examples"
     assert first == again
     assert first.startswith("agent:default:aider-")
     assert other not in (first, "agent:default:main")

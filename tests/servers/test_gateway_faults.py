@@ -129,9 +129,11 @@ USUAL = ("401", "404", "503", "limited", "overflow", "content")
 """What clients meet most; the long run tries all."""
 
 
+@pytest.mark.neighbour("openai", "faults")
+@pytest.mark.neighbour("anthropic", "faults")
 @pytest.mark.parametrize("name", [name for name in FAULTS if FULL or name in USUAL])
 async def test_each_library_raises_its_own_error_for_what_the_models_server_said(
-    home: Path, tmp_path: Path, model: Loopback, name: str
+    home: Path, tmp_path: Path, model: Loopback, name: str, record_property: Any
 ) -> None:
     met = FAULTS[name]
     if met.act is None:
@@ -148,6 +150,7 @@ async def test_each_library_raises_its_own_error_for_what_the_models_server_said
                 assert (told.status_code, told.code) == (met.status, met.code), told
                 assert type(told).__mro__[0].__name__ == met.raised
                 assert met.headers.items() <= dict(told.response.headers).items()
+            record_property(f"openai, {name}", f"{met.raised}: {told}")
             with pytest.raises(Exception, match=r".+") as caught:
                 await client.responses.create(model="openai/mine", input="Which port?")
             assert caught.value.status_code == met.status  # type: ignore[attr-defined]
@@ -156,6 +159,7 @@ async def test_each_library_raises_its_own_error_for_what_the_models_server_said
             told = caught.value
             assert (told.status_code, told.body["error"]["type"]) == (met.status, met.kind)
             assert told.body["type"] == "error"
+            record_property(f"anthropic, {name}", f"{type(told).__name__}: {told}")
             if name == "overflow":
                 assert "prompt is too long" in told.message.lower()
         found = entries(served, "user_message", "model_failed", "turn_ended")
@@ -229,6 +233,8 @@ async def message_into(claude: AsyncAnthropic, heard: list[str]) -> None:
             heard.append(text)
 
 
+@pytest.mark.neighbour("openai", "faults")
+@pytest.mark.neighbour("anthropic", "faults")
 @pytest.mark.parametrize("how", [sends(SPOKE), hangs(SPOKE)], ids=["cut", "falls silent"])
 async def test_an_answer_that_breaks_off_is_kept_told_and_asked_for_anew(
     home: Path, tmp_path: Path, model: Loopback, how: Act

@@ -242,6 +242,7 @@ def inspector() -> list[str]:
     return [str(found), "--cli", "--connect-timeout", "90000"]
 
 
+@pytest.mark.neighbour("MCP inspector", "talk")
 @pytest.mark.usefixtures("talked")
 def test_the_inspector_lists_the_tools_and_calls_one() -> None:
     names = {"PYTHONPATH": str(ROOT), "MINDSTONE_HOME": os.environ["MINDSTONE_HOME"]}

@@ -31,10 +31,11 @@ def check_what_it_was_told(desk: Desk) -> None:
     assert told.count('origin=\\"mindstone memory\\"') == 2
 
 
+@agents.seen("Claude Code", "at action")
 def test_claude_code_is_told_what_a_file_was_changed_for_and_what_ended_an_error(
     desk_for: Callable[[str], Desk],
 ) -> None:
-    claude = program(f"@anthropic-ai/claude-code-linux-{agents._machine()}/claude")
+    claude = program(f"@anthropic-ai/claude-code-linux-{agents.machine()}/claude")
     desk = desk_for("claude-code")
     desk.mindstone("attach", "claude-code", "--yes")
     written = str(desk.project / "settings.txt")
@@ -55,6 +56,7 @@ def test_claude_code_is_told_what_a_file_was_changed_for_and_what_ended_an_error
     check_what_it_was_told(desk)
 
 
+@agents.seen("Codex", "at action")
 def test_codex_is_told_what_a_file_was_changed_for_and_what_ended_an_error(
     desk_for: Callable[[str], Desk],
 ) -> None:

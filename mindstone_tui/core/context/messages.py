@@ -39,7 +39,7 @@ def said(line: Line) -> Said | None:
     entry = line.entry
     match entry:
         case UserMessage():
-            return entry if entry.text or entry.images else None
+            return entry if entry.text or entry.images or entry.note else None
         case AssistantMessage():
             return entry if entry.text or entry.calls else None
         case AssistantPartial():
@@ -82,7 +82,7 @@ def _user(
     if entry.name:
         body = f"{entry.name}: {body}"
     if entry.note:
-        body = f"{entry.note}\n\n{body}"
+        body = f"{entry.note}\n\n{body}" if body or entry.images else entry.note
     if entry.after:
         body = f"{body}\n\n{entry.after}"
     if not entry.images:

@@ -217,17 +217,22 @@ class Chunker:
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
+        self._programs = -1
+        """The last turn that a program began with no word of a person's: nobody recalls it."""
 
     def passages(self, line: Line) -> list[Passage]:
         """The passages of one line; none when there is nothing to find."""
         match line.entry:
             case conversation.UserMessage() as said:
+                if said.note and not said.text and not said.images:
+                    self._programs = line.turn
                 own = [piece for part in own_parts(said.text) for piece in pieces_of(part)]
                 return _make(line, own, said.name or "user", said.source_id, "")
             case conversation.AssistantMessage() as said:
                 for call in said.calls:
                     self._calls[call.id] = f"{call.name} {call.arguments}"
-                return _cut(line, said.text, said.name or "assistant", source_id=said.source_id)
+                text = said.text if line.turn != self._programs else ""
+                return _cut(line, text, said.name or "assistant", source_id=said.source_id)
             case conversation.AssistantPartial(text=text):
                 return _cut(line, text, "assistant")
             case conversation.ToolCalled() as call:
