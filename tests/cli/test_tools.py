@@ -46,6 +46,18 @@ def test_a_server_is_added_tried_counted_listed_without_its_secrets_and_removed(
     assert "theme = 'basalt'" in file.read_text()
 
 
+def test_a_server_is_written_as_people_write_one_and_others_keep_their_comments(
+    home: Path,
+) -> None:
+    file = settings_file(home)
+    mine = '[tools.mcp.mine]\ncommand = ["it"] # why\n'
+    file.write_text(mine)
+    assert mindstone_here("tools", "add", "own", "--", "other", "-y").returncode == 0
+    assert file.read_text() == f'{mine}\n[tools.mcp.own]\ncommand = ["other", "-y"]\n'
+    assert mindstone_here("tools", "remove", "own").returncode == 0
+    assert file.read_text().strip() == mine.strip()
+
+
 @pytest.mark.parametrize(
     "written",
     ['command = "npx"\nargs = ["-y", "it"]', 'command = ["npx", "-y", "it"]\ntype = "stdio"'],

@@ -31,7 +31,11 @@ def with_value(text: str, name: str, value: object) -> str:
     expected.setdefault(section, {})[field] = tomllib.loads(f"x = {toml_value(value)}")["x"]
     try:
         document = tomlkit.parse(text)
-        document.setdefault(section, tomlkit.table())[field] = _item(value)
+        within = document.setdefault(section, tomlkit.table())
+        if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):
+            _set_tables(within, field, value)
+        else:
+            within[field] = _item(value)
         changed = tomlkit.dumps(document)
         if tomllib.loads(changed) == expected:
             return changed
@@ -41,6 +45,29 @@ def with_value(text: str, name: str, value: object) -> str:
         f"{section}.{field} is written in a way that cannot be changed safely.",
         "Change it in an editor; `mindstone config path` names the file.",
     )
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping | SettingsSection)
+
+
+def _set_tables(within: Any, field: str, tables: Mapping[str, object]) -> None:
+    """Write tables by name below a field as people write them, `[section.field.name]` each.
+
+    One that says the same already stays as it is, with its comments.
+    """
+    from tomlkit import table
+    from tomlkit.items import Table
+
+    if not isinstance(within.get(field), Table):
+        within[field] = table(is_super_table=True)
+    for name in [name for name in within[field] if name not in tables]:
+        del within[field][name]
+    for name, value in tables.items():
+        wanted = _item(value)
+        if (known := within[field].get(name)) is None or known.unwrap() != wanted.unwrap():
+            within[field][name] = table()
+            within[field][name].update(wanted)
 
 
 def toml_value(value: object) -> str:
