@@ -277,7 +277,7 @@ def unfenced(text: str) -> str:
 
 _ADDED = pattern_of(
     r"<(system-reminder|environment_context|environment_details|user_instructions|INSTRUCTIONS"
-    r"|ide_selection|ide_opened_file|ide_diagnostics|skills_instructions)>"
+    r"|ide_selection|ide_opened_file|ide_diagnostics|skills_instructions|session_context)>"
 )
 
 

@@ -43,7 +43,8 @@ _CONVERSATION: Final = (
 """Headers in which programs name a conversation, the most telling first."""
 _FOLDER: Final = pattern_of(
     r"<cwd>([^<\n]+)</cwd>"
-    r"|(?:working directory|working in the directory|current directory)[ \t]*:[ \t]*`?([^\n`]+)",
+    r"|(?:working directory|working in the directory|current directory)[ \t]*:[ \t]*`?([^\n`]+)"
+    r"|Workspace Directories:\*\*\n[ \t]*- ([^\n]+)",
     re.IGNORECASE,
 )
 _AIDER: Final = pattern_of(
@@ -114,7 +115,7 @@ def _folder_in(asked: ClientRequest) -> str:
     first = [message.text for message in asked.messages[:2] if message.role == "user"]
     for text in (*first, asked.instructions):
         for found in _FOLDER.finditer(text[:_LOOKED_AT]):
-            path = (found[1] or found[2]).strip()
+            path = str(next(filter(None, found.groups()))).strip()
             if path.startswith("/") and Path(path).is_dir():
                 return path
     return ""

@@ -27,7 +27,7 @@ from mindstone_tui.core import errors
 from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.library.model_list import list_models, window_of
 from mindstone_tui.core.text import one_line
-from mindstone_tui.servers import wire_chat, wire_messages, wire_responses
+from mindstone_tui.servers import wire_chat, wire_gemini, wire_messages, wire_responses
 from mindstone_tui.servers.client import client_of
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run, TurnFailed
 from mindstone_tui.servers.page import Page
@@ -38,7 +38,12 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Wire = wire_chat.ChatWire | wire_messages.MessagesWire | wire_responses.ResponsesWire
+Wire = (
+    wire_chat.ChatWire
+    | wire_gemini.GeminiWire
+    | wire_messages.MessagesWire
+    | wire_responses.ResponsesWire
+)
 """How one reply is written: what goes out first, its pieces, its end, or all of it at once."""
 
 OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
@@ -126,7 +131,8 @@ class Guard:
         if path in OPEN and scope["method"] in ("GET", "HEAD"):
             return False
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ").strip()
-        given = given or headers.get(b"x-api-key", b"").strip()
+        for name in (b"x-api-key", b"x-goog-api-key"):
+            given = given or headers.get(name, b"").strip()
         if not hmac.compare_digest(given, self._token.encode()):
             said = "wrong" if given else "missing"
             raise Refusal(401, f"The token is {said}; `mindstone serve --status` says where it is.")
@@ -184,6 +190,8 @@ def _body(path: str, fault: Fault) -> dict[str, Any]:
     """An error as whoever asks here reads it."""
     if path.startswith("/v1/messages"):
         return wire_messages.error_body(fault)
+    if path.startswith(wire_gemini.PATH):
+        return wire_gemini.error_body(fault)
     return wire_chat.error_body(fault)
 
 
@@ -206,6 +214,7 @@ FOLDER: Final = "x-mindstone-folder"
 TOOLS: Final = "x-mindstone-tools"
 CONTEXT: Final = "x-mindstone-context"
 _PREFIX: Final = {"chat.completions": "chatcmpl-", "messages": "msg_", "responses": "resp_"}
+"""How the ids of replies begin, where a format has a way of its own."""
 
 
 class Endpoints:
@@ -227,6 +236,7 @@ class Endpoints:
             Route("/v1/responses", responses, methods=["POST"]),
             Route("/v1/messages", messages, methods=["POST"]),
             Route("/v1/messages/count_tokens", self._count, methods=["POST"]),
+            Route(f"{wire_gemini.PATH}{{called:path}}", self._generate, methods=["POST"]),
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/models/{name:path}", self._model, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
@@ -251,7 +261,7 @@ class Endpoints:
             first = await self._first(request, run, pieces)
         except errors.MindstoneError as error:
             return self.failed(request, error)
-        reply.id = _PREFIX[asked.format] + run.id
+        reply.id = _PREFIX.get(asked.format, "") + run.id
         wire = _wire(asked, reply)
         headers = _about(run)
         if asked.stream:
@@ -318,6 +328,19 @@ class Endpoints:
         self.answered[request.url.path, fault.status] += 1
         note(f"failed {fault.status} {request.url.path}: {error.what}", self._log)
         return JSONResponse(_body(request.url.path, fault), fault.status, fault.headers)
+
+    async def _generate(self, request: Request) -> Response:
+        """What Google's clients ask for: which model and what of it stand in the path."""
+        called = request.path_params["called"]
+        try:
+            if called.endswith(":countTokens"):
+                body = await request.body()
+                size = await asyncio.to_thread(lambda: wire_gemini.rough_size(decode(body)))
+                return JSONResponse({"totalTokens": size})
+            read = wire_gemini.reader(called)
+        except errors.MindstoneError as error:
+            return self.failed(request, error)
+        return await self._answer(read, request)
 
     async def _count(self, request: Request) -> Response:
         try:
@@ -401,6 +424,8 @@ def figures(endpoints: Endpoints, refused: Counter[int]) -> str:
 def _wire(asked: ClientRequest, reply: Reply) -> Wire:
     if asked.format == wire_messages.FORMAT:
         return wire_messages.MessagesWire(reply)
+    if asked.format == wire_gemini.FORMAT:
+        return wire_gemini.GeminiWire(reply)
     if asked.format == wire_responses.FORMAT:
         return wire_responses.ResponsesWire(reply, previous=asked.previous)
     return wire_chat.ChatWire(reply, with_usage=asked.with_usage)

@@ -1,4 +1,4 @@
-"""What the three wire formats of the gateway have in common: a request, and a reply in pieces.
+"""What the four wire formats of the gateway have in common: a request, and a reply in pieces.
 
 A format reads a client's body into a `ClientRequest` and writes a `Reply` back, whole or as server-
 sent events. Nothing here knows a session.
@@ -24,7 +24,8 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.values import Value
 
 Ending = Literal["stop", "calls", "length"]
-_NO_PARAMETERS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+NOTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+"""The parameters of a tool that has none."""
 
 
 class Picture(msgspec.Struct, metaclass=Value, frozen=True):
@@ -264,7 +265,7 @@ class ToolChoice(TypedDict, total=False):
 
 
 def chosen_tool(choice: object) -> ToolChoice:
-    """A choice of tools in any of the three formats."""
+    """A choice of tools in any of the formats."""
     match choice:
         case "none" | {"type": "none"}:
             return {"tool_choice": "none"}
@@ -276,16 +277,16 @@ def chosen_tool(choice: object) -> ToolChoice:
 
 
 def tools_of(tools: object) -> tuple[ToolSchema, ...]:
-    """The tools that a client offers, as any of the three formats declares them."""
+    """The tools that a client offers, as most formats declare them."""
     found: list[ToolSchema] = []
     for tool in tools if isinstance(tools, list) else []:
         match tool:
             case {"type": "function", "function": {"name": str(name)} as told}:
-                parameters = told.get("parameters") or _NO_PARAMETERS
+                parameters = told.get("parameters") or NOTHING
             case {"name": str(name), "input_schema": dict(parameters)} as told:
                 pass
             case {"type": "function", "name": str(name)} as told:
-                parameters = told.get("parameters") or _NO_PARAMETERS
+                parameters = told.get("parameters") or NOTHING
             case _:
                 continue
         about = str(told.get("description") or "")
@@ -315,6 +316,14 @@ def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
 def arguments_of(value: object) -> str:
     """A call's arguments as JSON text."""
     return value if isinstance(value, str) else msgspec.json.encode(value or {}).decode()
+
+
+def given_to(call: ToolCall) -> Any:
+    """A call's arguments as an object; what is no JSON counts as none."""
+    try:
+        return msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        return {}
 
 
 def required(told: dict[str, Any], name: str, kind: type) -> Any:

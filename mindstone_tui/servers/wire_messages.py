@@ -156,7 +156,7 @@ class MessagesWire:
             content.append({"type": "text", "text": reply.text})
         for call in reply.calls:
             used = {"type": "tool_use", "id": call.id, "name": call.name}
-            content.append({**used, "input": _given(call)})
+            content.append({**used, "input": wire.given_to(call)})
         return {
             **self._frame(),
             "content": content,
@@ -213,13 +213,6 @@ def _usage(reply: wire.Reply) -> dict[str, Any]:
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": reply.usage.cache_written or 0,
     }
-
-
-def _given(call: ToolCall) -> Any:
-    try:
-        return msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError:
-        return {}
 
 
 def rough_size(told: dict[str, Any]) -> int:

@@ -262,6 +262,62 @@ async def test_a_tool_that_must_be_used_is_asked_for_once(
         check_history(served.places())
 
 
+def _generated(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    return {"url": f"/v1beta/models/openai/gpt-4o:{path}", "json": body}
+
+
+async def test_googles_format_is_spoken_with_calls_pictures_wishes_and_errors(
+    home: Path, tmp_path: Path, model: Loopback
+) -> None:
+    model.play(streams(asked(("c1", "look", '{"at": "sea"}'))), says("Done."))
+    user = {"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"data": DATA}}]}
+    look = {
+        "name": "look",
+        "parameters": {"type": "OBJECT", "properties": {"at": {"type": "STRING"}}},
+    }
+    tools = {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [{"functionDeclarations": [look]}],
+        "generationConfig": {"temperature": 0.25, "maxOutputTokens": 50, "stopSequences": ["END"]},
+    }
+    async with residing(home, tmp_path, settings=at(model)) as served, served.client() as client:
+        called = {
+            "contents": [user],
+            **tools,
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+        }
+        first = await client.post(**_generated("generateContent", called))
+        answer = first.json()["candidates"][0]
+        assert answer["finishReason"] == "STOP"
+        (part,) = answer["content"]["parts"]
+        assert part == {"functionCall": {"id": "c1", "name": "look", "args": {"at": "sea"}}}
+        sent = model.calls[0].body
+        assert (sent["temperature"], sent["max_tokens"], sent["stop"]) == (0.25, 50, ["END"])
+        assert (sent["tool_choice"], DATA in json.dumps(sent["messages"])) == ("required", True)
+        assert sent["tools"][0]["function"]["parameters"]["type"] == "object"
+        assert "Be brief." in json.dumps(sent["messages"][0])
+        # The call comes back without its id, as Google's own clients may send it.
+        own = {"functionCall": {"name": "look", "args": {"at": "sea"}}}
+        seen = {"functionResponse": {"name": "look", "response": {"output": "waves"}}}
+        turn = [{"role": "model", "parts": [own]}, {"role": "user", "parts": [seen]}]
+        again = _generated("streamGenerateContent?alt=sse", {"contents": [user, *turn], **tools})
+        streamed = await client.post(**again)
+        pieces = [json.loads(row[6:]) for row in streamed.text.splitlines() if row]
+        texts = [piece["candidates"][0]["content"]["parts"][0]["text"] for piece in pieces]
+        assert ("".join(texts), pieces[-1]["candidates"][0]["finishReason"]) == ("Done.", "STOP")
+        assert pieces[-1]["usageMetadata"]["totalTokenCount"] > 0
+        assert [entry.text for entry in entries(served, "user_message")] == ["hi"]
+        assert "waves" in json.dumps(model.calls[1].body["messages"])
+        counted = await client.post(**_generated("countTokens", {"contents": [user]}))
+        assert counted.json()["totalTokens"] > 0
+        unknown = await client.post(**_generated("embedContent", {"contents": [user]}))
+        assert (unknown.status_code, unknown.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+        named = {"x-goog-api-key": served.token, "authorization": ""}
+        other = await client.post(**_generated("countTokens", {}), headers=named)
+        assert other.status_code == 200
+        check_history(served.places())
+
+
 PICTURES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {
         "messages": [

@@ -68,6 +68,16 @@ def qwen(served: Residence, folder: Path) -> Program:
     return command, {**told, "OPENAI_MODEL": "openai/mine"}
 
 
+def gemini(served: Residence, folder: Path) -> Program:
+    found = program("@google/gemini-cli/bundle/gemini.js")
+    settings = folder / ".gemini/settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}}))
+    told = {"GOOGLE_GEMINI_BASE_URL": served.url, "GEMINI_API_KEY": served.token}
+    command = ["node", str(found), "--skip-trust", "-m", "openai/mine", "-p"]
+    return command, {**told, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
 def opencode(served: Residence, folder: Path) -> Program:
     found = program(f"opencode-linux-{machine()}/bin/opencode")
     options = {"baseURL": f"{served.url}/v1", "apiKey": served.token}
@@ -100,6 +110,7 @@ def aider(served: Residence, folder: Path) -> Program:
 NAMES = {
     claude: "Claude Code",
     codex: "Codex",
+    gemini: "Gemini CLI",
     opencode: "opencode",
     qwen: "Qwen Code",
     llm: "llm",
@@ -164,6 +175,7 @@ GOES_ON = {
     claude: "--continue",
     opencode: "--continue",
     qwen: "--continue",
+    gemini: "--resume",
     llm: "--continue",
     codex: "",  # has a verb for it
 }
