@@ -125,7 +125,7 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if ours.slot and ours.slot == theirs.slot and ours.value and theirs.value:
         forbids = _FORBIDS.search(sentence) or _FORBIDS.search(earlier)
         return not forbids and set(ours.value).isdisjoint(theirs.value)
-    if _of_others(sentence, earlier):
+    if _of_others(sentence, earlier) or _denies_another_value(sentence, old):
         return False
     alike = len(shared) >= 2 and len(shared) >= _ALIKE * min(len(new.stems), len(old.stems))
     clash = any(
@@ -134,9 +134,17 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         if kind in old.values
     )
     if opens and first:
+        # Each with a thing of its own first: the pump and the fan both need volts.
+        mine, its, label = (
+            _first_stem(sentence, new),
+            _first_stem(earlier, old),
+            new.labels & old.labels,
+        )
+        if mine and its and not (label or _shared([mine], old.stems) or _shared([its], new.stems)):
+            return False
         # Without a word of the thing, "no, it is 8790" is about whatever was said just before.
         mostly = alike and len(shared) >= _ALIKE * len(new.stems)
-        return mostly or (clash and bool(shared or new.labels & old.labels))
+        return mostly or (clash and bool(shared or label))
     if _OWNS_UP.search(f"{sentence} {following}"):
         return alike or (clash and bool(shared))
     if new.labels - old.labels:
@@ -178,6 +186,8 @@ def _denies(
             continue  # It holds no more in one place: "tabs instead of spaces in Makefiles".
         if what.given & old.given and (shared or opens or told):
             return True
+        if what.given:
+            continue  # It names the value: the unit alone, "volts", is that of many things.
         means = _shared(what.stems, old.stems)
         enough = len({*shared, *means}) >= 2 and len(shared) >= 0.4 * min(
             len(new.stems), len(old.stems)
@@ -187,11 +197,26 @@ def _denies(
     return False
 
 
+def _denies_another_value(sentence: str, old: _Words) -> bool:
+    """Whether a sentence names the value that holds no more, and the earlier one gave others."""
+    named = (_words(found[1]).given for each in _DENIED for found in each.finditer(sentence))
+    denied = frozenset[str]().union(*named)
+    return bool(denied and old.given) and denied.isdisjoint(old.given)
+
+
 def _of_others(sentence: str, earlier: str) -> bool:
     """Whether what the two speak of differs on both sides: the Lagos and the Osaka cluster."""
     ours, theirs = (_words(_subject(each)).stems for each in (sentence, earlier))
     shared = _shared(ours, theirs)
     return bool(shared) and len(ours) > len(shared) and len(_shared(theirs, ours)) < len(theirs)
+
+
+def _first_stem(sentence: str, words: _Words) -> str:
+    """The first telling word of a sentence, behind what opens it: usually what it is about."""
+    opening = _OPENS.match(sentence)
+    said = sentence[opening.end() :] if opening else sentence
+    stems = (_stem(found[0].strip(".:'`-/").removesuffix("'s")) for found in _WORD.finditer(said))
+    return next((stem for stem in stems if stem in words.stems), "")
 
 
 def _subject(sentence: str) -> str:

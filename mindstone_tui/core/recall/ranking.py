@@ -396,7 +396,7 @@ def _replaces(new: Passage, old: Passage) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    if new.speaker == _MODEL or old.speaker not in (new.speaker, _MODEL) or only_asks(new.text):
+    if new.role != "user" or old.speaker not in (new.speaker, _MODEL) or only_asks(new.text):
         return False
     return replaces(new.text, old.text)
 

@@ -52,6 +52,15 @@ def test_a_fifth_of_what_people_correct_in_passing_is_noticed() -> None:
         ("We use Postgres.", "Tom thinks we should move from Postgres to SQLite."),
         ("Use spaces.", "Use tabs instead of spaces in Makefiles."),
         ("The demo is on Thursday.", "No problem, the demo on Thursday is fine."),
+        ("Telescope 4 has a focal length of 3900 mm.",
+         "No, Telescope 3 has a focal length of 2600 mm, not 2400 mm."),
+        ("The fan needs 5 volts.", "No, the pump needs 17 volts, not 14 volts."),
+        ("The fan needs 5 volts.", "Actually the pump needs 17 volts."),
+        ("The shutter motor draws 6 amps.", "No, the dome motor draws 17 amps, not 14 amps."),
+        ("The database listens on port 5432.", "No, the API listens on port 8790, not 8765."),
+        ("The museum closes at 18:00.", "No, the gate closes at 22:00, not 21:00."),
+        ("The bath costs 900 euros.", "No, the kitchen costs 300 euros."),
+        ("Bob starts at 7.", "No, Ada starts at 9, not 8."),
     ],
 )  # fmt: skip
 def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
