@@ -115,7 +115,7 @@ def test_a_command_and_a_tool_of_a_plugin_work(place: Place) -> None:
     script.write_text(
         '{"tool_calls": [{"name": "roll", "arguments": {"sides": 1}}]}\n{"text": "Rolled."}\n'
     )
-    ran = place.mindstone("run", "--json", "--model", f"scripted/{script}", "Roll.")
+    ran = place.mindstone("run", "--json", "--reports", "--model", f"scripted/{script}", "Roll.")
     heard = [json.loads(row) for row in ran.stdout.splitlines()]
     (ended,) = [row for row in heard if row["event"] == "tool_ended"]
     assert (ended["status"], ended["text"]) == ("ok", "1")

@@ -165,5 +165,13 @@ def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_noth
     assert Standings([*said, gone]).of(said[0]) == ()
     again = line(4, 3, Restored(turns=(2,), state=WindowState(through=3)))
     assert Standings([*said, gone, again]).of(said[0]) != ()
+    newer = [
+        line(3, 4, UserMessage(text="no, the port is 9443, not 8443")),
+        line(4, 4, StatementSuperseded(statement=0, by=3)),
+    ]
+    assert [one.words for one in Standings([*said, *newer]).of(said[0])] == ["superseded by #3"]
+    back = line(5, 4, Rewound(to_turn=3, state=WindowState(through=4)))
+    told = Standings([*said, *newer, back]).of(said[0])
+    assert [one.words for one in told] == ["superseded by #1"], "the verdict before it holds"
     copied = msgspec.structs.replace(said[2], parent="01" + "9" * 24)
     assert Standings([*said[:2], copied]).of(said[0]) == ()

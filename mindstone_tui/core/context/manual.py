@@ -160,8 +160,13 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
     call = live.now()
     if to_turn < 0 or to_turn >= live.fold.turn:
         raise NoSuchEntry(
-            f"The conversation cannot be rewound to turn {to_turn}; it is at {live.fold.turn}.",
+            f"The conversation cannot be rewound to turn {to_turn}; it has {live.fold.turn}.",
             "Name an earlier turn; /context shows those in the window.",
+        )
+    if (by := rewinds_of(live.history).of_place(0, to_turn)) is not None:
+        raise NoSuchEntry(
+            f"Turn {to_turn} was itself rewound, by #{by}.",
+            f"Name a turn that counts, or bring that one back with /restore turn {to_turn}.",
         )
     gone = [unit for unit in exchanges.exchanges(live.measure(call)) if unit.turn > to_turn]
     # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.

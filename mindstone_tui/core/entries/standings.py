@@ -194,7 +194,8 @@ class Standings:
         self._rewinds = Rewinds()
         self._provenance = Provenance()
         self._parent = ""
-        self._superseded: dict[int, int] = {}
+        self._superseded: dict[int, list[int]] = {}
+        """Each with the lines that were said to replace it, one after the other."""
         self._turns: dict[int, int] = {}
         """In which turn each message was said: one that is taken back replaces nothing."""
         self._waiting: dict[str, Line] = {}
@@ -211,7 +212,8 @@ class Standings:
             case SessionOpened(forked_from=point) if point is not None:
                 self._parent = point.session
             case RecallInjected() | StatementSuperseded():
-                self._superseded |= superseded_in(line)
+                for seq, by in superseded_in(line).items():
+                    self._superseded.setdefault(seq, []).append(by)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -226,7 +228,7 @@ class Standings:
         sent = self._waiting.pop(queued, None) if queued else None
         if sent is not None:
             self._unsent.pop(sent.seq, None)
-            self._superseded[sent.seq] = line.seq
+            self._superseded[sent.seq] = [line.seq]
         elif not queued:
             # Whoever waits comes before what is said later: these were left behind.
             self._unsent |= {
@@ -244,11 +246,13 @@ class Standings:
         found: list[Standing] = []
         if (by := self._rewinds.of(line)) is not None:
             found.append(Standing("rewound", by))
-        if (by := self._superseded.get(line.seq)) is not None and (
-            self._rewinds.of_place(by, self._turns.get(by, 0)) is None
+        if replaced := [
+            by
+            for by in self._superseded.get(line.seq, ())
+            if self._rewinds.of_place(by, self._turns.get(by, 0)) is None
             or isinstance(line.entry, MessageQueued)  # it was sent, whatever became of that
-        ):
-            found.append(Standing("superseded", by))
+        ]:
+            found.append(Standing("superseded", max(replaced)))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -18,7 +18,7 @@ from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, RecallError, 
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.recall.inject import render
+from mindstone_tui.core.recall.inject import OriginOf, marks_of, render
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -189,7 +189,10 @@ class RecallFeature(Feature):
             )
             yield CommandPrinted(
                 command="recall",
-                text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1))
+                text="\n".join(
+                    _row(at, hit, self.session.sources.origin)
+                    for at, hit in enumerate(found.hits, 1)
+                )
                 or "Nothing in history matches.",
             )
 
@@ -235,9 +238,10 @@ def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
     return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")
 
 
-def _row(number: int, hit: Hit) -> str:
+def _row(number: int, hit: Hit, origin: OriginOf) -> str:
     passage = hit.passage
-    where = f"{passage.pointer}, {passage.ts[:10]}, {passage.speaker or passage.role}"
+    facts = (passage.pointer, passage.ts[:10], passage.speaker or passage.role)
+    where = ", ".join(filter(None, (*facts, *marks_of(hit, origin))))
     return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 

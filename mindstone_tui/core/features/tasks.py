@@ -283,17 +283,13 @@ class Tasks:
         """
         found = self.resume()
         checkpoint = found.checkpoint
-        with self._context.transcript.history() as history:
-            since = [
-                one.entry for one in reader(history)(checkpoint.head.seq + 1, history.head.seq)
-            ]
-        if any(isinstance(one, TaskDone) for one in since):
+        if ended := self.ended_since(checkpoint):
             raise ContinuityError(
-                f"The task of checkpoint {checkpoint.version} is done.",
-                "/task start begins another; /checkpoint show prints what was reached.",
+                ended, "/task start begins another; /checkpoint show prints what was reached."
             )
         if any(
-            isinstance(one, HandoffReplayed) and one.sha256 == checkpoint.sha256 for one in since
+            isinstance(one, HandoffReplayed) and one.sha256 == checkpoint.sha256
+            for one in self._since(checkpoint)
         ):
             raise ContinuityError(
                 f"Checkpoint {checkpoint.version} stands in the prompt already.",
@@ -303,6 +299,18 @@ class Tasks:
         window = self._context.window
         entry = HandoffReplayed(sha256=checkpoint.sha256, text=text, state=window.fold.state)
         return found, window.record(entry, self._context.transcript.last_turn)
+
+    def _since(self, checkpoint: Checkpoint) -> list[object]:
+        """What was written after a checkpoint and not taken back."""
+        with self._context.transcript.history() as history:
+            lines = not_rewound(reader(history)(checkpoint.head.seq + 1, history.head.seq))
+        return [line.entry for line in lines]
+
+    def ended_since(self, checkpoint: Checkpoint) -> str:
+        """That the task of a checkpoint was ended after it; empty while it goes on."""
+        if any(isinstance(one, TaskDone) for one in self._since(checkpoint)):
+            return f"The task of checkpoint {checkpoint.version} is done."
+        return ""
 
     def where_it_stands(self) -> list[str]:
         """What a person is told who opens a session with open work: where, and what changed."""
@@ -451,9 +459,13 @@ class TasksFeature(Feature):
                 yield CommandPrinted(command="checkpoint", text=text, repeats=True)
             case "show":
                 resumption = self.tasks.resume()
+                text = resumption.block
+                if ended := self.tasks.ended_since(resumption.checkpoint):
+                    _, _, reached = text.partition("\n\n")
+                    text = f"{ended} It reached this.\n\n{reached}"
                 yield CommandPrinted(
                     command="checkpoint",
-                    text=resumption.block,
+                    text=text,
                     data=msgspec.to_builtins(resumption),
                 )
             case "resume":

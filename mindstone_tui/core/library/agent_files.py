@@ -21,7 +21,6 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
@@ -34,7 +33,7 @@ from mindstone_tui.core.recall.passages import Passage, passages_of_file
 from mindstone_tui.core.recall.speak import evidence
 from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.recall.thresholds import FLOOR, WORDS_FLOOR
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, standings_of
 
 LOOKED_AT: Final = 32
 READ: Final = 128 * 1024
@@ -234,6 +233,10 @@ class SourceText(msgspec.Struct, frozen=True):
     origin: str
 
 
+_TOLD: Final = ("rewound", "superseded", "interrupted", "unsent", "queued", "imported")
+"""What a model that reads a line must know of it."""
+
+
 class Sources:
     """Everything a pointer in a prompt can lead to."""
 
@@ -285,8 +288,8 @@ class Sources:
 
     def _of_line(self, history: History, line: Line, origin: str) -> SourceText:
         finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
-        if is_imported(line):
-            origin = f"{origin}, {self.origin(line.session, line.seq).words}"
+        standing = (one for one in standings_of(history).of(line) if one.what in _TOLD)
+        origin = ", ".join((origin, *(one.words for one in standing)))
         return SourceText(_whole_text(history, line), finding, origin)
 
     def _may_look_into(self, key: SessionKey) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -216,16 +216,21 @@ def render(
     if passage.seq >= 0 and passage.session != session:
         where = f"{passage.session} {where}"
     turn = f"turn {passage.turn}" if whole and passage.seq >= 0 else ""
-    facts = [where, turn, spoken_date(passage.ts), _speaker(passage)]
-    facts.append(imported_from(passage, origin))
-    facts.append("interrupted" if passage.kind == "assistant_partial" else "")
-    if hit.supersedes:
-        facts.append("newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes))
-    if hit.superseded_by is not None:
-        facts.append(f"superseded by #{hit.superseded_by}")
+    facts = [where, turn, spoken_date(passage.ts), _speaker(passage), *marks_of(hit, origin)]
     if whole:
         facts.append(f"score {hit.score:.2f}")
     return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
+
+
+def marks_of(hit: Hit, origin: OriginOf = nowhere_known) -> Iterator[str]:
+    """What is to be known of a passage before it is believed."""
+    yield imported_from(hit.passage, origin)
+    if hit.passage.kind == "assistant_partial":
+        yield "interrupted"
+    if hit.supersedes:
+        yield "newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes)
+    if hit.superseded_by is not None:
+        yield f"superseded by #{hit.superseded_by}"
 
 
 def _speaker(passage: Passage) -> str:

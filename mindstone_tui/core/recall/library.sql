@@ -84,4 +84,11 @@ create table uses (
 ) without rowid;
 
 -- Step 2: what somebody took back later.
-alter table passages add column superseded integer not null default 0
+alter table passages add column superseded integer not null default 0;
+
+-- Step 3: every verdict, so that one which was taken back leaves the one before it in force.
+create table verdicts (
+    owner integer not null, seq integer not null, later integer not null,
+    primary key (owner, seq, later)
+) without rowid;
+insert into verdicts select distinct owner, seq, superseded from passages where superseded > 0;

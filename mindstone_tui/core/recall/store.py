@@ -209,7 +209,7 @@ class Tables:
                 "delete from act_programs where act in (select row from acts where owner = ?)",
                 (self.owner,),
             )
-            for table in ("signs", "language_signs", "acts"):
+            for table in ("signs", "language_signs", "acts", "verdicts"):
                 self._database.execute(f"delete from {table} where owner = ?", (self.owner,))
         while rows := self._some_rows():
             with writing(self._database):
@@ -228,11 +228,12 @@ class Tables:
     def _rewind(self, line: Line) -> None:
         """What a line does to the standing of passages before it; once more changes nothing.
 
-        What was replaced by something that is taken back holds again.
+        The newest verdict counts whose own line is not taken back.
         """
+        said = superseded_in(line)
         self._database.executemany(
-            "update passages set superseded = ? where owner = ? and seq = ?",
-            [(by, self.owner, seq) for seq, by in superseded_in(line).items()],
+            "insert or ignore into verdicts values (?, ?, ?)",
+            [(self.owner, seq, by) for seq, by in said.items()],
         )
         for table in ("passages", "acts"):
             match line.entry:
@@ -248,10 +249,12 @@ class Tables:
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
-        if isinstance(line.entry, Rewound):
+        if said or isinstance(line.entry, Rewound | Restored):
             self._database.execute(
-                "update passages set superseded = 0 where owner = ?1 and superseded > 0 and"
-                " superseded in (select seq from passages where owner = ?1 and rewound > 0)",
+                "update passages set superseded = coalesce((select max(later) from verdicts as v"
+                " where v.owner = passages.owner and v.seq = passages.seq and not exists (select 1"
+                " from passages as n where n.owner = v.owner and n.seq = v.later and n.rewound > 0"
+                ")), 0) where owner = ?1 and seq in (select seq from verdicts where owner = ?1)",
                 (self.owner,),
             )
 

@@ -200,3 +200,56 @@ async def test_an_export_marks_what_was_rewound_and_is_taken_in_without_it(
     taken = [one.text for one in format_of(file).read(file) if isinstance(one, Said)]
     assert "The mast is twelve metres." in taken
     assert "The hull is blue." not in taken
+
+
+async def test_a_verdict_that_is_taken_back_and_brought_back_counts_again_everywhere(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def found() -> int | None:
+        capsys.readouterr()
+        asked = ["search", "how much does the cistern hold in litres", "--json"]
+        assert await asyncio.to_thread(run, asked) == 0
+        hits = json.loads(capsys.readouterr().out)["hits"]
+        verdicts: list[int | None] = [
+            hit["superseded_by"] for hit in hits if hit["excerpt"].endswith("holds 40 litres.")
+        ]
+        return verdicts[0]
+
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    asked = "How many litres does the cistern hold?"
+    async with on_stage(home, model=model) as stage:
+        await stage.say("we talk about the house")
+        await stage.say("The cistern holds 40 litres.")
+        await stage.say("The sky is clear tonight.")
+        await stage.say("No, the cistern holds 55 litres, not 40 litres.")
+        await stage.say("Good evening.")
+        await stage.run("/prune 9")
+        await stage.say(asked)
+        said = [line for line in stage.lines() if line.kind == "user_message"]
+        old, new = said[1].seq, said[3].seq
+        await stage.run("/rewind turn 3")
+        await stage.say("and now?")
+        assert await found() is None
+        await stage.run("/restore turn 4")
+        await stage.say("and again?")
+        assert await found() == new
+        _, shown = await stage.run(f"/recall {asked}")
+        assert f"superseded by #{new}" in shown
+        _, why = await stage.run("/rewind turn 5")
+        assert "Turn 5 was itself rewound" in why
+        read = stage.session.services.sources.read(f"#{old}")
+        assert read.origin == f"history #{old}, superseded by #{new}"
+
+
+async def test_a_checkpoint_of_a_task_that_is_done_says_so(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin with it")
+        await stage.run("/checkpoint")
+        _, shown = await stage.run("/checkpoint show")
+        assert "goes on from checkpoint" in shown
+        await stage.run("/task done")
+        _, shown = await stage.run("/checkpoint show")
+        assert shown.startswith("The task of checkpoint")
+        assert "is done. It reached this." in shown
+        assert "goes on" not in shown
