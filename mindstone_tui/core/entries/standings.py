@@ -241,18 +241,22 @@ class Standings:
         """Whether a whole turn was rewound."""
         return self._rewinds.of_place(0, turn) is not None
 
+    def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
+        """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""
+        known = self._superseded.get(seq, ())
+        return max(
+            (by for by in known if sent or not self._rewinds.of_place(by, self._turns.get(by, 0))),
+            default=None,
+        )
+
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
         found: list[Standing] = []
         if (by := self._rewinds.of(line)) is not None:
             found.append(Standing("rewound", by))
-        if replaced := [
-            by
-            for by in self._superseded.get(line.seq, ())
-            if self._rewinds.of_place(by, self._turns.get(by, 0)) is None
-            or isinstance(line.entry, MessageQueued)  # it was sent, whatever became of that
-        ]:
-            found.append(Standing("superseded", max(replaced)))
+        # A queued message was sent, whatever became of that.
+        if by := self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued)):
+            found.append(Standing("superseded", by))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened, TurnStarted
+from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.candidates import Filter
@@ -113,5 +114,18 @@ def ask_ancestors(
             past = msgspec.structs.replace(
                 allowed, until=before, exclude=each.copied, as_of=each.at
             )
-            answers.append(index.search(query, k, allowed=past, asked=asked))
+            found = index.search(query, k, allowed=past, asked=asked)
+            answers.append(_as_it_was(found, history, each.at) if found.hits else found)
     return best_of(*answers, k=k) if answers else None
+
+
+def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
+    """The same with the verdicts that stood when the session was left: later ones are not ours."""
+    changes = [line for line in history.newest(CHANGES, history.head.seq + 1) if line.seq <= at]
+    standings = Standings(reversed(changes))
+    hits = []
+    for hit in found.hits:
+        judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
+        by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
+        hits.append(msgspec.structs.replace(hit, superseded_by=by))
+    return msgspec.structs.replace(found, hits=tuple(hits))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.main import run
-from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries.derived import RecallInjected, StatementSuperseded
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import format_of
@@ -253,3 +253,37 @@ async def test_a_checkpoint_of_a_task_that_is_done_says_so(home: Path, tmp_path:
         assert shown.startswith("The task of checkpoint")
         assert "is done. It reached this." in shown
         assert "goes on" not in shown
+
+
+async def test_a_fork_hears_no_verdict_of_a_line_that_it_never_had_and_keeps_the_ones_it_had(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+
+    async def verdict(stage: Stage, asked: str, old: str) -> int | None:
+        found = await stage.session.services.recall.search(asked, 9, "session")
+        return next(hit.superseded_by for hit in found.hits if hit.text == old)
+
+    async with on_stage(home, model=model) as parent:
+        window = parent.session.services.context.window
+
+        async def corrected(old: str, new: str) -> int:
+            await parent.say(new)
+            seqs = {getattr(line.entry, "text", ""): line.seq for line in parent.lines()}
+            window.record(StatementSuperseded(statement=seqs[old], by=seqs[new]))
+            return seqs[new]
+
+        await parent.say("we talk about the workshop")
+        await parent.say("The kiln reaches 900 degrees.")
+        await parent.say("The lamp needs 14 volts.")
+        newer = await corrected("The lamp needs 14 volts.", "The lamp was rewired to need 17.")
+        await parent.say("Good evening.")
+        await parent.run("/prune 9")
+        await parent.run(f"/fork {CHILD}")
+        await parent.run("/rewind turn 3")
+        await corrected("The kiln reaches 900 degrees.", "The kiln was rebuilt to reach 1100.")
+        assert await verdict(parent, "kiln degrees", "The kiln reaches 900 degrees.") is not None
+        assert await verdict(parent, "lamp volts", "The lamp needs 14 volts.") is None
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        assert await verdict(fork, "kiln degrees", "The kiln reaches 900 degrees.") is None
+        assert await verdict(fork, "lamp volts", "The lamp needs 14 volts.") == newer
