@@ -189,6 +189,7 @@ def recall(passages: Any) -> Item:
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
             "whose": one.imported,
+            "superseded_by": one.superseded_by,
         }
         for one in passages
     ]

@@ -278,7 +278,8 @@ def row_of(
     return Content.assemble(
         (f"{line.seq:>8}  {day:<10} {line.ts[11:16]}  {line.turn:>5}  ", "$muted"),
         (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
-        *([show.line(f"{standing}  ", _LONGEST_STANDING, "$warning")] if standing else []),
+        show.line(standing, _LONGEST_STANDING, "$warning"),
+        "  " if standing else "",
         show.line(text, max(width, 40)),
     )
 

@@ -64,7 +64,7 @@ class Card(Static, can_focus=True):
         where = [passage.speaker, *place, numbers.day(passage.ts)]
         where.append(passage.imported)
         if passage.superseded_by is not None:
-            where.append(f"corrected by #{passage.superseded_by}")
+            where.append(f"superseded by #{passage.superseded_by}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
         head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
