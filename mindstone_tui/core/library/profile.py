@@ -160,7 +160,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 6
+_VERSION: Final = 7
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -235,6 +235,7 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     sources: Provenance = msgspec.field(default_factory=Provenance)
     """What it was imported from."""
     branch: str = ""
+    is_fork: bool = False
     started_by: str = ""
     conversation: str = ""
     began: str = ""
@@ -321,8 +322,7 @@ def profiles_of(
 
 def whose_and_where(program: str, folder: str) -> str:
     """A session's program and project in a few words: `codex · api`."""
-    name = PurePath(folder).name or folder
-    return f"{program} · {name}" if name else program
+    return " · ".join(filter(None, (program, PurePath(folder).name or folder)))
 
 
 def facts_of(session: ListedSession) -> str:
@@ -386,6 +386,8 @@ def _described(
     if profile.title and not places.title.exists():
         title = profile.title
     fields = {**msgspec.structs.asdict(summary), "title": title}
+    if profile.is_fork:  # its numbers go on from its parent's
+        fields["turns"] = whole.turns
     return ListedSession(
         **fields,
         program=profile.program,
@@ -427,7 +429,7 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
 def current_profile(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept; made if there is none, or other rules made it."""
     kept = stored_profile(places)
-    return kept if kept is not None and kept.version == _VERSION else profile_of(places)
+    return kept if kept and kept.version == _VERSION else profile_of(places)
 
 
 class Origins:
@@ -528,8 +530,8 @@ def _take(profile: SessionProfile, line: Line) -> None:
     day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
     profile.sources.take(line)
     match entry:
-        case conversation.SessionOpened(folder=folder):
-            profile.began = line.ts
+        case conversation.SessionOpened(folder=folder, forked_from=point):
+            profile.began, profile.is_fork = line.ts, point is not None
             profile.begun_in = profile.project = profile.folder = folder
         case SessionDescribed() if not profile.begun_in:  # else it was taken into a session of ours
             _describe(profile, entry)

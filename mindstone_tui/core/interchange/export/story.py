@@ -197,7 +197,6 @@ class StorySource:
     ) -> None:
         self.numbers = numbers
         self._turns = turns
-        self.before = turns.start - 1 if turns else 0
         self._history = history
         self._clean = clean
         self.session = str(history.places.key)
@@ -273,11 +272,8 @@ class Overview(msgspec.Struct):
     """The whole session in numbers, counted line by line."""
 
     session: str
-    before: int = 0
-    """Turns before those that are told."""
     began: str = ""
     ended: str = ""
-    turns: int = 0
     spoken: dict[int, int] = {}
     """Where each turn was said; a fork has copied only some."""
     rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
@@ -297,11 +293,10 @@ class Overview(msgspec.Struct):
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
         gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
-        return turns_in_words(self.turns - self.before, len(gone)), *rest
+        return turns_in_words(len(self.spoken), len(gone)), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
-        self.turns = max(self.turns, line.turn)
         self.rewinds.take(line)
         if isinstance(
             line.entry,
@@ -338,7 +333,7 @@ class Overview(msgspec.Struct):
 
 def overview(source: StorySource) -> Overview:
     """Everything that can be said about a session before it is told."""
-    seen = Overview(source.session, before=source.before)
+    seen = Overview(source.session)
     for line in source.lines():
         seen.take(line)
     return seen
