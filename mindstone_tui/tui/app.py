@@ -295,6 +295,7 @@ class MindstoneApp(App[int]):
             isinstance(event, events.Key | events.Paste)
             and not event.is_forwarded
             and self.screen is self.chat
+            and self.chat.query("InputArea")  # there is none before the first picture
             and await self.chat.input_area.meet(event)
         ):
             return

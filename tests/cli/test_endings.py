@@ -210,3 +210,23 @@ def test_an_interrupt_ends_the_server_for_other_agents(home: Path) -> None:
             assert server.wait(PATIENCE) in (130, -signal.SIGINT)
         finally:
             server.kill()
+
+
+def test_keys_that_come_before_the_first_picture_break_nothing(home: Path, tmp_path: Path) -> None:
+    del home
+    replies = tmp_path / "script.jsonl"
+    replies.write_text(json.dumps({"text": "the tide is out"}) + "\n")
+    terminal = OnTerminal(tmp_path, "chat", "--model", f"scripted/{replies}")
+    try:
+        terminal.until(b"\x1b[?1049h")  # the screen is the app's, and nothing is drawn yet
+        for sign in b"yes\t\r":
+            terminal.type(bytes([sign]))
+        terminal.until(b"script.jsonl")
+        terminal.type(b"\x15how is the tide?\r")
+        terminal.until(b"the tide is out")
+    finally:
+        terminal.process.kill()
+        terminal.finish()
+        terminal.close()
+    assert b"Traceback" not in terminal.seen
+    assert b"NoMatches" not in terminal.seen

@@ -371,6 +371,8 @@ $("theme").onclick = () => {
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
 document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
+  // In the search field Escape leaves the field: only where one talks does it stop a turn.
+  if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; $("text").focus(); return; }
   if (event.key === "Escape" && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
