@@ -97,7 +97,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             browser.until("document.querySelector('.ask') !== null")
             asked = seen(browser, ".ask")
             assert "Allow write to change this file?" in asked
-            assert "Allow write on note.txt, always (kept in your settings)" in asked
+            assert "Allow write on note.txt, until you leave" in asked
             assert "+a stone remembers" in asked
             assert browser.run("document.querySelector('.answer strong').textContent") == "it"
             decides_nothing(browser)

@@ -129,7 +129,8 @@ class Permissions:
             *(
                 AskedScope(
                     scope="always",
-                    label=f"Allow {_meant(rule, approval)}, always (kept in your settings)",
+                    label=f"Allow {_meant(rule, approval)}, always and in every folder"
+                    " (kept in your settings)",
                     remember=rule.text,
                     keep="config",
                 )
@@ -151,7 +152,12 @@ class Permissions:
         return not rule.open_ended or effects <= {"reads"}
 
     def _can_last(self, approval: Approval) -> bool:
-        """Whether a rule may stand in the settings, for every session to come."""
+        """Whether a rule may stand in the settings, for every session to come, in any folder.
+
+        A file is named within its folder, and another folder may have one of that name.
+        """
+        if approval.preview.place:
+            return False
         if not approval.preview.command:
             return True
         effects = _effects(approval)

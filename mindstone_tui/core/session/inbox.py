@@ -100,6 +100,14 @@ def _is_queued(item: Item) -> TypeGuard[SentMessage]:
     return isinstance(item, SentMessage) and bool(item.queued)
 
 
+GO_BACK: Final = frozenset({"undo", "redo", "rewind"})
+"""Commands about what was done last: while a turn runs, nobody can know what that will be."""
+NOT_DURING_A_TURN: Final = (
+    "A turn is running, and what it does until its end would be taken back with the rest.",
+    "Stop it with Esc, or say it again when it is over.",
+)
+
+
 class Inbox:
     """First come, first served; `idle` is set while nothing waits and nothing is done."""
 

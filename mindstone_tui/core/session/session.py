@@ -33,6 +33,8 @@ from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.draft import DraftWriter, Onlooker
 from mindstone_tui.core.session.inbox import (
+    GO_BACK,
+    NOT_DURING_A_TURN,
     AskedCommand,
     Inbox,
     Item,
@@ -204,12 +206,14 @@ class Session:
             end_command(line, error, self._emit)
             return
         asked = AskedCommand(feature, command, line, argument, how, seen)
-        if asked.changes_window:
+        if self._turn and command.name in GO_BACK:
+            end_command(line, UsageError(*NOT_DURING_A_TURN), self._emit)
+        elif asked.changes_window:
             self._inbox.put(asked)
-            return
-        looking = asyncio.create_task(self._run_command(asked), name=command.name)
-        self._read_only_tasks.add(looking)
-        looking.add_done_callback(lambda task: self._read_only_done(task, line))
+        else:
+            looking = asyncio.create_task(self._run_command(asked), name=command.name)
+            self._read_only_tasks.add(looking)
+            looking.add_done_callback(lambda task: self._read_only_done(task, line))
 
     async def _announce_resume(self) -> None:
         """Say what was left open; git is asked for what changed, so not on the loop."""

@@ -122,8 +122,7 @@ async def test_each_scope_that_is_offered_spares_the_question_and_edits_end_with
         ("once", "", ""),
         ("exact", "write tests/test_new.py", "session"),
         ("edits", "edits *", "session"),
-        ("always", "write tests/test_new.py", "config"),
-    ]
+    ], "another folder may have a file of that name: no rule about one is kept for good"
     for each in offered[1:]:
         kept: list[str] = []
         allowed = Permissions("ask", (), no_sandbox, asks=True, keep=kept.append)
@@ -138,9 +137,9 @@ async def test_a_name_without_end_leaves_room_for_how_far_a_yes_would_reach(
     context = ToolContext(workspace=Workspace((tmp_path,)), call="c1")
     path = "/".join(["packages"] * 60)
     approval = prepare(FILE_TOOLS[1], "c1", f'{{"path": "{path}", "content": "x"}}', context)
-    *_, always = await permissions().scopes_for(FILE_TOOLS[1], approval)
-    assert len(always.label) < 160
-    assert always.label.endswith("…, always (kept in your settings)")
+    _, here, _ = await permissions().scopes_for(FILE_TOOLS[1], approval)
+    assert len(here.label) < 160
+    assert here.label.endswith("…, until you leave")
 
 
 async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
@@ -152,4 +151,7 @@ async def test_a_rule_that_holds_for_any_arguments_says_so(home: Path) -> None:
         "prefix",
         "Allow every call of server__look, until you leave",
     )
-    assert always.label == "Allow every call of server__look, always (kept in your settings)"
+    assert (
+        always.label
+        == "Allow every call of server__look, always and in every folder (kept in your settings)"
+    )

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.cli.main import run
+from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import RecallInjected, StatementSuperseded
+from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import format_of
@@ -287,3 +289,20 @@ async def test_a_fork_hears_no_verdict_of_a_line_that_it_never_had_and_keeps_the
     async with on_stage(home, key=CHILD, model=model) as fork:
         assert await verdict(fork, "kiln degrees", "The kiln reaches 900 degrees.") is None
         assert await verdict(fork, "lamp volts", "The lamp needs 14 volts.") == newer
+
+
+@pytest.mark.parametrize("line", ["/undo 1", "/rewind turn 1"])
+async def test_nothing_is_taken_back_later_that_was_meant_while_a_turn_ran(
+    home: Path, tmp_path: Path, line: str
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, {"text": "a b c", "delay_ms": 200})
+    async with on_stage(home, model=model) as stage:
+        await stage.say("first")
+        stage.session.send("second")
+        await stage.until(events.TextDelta, lambda event: event.turn == 2)
+        ended, said = await stage.run(line)
+        assert not ended.ok
+        assert "A turn is running" in said
+        await stage.idle()
+        assert stage.entries(Rewound) == []
+        assert (await stage.run("/rewind turn 1"))[0].ok
