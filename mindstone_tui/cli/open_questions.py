@@ -47,20 +47,20 @@ def waiting(
         say_json({"waiting": found})
     elif not found:
         hint("Nothing waits for a decision.")
-    for number, each in enumerate([] if json else found, 1):
-        say(f"{number}  {each.sentence(datetime.now(UTC))}", "bold")
+    for each in [] if json else found:
+        say(f"{each.number}  {each.sentence(datetime.now(UTC))}", "bold")
         say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
         in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
         for line in in_full.splitlines():
             say(f"   {line}")
-        say(f"   {each.how(number)}")
+        say(f"   {each.how()}")
 
 
 def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, bool]:
     """Which question is answered, and how."""
     match words:
         case ["answer", number, ("yes" | "no") as word]:
-            named = [each for at, each in enumerate(found, 1) if number in (str(at), each.call)]
+            named = [each for each in found if number in (str(each.number), each.call)]
             if not named:
                 raise UsageError(
                     f"Nothing waits with the number {one_line(number, 40)}.",

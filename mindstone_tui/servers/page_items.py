@@ -170,10 +170,10 @@ def waiting(found: Sequence[OpenQuestion], now: datetime) -> Item:
         {
             "session": one.session,
             "text": one.sentence(now),
-            "how": one.how(number, one.session),
+            "how": one.how(one.session),
             "command": "" if one.kind == "approval" else one.command(yes=True),
         }
-        for number, one in enumerate(found, 1)
+        for one in found
     ]
     return {"short": in_short(found, now).replace("`", ""), "waiting": listed}
 

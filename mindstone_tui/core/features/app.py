@@ -80,9 +80,9 @@ class AppFeature(Feature):
         found = await asyncio.to_thread(self._room.look)
         now, here = datetime.now(UTC), str(self.session.key)
         told = [
-            f"{number}  {each.sentence(now)}\n   {each.session}, turn {each.turn}\n"
-            f"   {each.how(number, here)}"
-            for number, each in enumerate(found, 1)
+            f"{each.number}  {each.sentence(now)}\n   {each.session}, turn {each.turn}\n"
+            f"   {each.how(here)}"
+            for each in found
         ]
         yield CommandPrinted(
             command="waiting",

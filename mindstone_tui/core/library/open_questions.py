@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries import Line, ToolCall, derived
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -89,6 +90,13 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Where it would run."""
     helper: str = ""
     """The sub-agent that asked."""
+    number: int = 0
+    """What lists call it; it keeps its number while anything waits."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others; a folder is trusted once for every session in it."""
+        return self.call if self.kind == "trust" else f"{self.session} {self.call}"
 
     @property
     def what(self) -> str:
@@ -130,13 +138,13 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             )
         return f'`mindstone run -s {name} "/answer no"` declines it.'
 
-    def how(self, number: int, here: str = "") -> str:
+    def how(self, here: str = "") -> str:
         """How whoever reads the list, in a session or (nowhere) on the command line, decides it."""
         if self.gone:
             return self.remedy
         if self.session == here:
             return f"`{self.command(yes=True)}` or `{self.command(yes=False)}` decides it."
-        return f"`mindstone waiting answer {number} yes` or `no` decides it."
+        return f"`mindstone waiting answer {self.number} yes` or `no` decides it."
 
 
 def in_short(found: Sequence[OpenQuestion], now: datetime, lists: str = "/waiting") -> str:
@@ -269,8 +277,23 @@ class WaitingRoom:
                 if not waits:
                     self._quiet[each.transcript] = stamp
         # Many sessions work in one folder, which is trusted once for all of them.
-        once = {one.call if one.kind == "trust" else (one.session, one.call): one for one in found}
-        return sorted(once.values(), key=lambda one: one.since)
+        once = {one.key: one for one in found}
+        return self._numbered(sorted(once.values(), key=lambda one: one.since), all_=not newest)
+
+    def _numbered(self, found: list[OpenQuestion], *, all_: bool) -> list[OpenQuestion]:
+        """The same with numbers that stay: who read a list means what had the number then."""
+        path = self._home.state / "waiting.json"
+        known: dict[str, int] = {}
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            known = msgspec.json.decode(read_regular(path), type=dict[str, int])
+        waits = {one.key for one in found}
+        numbers = {key: number for key, number in known.items() if key in waits or not all_}
+        for one in found:
+            numbers.setdefault(one.key, max(numbers.values(), default=0) + 1)
+        if numbers != known:
+            with contextlib.suppress(MindstoneError, OSError):
+                replace_file(path, msgspec.json.encode(numbers))
+        return [msgspec.structs.replace(one, number=numbers[one.key]) for one in found]
 
 
 def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
