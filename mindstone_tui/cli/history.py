@@ -35,7 +35,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.profile import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.projects import by_project
 from mindstone_tui.core.paths import CHILD, CUT_SHORT, SessionPlaces, from_home
 from mindstone_tui.core.session.draft import not_in_history
@@ -92,9 +92,11 @@ def sessions(
         return
     options.fetch_news()
     wanted = options.session_filter(context)
-    every = profile.list_described(options.places(), wanted or (SessionFilter() if long else None))
+    asked = wanted or (SessionFilter() if long else None)
+    every = profile.list_described(options.places(), asked, options.price_book() if asked else None)
     if wanted is None:
-        every += [profile.as_listed(one) for one in options.only_elsewhere()]
+        for one in options.only_elsewhere():  # of which no more is known here
+            every.append(ListedSession(**msgspec.structs.asdict(one), used=one.updated))
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries

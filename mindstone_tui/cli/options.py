@@ -23,6 +23,7 @@ from mindstone_tui.core.paths import (
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
+    from mindstone_tui.core.library.cost import PriceBook
     from mindstone_tui.core.library.profile import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
@@ -115,6 +116,14 @@ def places() -> Places:
 
         sweep_beside(note)
     return found
+
+
+def price_book() -> PriceBook:
+    """What models cost, as this user says or the list does."""
+    from mindstone_tui.core.config import load  # 14 ms
+    from mindstone_tui.core.library.cost import PriceBook  # 20 ms
+
+    return PriceBook(load(places(), os.environ).settings.models)
 
 
 def working_folder(named: Path | None) -> Path:
