@@ -108,6 +108,9 @@ import --json {imports}/missing.jsonl
 import --json {imports}/README.md
 watch --once {imports}/pi.jsonl --json
 sessions --json --long
+cost --json claude-code-5c1d7c1e-0000-4000-8000-000000000001
+cost --json
+cost --json nowhere
 resume --json main
 attach claude-code --json --yes
 attach claude-code --json --undo --yes

@@ -14,20 +14,8 @@ from typing import Annotated, Final, NoReturn
 import msgspec
 import typer
 
-from mindstone_tui.cli import options
+from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import option, switch
-from mindstone_tui.cli.output import (
-    flush_output,
-    hint,
-    in_lines,
-    say,
-    say_exactly,
-    say_json,
-    say_raw_json,
-    say_words,
-    styled,
-    table,
-)
 from mindstone_tui.core import numbers, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
@@ -35,7 +23,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library import profile
 from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.profile import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.projects import by_project
 from mindstone_tui.core.paths import CHILD, CUT_SHORT, SessionPlaces, from_home
 from mindstone_tui.core.session.draft import not_in_history
@@ -88,32 +76,34 @@ def sessions(
     """
     if fresh:
         aside = transcript.start_over(options.places().session(options.session_key(fresh)))
-        hint(f"The other files are now in {aside}. The next message starts a new history.")
+        output.hint(f"The other files are now in {aside}. The next message starts a new history.")
         return
     options.fetch_news()
     wanted = options.session_filter(context)
-    every = profile.list_described(options.places(), wanted or (SessionFilter() if long else None))
+    asked = wanted or (SessionFilter() if long else None)
+    every = profile.list_described(options.places(), asked, options.price_book() if asked else None)
     if wanted is None:
-        every += [profile.as_listed(one) for one in options.only_elsewhere()]
+        for one in options.only_elsewhere():  # of which no more is known here
+            every.append(ListedSession(**msgspec.structs.asdict(one), used=one.updated))
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if sub_agents and not json:
         shown = profile.folded(shown)
     if json:
-        say_json({"sessions": shown})
+        output.say_json({"sessions": shown})
     elif not summaries:
         _say_that_there_are_none(program, filtered=wanted is not None)
     else:
         _list(shown, long=long)
     if (hidden := len(every) - len(summaries)) and summaries and not json:
-        hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
+        output.hint(f"{hidden} sub-agent sessions are hidden; --sub-agents shows them.")
 
 
 def _say_that_there_are_none(program: str, *, filtered: bool) -> None:
-    hint(_NONE_MATCH if filtered else "No sessions yet. Run `mindstone` to start one.")
+    output.hint(_NONE_MATCH if filtered else "No sessions yet. Run `mindstone` to start one.")
     if program and (known := {one.program for one in profile.list_described(options.places())}):
-        hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
+        output.hint(f"Programs whose sessions are here: {', '.join(sorted(known))}.")
 
 
 def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
@@ -138,7 +128,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     below = [profile.facts_of(one) for one in ordered] if long else ()
     if not sys.stdout.isatty():  # what programs read stays as it was
         names = ("SESSION", "LAST USED", "TURNS", "SIZE", "TITLE")
-        table(names, rows, right=(2, 3), below=below, above=headings)
+        output.table(names, rows, right=(2, 3), below=below, above=headings)
         return
     now, wide = datetime.now().astimezone(), shutil.get_terminal_size().columns >= _WIDE
     seen = [
@@ -148,7 +138,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
         )
         for one, row in zip(ordered, rows, strict=True)
     ]
-    table(
+    output.table(
         ("SESSION", "TITLE", "USED", "TURNS", *(("PROGRAM", "SIZE") if wide else ())),
         seen,
         right=(3, 5),
@@ -218,11 +208,11 @@ def log(
         damaged = sum(_print(item, standings, json) for item in items)
         arriving = not_in_history(history)
     if arriving and not follow:
-        hint(arriving)
+        output.hint(arriving)
     if damaged:
-        hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
+        output.hint(f"{damaged} damaged line(s): run `mindstone verify --session {where.key}`.")
     if follow:
-        flush_output()
+        output.flush_output()
         _follow(where, newest, wanted, standings, json)
 
 
@@ -238,12 +228,14 @@ def _print_redacted(
             for place in transcript.blackened_in(history.whole(item).entry):
                 found += 1
                 if json:
-                    say_json({"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)})
+                    output.say_json(
+                        {"seq": item.seq, "turn": item.turn, **msgspec.to_builtins(place)}
+                    )
                 else:
-                    say(f"#{item.seq}  turn {item.turn}  {item.kind}  {place.label}", "bold")
-                    say(f"    {place.line}: {one_line(place.shown, _REDACTED_SHOWN)}")
+                    output.say(f"#{item.seq}  turn {item.turn}  {item.kind}  {place.label}", "bold")
+                    output.say(f"    {place.line}: {one_line(place.shown, _REDACTED_SHOWN)}")
     if not found and not json:
-        say("Nothing was blacked out.")
+        output.say("Nothing was blacked out.")
 
 
 _REDACTED_SHOWN: Final = 160
@@ -281,9 +273,9 @@ def verify_sessions(
     for where in chosen:
         verdict = transcript.verify(where, expected)
         sound = sound and verdict.ok
-        say_json(verdict) if json else _print_verdict(verdict)
+        output.say_json(verdict) if json else _print_verdict(verdict)
     if not chosen:
-        hint("No sessions yet; nothing to verify.")
+        output.hint("No sessions yet; nothing to verify.")
     if not sound:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -317,7 +309,7 @@ def _follow(
                     standings.take(item)
                 if wanted(item):
                     _print(item, standings, json)
-            flush_output()
+            output.flush_output()
             time.sleep(_LOOK_AGAIN)
     finally:
         follower.close()
@@ -331,49 +323,53 @@ def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) ->
 
     if isinstance(item, transcript.Damaged):
         if json:
-            say_json({"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}})
+            output.say_json(
+                {"damaged": {"offset": item.offset, "why": item.why, "size": len(item.raw)}}
+            )
         else:
-            say(f"  ?  {describe_line(item).text}", "red")
+            output.say(f"  ?  {describe_line(item).text}", "red")
         return 1
     standing = standings.of(item)
     if json:
         # Behind the hash: what the line says of itself stays byte for byte.
         known = f',"standing":{msgspec.json.encode(standing).decode()}}}' if standing else "}"
-        say_raw_json(item.raw.decode()[:-1] + known)
+        output.say_raw_json(item.raw.decode()[:-1] + known)
         return 0
     heading = "  ".join(
         [f"#{item.seq}", f"turn {item.turn}", item.kind, *(each.words for each in standing)]
     )
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
-            say(f"{heading}  {_local(item.ts)}", "bold cyan" if item.role == "user" else "bold")
+            output.say(
+                f"{heading}  {_local(item.ts)}", "bold cyan" if item.role == "user" else "bold"
+            )
             calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
             if isinstance(item.entry, UserMessage) and item.entry.note:
-                say(f"the model was told: {item.entry.note}", "dim")
+                output.say(f"the model was told: {item.entry.note}", "dim")
             said = "\n".join([*([text] if text else []), *wanted])
-            say_words(said)
-            say()
+            output.say_words(said)
+            output.say()
         case _:
             line = describe_line(item)
-            say("\n    ".join(in_lines(f"{heading}  {line.text}", 4)), "dim")
+            output.say("\n    ".join(output.in_lines(f"{heading}  {line.text}", 4)), "dim")
             for each in line.more:
-                say(f"    {one_line(each, 160)}", "dim")
+                output.say(f"    {one_line(each, 160)}", "dim")
     return 0
 
 
 def _print_verdict(verdict: transcript.Verdict) -> None:
     head = verdict.head
     if verdict.ok and head is not None:
-        mark = styled("ok", "green")
+        mark = output.styled("ok", "green")
         say_line = f"{plural(verdict.entries, 'line')}, head {head.seq}:{head.hash[:16]}…"
-        say_exactly(f"{mark}  ")
-        say(f"{verdict.session}  {say_line}")
+        output.say_exactly(f"{mark}  ")
+        output.say(f"{verdict.session}  {say_line}")
         return
-    say(f"DAMAGED  {verdict.session}  {verdict.entries:,} readable lines", "red")
+    output.say(f"DAMAGED  {verdict.session}  {verdict.entries:,} readable lines", "red")
     for problem in verdict.problems:
         where = f"line {problem.line}, offset {problem.offset}"
-        say(f"    {where}: {problem.kind}: {problem.detail}")
+        output.say(f"    {where}: {problem.kind}: {problem.detail}")
 
 
 def _anchor(text: str) -> transcript.HeadAnchor | None:
@@ -434,19 +430,19 @@ def files(
     if out is not None:
         count, problems = known.write(turn, from_home(out).absolute())
         for problem in problems:
-            hint(problem)
-        hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
+            output.hint(problem)
+        output.hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
         return
     found = known.at(turn)
     if json:
-        say_json({"turn": turn, "files": found})
+        output.say_json({"turn": turn, "files": found})
     elif not found:
-        hint("No turn of this session changed a file.")
+        output.hint("No turn of this session changed a file.")
     else:
         rows = [
             (_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found
         ]
-        table(("STATE", "SHA-256", "PATH"), rows)
+        output.table(("STATE", "SHA-256", "PATH"), rows)
 
 
 def _state(each: FileAt) -> str:

@@ -35,7 +35,7 @@ first sentence of the verb's own help.
 
 FAMILIES: Final = {
     "Every day": "chat run sessions search recall log memory rules waiting doctor",
-    "History": "import export verify files blame replay compare stats history sync reindex",
+    "History": "import export verify files blame replay compare stats cost history sync reindex",
     "Work": "task checkpoint handoff context health fix how about",
     "Other agents": "attach watch resume mcp acp serve",
     "Care": "models config tools plugins",

@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import (
-    Places,
-    SessionKey,
-    SessionPlaces,
-    from_home,
-    session_named,
-    written_beside,
-)
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
+    from mindstone_tui.core.library.cost import PriceBook
     from mindstone_tui.core.library.profile import SessionFilter
     from mindstone_tui.core.shared.copies import Feed
     from mindstone_tui.core.transcript import SessionSummary
@@ -33,7 +27,7 @@ _SETS_HISTORY: Final = ("MINDSTONE_HISTORY__", "MINDSTONE_PROFILE")
 
 def _sessions_like(incomplete: str) -> list[str]:
     """The names of sessions that a shell may complete."""
-    names = (places.key.main for places in Places.resolve(os.environ).sessions())
+    names = (places.key.main for places in paths.Places.resolve(os.environ).sessions())
     return sorted({name for name in names if name.startswith(incomplete)})
 
 
@@ -42,7 +36,7 @@ def _models_like(incomplete: str) -> list[str]:
     from mindstone_tui.core.config import load  # together 0.1 s, and only a shell waits for them
     from mindstone_tui.core.library.model_list import list_models
 
-    home = Places.resolve(os.environ)
+    home = paths.Places.resolve(os.environ)
     found = asyncio.run(list_models(home, load(home, os.environ).settings, os.environ))
     return [one.name for one in found if one.usable and one.name.startswith(incomplete)]
 
@@ -107,28 +101,36 @@ FileFilterOption = Annotated[
 ]
 
 
-def places() -> Places:
+def places() -> paths.Places:
     """Where this user's files live; what a killed program left beside others' goes first."""
-    found = Places.resolve(os.environ)
-    if (note := written_beside(found)).exists():
+    found = paths.Places.resolve(os.environ)
+    if (note := paths.written_beside(found)).exists():
         from mindstone_tui.core.disk import sweep_beside  # 5 ms
 
         sweep_beside(note)
     return found
 
 
+def price_book() -> PriceBook:
+    """What models cost, as this user says or the list does."""
+    from mindstone_tui.core.config import load  # 14 ms
+    from mindstone_tui.core.library.cost import PriceBook  # 20 ms
+
+    return PriceBook(load(places(), os.environ).settings.models)
+
+
 def working_folder(named: Path | None) -> Path:
     """The folder the tools work in."""
-    folder = from_home(named or Path.cwd()).absolute()
+    folder = paths.from_home(named or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
     return folder
 
 
-def session_key(option: str, folder: Path | None = None) -> SessionKey:
+def session_key(option: str, folder: Path | None = None) -> paths.SessionKey:
     """The session that was named, else the one that is meant in the folder."""
     if option:
-        return session_named(places(), option)
+        return paths.session_named(places(), option)
     from mindstone_tui.api import Home  # 53 ms
 
     return Home().key("", folder or Path.cwd())
@@ -145,7 +147,7 @@ def session_filter(context: typer.Context) -> SessionFilter | None:
     return checked(SessionFilter(**given)) if any(given.values()) else None
 
 
-def session_to_read(option: str) -> SessionKey:
+def session_to_read(option: str) -> paths.SessionKey:
     """The same for a command that reads it: what other machines wrote is fetched first."""
     key = session_key(option)
     fetch_news([key])
@@ -173,7 +175,10 @@ def _shared_history() -> HistorySettings | None:
 
 
 def fetch_news(
-    keys: Collection[SessionKey] | None = None, *, elsewhere: bool = False, whole: bool = False
+    keys: Collection[paths.SessionKey] | None = None,
+    *,
+    elsewhere: bool = False,
+    whole: bool = False,
 ) -> None:
     """Bring the copies of these sessions up to date, or of all; with `elsewhere` get them all.
 
@@ -193,7 +198,7 @@ def fetch_news(
         hint(told)
 
 
-def feed_of(where: SessionPlaces) -> Feed | None:
+def feed_of(where: paths.SessionPlaces) -> Feed | None:
     """Begin to bring what other machines write into a copy; None where there is no server."""
     history = _shared_history()
     if history is None or not history.address_for(where.key):

@@ -20,13 +20,7 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import InterchangeError, MindstoneError, UsageError
 from mindstone_tui.core.interchange import attach as attachment
-from mindstone_tui.core.interchange.attach_targets import (
-    TARGETS,
-    AttachCommand,
-    AttachTarget,
-    is_here,
-    target_of,
-)
+from mindstone_tui.core.interchange import attach_targets
 from mindstone_tui.core.interchange.discover import find_programs
 from mindstone_tui.core.interchange.launcher import (
     check_content,
@@ -46,13 +40,15 @@ from mindstone_tui.core.text import plural
 class _Plan(NamedTuple):
     """What is to change for one program."""
 
-    target: AttachTarget
+    target: attach_targets.AttachTarget
     project: Path | None
     changes: list[attachment.SettingsChange]
 
 
 def attach(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help=", ".join(TARGETS))] = "",
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help=", ".join(attach_targets.TARGETS))
+    ] = "",
     every: Annotated[
         bool, switch("--all", "Every program that is found here, with one question.")
     ] = False,
@@ -83,7 +79,9 @@ def attach(
     if command.launcher and not undo:
         check_place(Path(command.launcher))
         check_content(Path(command.launcher))
-    chosen = _found(home, folder, undo=undo) if every else [(target_of(program), folder)]
+    chosen = (
+        _found(home, folder, undo=undo) if every else [(attach_targets.target_of(program), folder)]
+    )
     plans, problems = _planned(
         home, chosen, None if undo else command, without_comments=without_comments
     )
@@ -110,25 +108,25 @@ def attach(
 
 def _found(
     home: Places, folder: Path | None, *, undo: bool
-) -> list[tuple[AttachTarget, Path | None]]:
+) -> list[tuple[attach_targets.AttachTarget, Path | None]]:
     """The programs that `--all` means: those that are here, or whatever may have been attached."""
     if undo:
         return attachment.everything_attached(home)
     here = [
         each
-        for each in TARGETS.values()
-        if is_here(each, os.environ) and (folder is None or each.project)
+        for each in attach_targets.TARGETS.values()
+        if attach_targets.is_here(each, os.environ) and (folder is None or each.project)
     ]
     if not here:
-        names = ", ".join(TARGETS)
+        names = ", ".join(attach_targets.TARGETS)
         raise UsageError("No program was found that could be attached.", f"These could: {names}.")
     return [(each, folder) for each in here]
 
 
 def _planned(
     home: Places,
-    chosen: Sequence[tuple[AttachTarget, Path | None]],
-    command: AttachCommand | None,
+    chosen: Sequence[tuple[attach_targets.AttachTarget, Path | None]],
+    command: attach_targets.AttachCommand | None,
     *,
     without_comments: bool,
 ) -> tuple[list[_Plan], list[MindstoneError]]:
@@ -149,7 +147,7 @@ def _planned(
     return plans, problems
 
 
-def _put_in(home: Places, plan: _Plan, command: AttachCommand) -> None:
+def _put_in(home: Places, plan: _Plan, command: attach_targets.AttachCommand) -> None:
     if command.launcher:
         package = Path(mindstone_tui.__file__).absolute().parents[1]
         write_launcher(Path(command.launcher), command.words, sys.executable, package, home.data)
@@ -185,14 +183,14 @@ def _tell(plans: Sequence[_Plan], *, every: bool, undo: bool, written: bool, jso
         say("No program is attached.")
 
 
-def _command(home: Places) -> AttachCommand:
+def _command(home: Places) -> attach_targets.AttachCommand:
     """How this installation is called from elsewhere, whatever folder that is."""
     script = Path(sys.executable).with_name("mindstone")
     # -P: no module that lies in the folder of a project is ever taken for one of ours.
     words = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "mindstone_tui")
     named = os.environ.get("MINDSTONE_HOME", "")
     launcher = launcher_in(home)
-    return AttachCommand(
+    return attach_targets.AttachCommand(
         words,
         str(from_home(named).absolute()) if named else "",
         str(launcher) if launcher is not None else "",

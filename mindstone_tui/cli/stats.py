@@ -1,4 +1,4 @@
-"""`mindstone stats`: what all sessions together were, in the terminal, as JSON or as a page."""
+"""`mindstone stats`: what all sessions together were; `cost`: what one took, turn by turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from mindstone_tui.cli.options import option
 from mindstone_tui.cli.output import STEPS, hint, say, say_exactly, say_json, styled, table
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library import stats as all_stats
+from mindstone_tui.core.library.cost import TurnCost, cost_of, list_name
 from mindstone_tui.core.library.profile import NO_NAME
 from mindstone_tui.core.text import one_line, plural
 
@@ -47,11 +49,12 @@ def stats(
     """Show totals over all sessions.
 
     Per program, project, day and model. Imported sessions count with the other program's own
-    dates, tokens and costs, as far as it wrote them down. Days are in UTC.
+    dates, tokens and costs, as far as it wrote them down; `~` marks money by the list of prices.
+    Days are in UTC.
     """
     options.fetch_news()
     wanted = options.session_filter(context)
-    found = all_stats.stats_of(options.places(), wanted)
+    found = all_stats.stats_of(options.places(), wanted, options.price_book())
     if output is not None:
         replace_file(output.absolute(), all_stats.stats_page(found).encode())
         hint(f"Written to {output}.")
@@ -62,6 +65,46 @@ def stats(
     say(all_stats.headline(found), "bold")
     if found.total.sessions:
         _print_tables(found, rows)
+
+
+def cost(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="Else the last here.")] = "",
+    since: Annotated[str, option("DATE", "Only turns of this day and later.")] = "",
+    json: options.JsonOption = False,
+) -> None:
+    """Show what a session cost, turn by turn, and why.
+
+    From recorded tokens; `~` marks money by the list of prices. Causes are named where the record
+    proves them, with the part of the money that each explains.
+    """
+    options.session_filter(context)  # says so if the day is none
+    where = options.places().session(options.session_to_read(session))
+    found = cost_of(where, options.price_book(), since)
+    if not found.total.usage.prompt and found.total.usage.cost is None:
+        raise UsageError(f"Nothing is recorded of what {found.session} took.")
+    if json:
+        say_json(found)
+        return
+    rows = [(str(row.turn or row.ts[:10]), *_cells(row)) for row in found.turns]
+    heads = ("TURN", "REQUESTS", "PROMPT", "CACHED", "ANSWERS", "COST", "WHY")
+    table(heads, [*rows, ("all", *_cells(found.total))], right=range(6), styles={6: "dim"})
+    if found.days_only:
+        hint("The file of the other program is gone: only days are known, no turns and causes.")
+    if found.total.listed:
+        hint(f"~ is by the list of prices of {list_name()}; models.prices sets your own.")
+
+
+def _cells(row: TurnCost) -> tuple[str, ...]:
+    """A turn's numbers and causes for a table."""
+    usage, about = row.usage, "~" if row.listed else ""
+    money = numbers.dollars(usage.cost, unknown=row.unknown)
+    why = [f"{it.why} ({numbers.dollars(it.cost)})" if it.cost else it.why for it in row.causes]
+    return (
+        *(str(row.requests or ""), numbers.tokens(usage.prompt or 0)),
+        numbers.percent((usage.cached or 0) / usage.prompt) if usage.prompt else "",
+        *(numbers.tokens(usage.completion or 0), f"{about}{money}", "; ".join(why)),
+    )
 
 
 def _print_tables(found: all_stats.Stats, rows: int) -> None:
@@ -140,7 +183,7 @@ def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
                 f"{row.sessions:,}",
                 f"{row.turns:,}" if row.turns else "",
                 numbers.tokens(row.tokens) if row.tokens else "",
-                numbers.dollars(row.cost) if row.cost is not None else "",
+                numbers.spent(row.cost, row.listed),
             )
             for row in rows
         ],

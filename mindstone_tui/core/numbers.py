@@ -42,6 +42,12 @@ def dollars(cost: float | None, *, unknown: bool = False) -> str:
     return f"{shown}+?" if unknown else shown
 
 
+def spent(cost: float | None, listed: float | None) -> str:
+    """Money, with a sign before it where some is by a list of prices; empty if none is known."""
+    known = [each for each in (cost, listed) if each is not None]
+    return f"{'~' if listed else ''}{dollars(sum(known))}" if known else ""
+
+
 def seconds(elapsed: float) -> str:
     """`0.3 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
     if elapsed < 9.95:

@@ -29,16 +29,8 @@ from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
 from mindstone_tui.core.transcript import History
+from mindstone_tui.servers import match
 from mindstone_tui.servers.client import NOBODY, Client
-from mindstone_tui.servers.match import (
-    MarkCache,
-    Plan,
-    Record,
-    count_known,
-    digest,
-    exchanges,
-    plan,
-)
 from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply, bounded
 
 CHANNEL: Final = "gateway"
@@ -161,8 +153,8 @@ class Gateway:
         self._home = home
         self._rooms: dict[tuple[str, str, bool], Room] = {}
         self._opening = asyncio.Lock()
-        self._records: dict[str, Record] = {}
-        self._marks = MarkCache()
+        self._records: dict[str, match.Record] = {}
+        self._marks = match.MarkCache()
         self._reading = threading.Lock()
         self.requests = 0
         self.failures = 0
@@ -208,7 +200,7 @@ class Gateway:
         if not named and not asked.previous:
             named = client.session((*marks, last)[0])
         key = await asyncio.to_thread(self._session_for, asked, named, place, marks)
-        root = digest(marks[:1])
+        root = match.digest(marks[:1])
         self._give_up(key, root)
         room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
@@ -306,9 +298,9 @@ class Gateway:
             return default
         with self._reading:
             record = self._record(default)
-            if record is not None and count_known(marks, record.messages) == len(marks):
+            if record is not None and match.count_known(marks, record.messages) == len(marks):
                 return default
-        return str(SessionKey.parse(f"api-{digest(marks[:2])[:12]}"))
+        return str(SessionKey.parse(f"api-{match.digest(marks[:2])[:12]}"))
 
     def _session_of(self, response: str) -> str:
         try:
@@ -321,20 +313,20 @@ class Gateway:
             raise NoSuchSession(SessionKey.parse(session))
         return session
 
-    def _record(self, key: str) -> Record | None:
+    def _record(self, key: str) -> match.Record | None:
         """The session's messages by their marks, up to now; None when there is no session."""
         places = self._home.places.session(SessionKey.parse(key))
         if not places.transcript.exists():
             return None
         if key not in self._records:
-            self._records[key] = Record(places, CHANNEL)
+            self._records[key] = match.Record(places, CHANNEL)
         self._records[key].look()
         return self._records[key]
 
-    def _plan(self, key: str, marks: list[str], new: str) -> Plan:
+    def _plan(self, key: str, marks: list[str], new: str) -> match.Plan:
         with self._reading:
             record = self._record(key)
-            return plan(marks, record, new) if record is not None else Plan()
+            return match.plan(marks, record, new) if record is not None else match.Plan()
 
     # Turns
 
@@ -342,25 +334,25 @@ class Gateway:
         self,
         room: Room,
         asked: ClientRequest,
-        planned: Plan,
+        planned: match.Plan,
         prior: tuple[ClientMessage, ...],
         new: ClientMessage,
         marks: list[str],
     ) -> Run:
-        run = Run(room, digest(marks[:1]))
+        run = Run(room, match.digest(marks[:1]))
         room.guest.bring(asked.instructions, asked.tools, asked.sampling)
         adopted = prior[planned.known :]
         matched = ClientMatched(
             format=asked.format,
-            prior=digest(marks),
-            root=run.root or digest([self._marks.of(new)]),
+            prior=match.digest(marks),
+            root=run.root or match.digest([self._marks.of(new)]),
             known=planned.known,
             adopted=len(adopted),
             action=planned.action,
         )
         run.root = matched.root
         keep = partial(_kept, room.conversation)
-        before = tuple(exchanges(adopted, keep))
+        before = tuple(match.exchanges(adopted, keep))
         note, words, after = added_around(new.text)
         room.conversation.send(
             words, images=keep(new), before=before, matched=matched, added=(note, after)
@@ -415,7 +407,7 @@ class Gateway:
             if session == key and run is not None and run.waits_for and root and run.root == root:
                 run.stop("The client went on without the results of its tools.")
 
-    async def _fork(self, room: Room, key: str, planned: Plan) -> str:
+    async def _fork(self, room: Room, key: str, planned: match.Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
         taken = {each.key.main for each in self._home.places.sessions()}
         main = free_name(f"{SessionKey.parse(key).main}-fork", taken)

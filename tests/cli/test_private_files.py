@@ -39,6 +39,7 @@ run --model local/guide "/title first"
 chat --plain --model local/guide < said
 sessions
 stats
+cost
 log
 verify
 files
@@ -86,6 +87,7 @@ plugins
 READ_ONLY = frozenset(
     {
         "stats",
+        "cost",
         "verify",
         "files",
         "context",

@@ -12,23 +12,9 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.window_view import Target
-from mindstone_tui.core.entries import Entry, ToolCall, Usage
-from mindstone_tui.core.entries.conversation import (
-    AnswerUsage,
-    AssistantMessage,
-    AssistantPartial,
-    ModelFailed,
-    Thinking,
-)
+from mindstone_tui.core.entries import Entry, ToolCall, Usage, conversation
 from mindstone_tui.core.errors import ProviderError
-from mindstone_tui.core.providers.base import (
-    CallDelta,
-    Delta,
-    Finished,
-    Retrying,
-    TextPart,
-    ThinkingPart,
-)
+from mindstone_tui.core.providers import base
 
 LONGEST_ARGUMENTS: Final = 4 << 20
 """Characters of tool arguments that are kept; a model that sends more has lost its way."""
@@ -43,18 +29,18 @@ class Gathering:
         self._taken = frozenset(taken)
         """Ids that earlier calls of this turn have: some models begin anew in every answer."""
         self._text: list[str] = []
-        self._thinking: list[Thinking] = []
+        self._thinking: list[conversation.Thinking] = []
         self._open_thought: list[str] = []
         self._calls: dict[int, ToolCall] = {}
 
-    def take(self, delta: TextPart | ThinkingPart | CallDelta) -> None:
+    def take(self, delta: base.TextPart | base.ThinkingPart | base.CallDelta) -> None:
         """Add a piece in the order it came."""
         match delta:
-            case TextPart(text=text):
+            case base.TextPart(text=text):
                 self._text.append(text)
-            case ThinkingPart():
+            case base.ThinkingPart():
                 self._think(delta)
-            case CallDelta():
+            case base.CallDelta():
                 self._ask(delta)
 
     @property
@@ -63,10 +49,12 @@ class Gathering:
         return "".join(self._text)
 
     @property
-    def thinking(self) -> tuple[Thinking, ...]:
+    def thinking(self) -> tuple[conversation.Thinking, ...]:
         """The reasoning, block by block."""
         rest = "".join(self._open_thought)
-        return (*self._thinking, Thinking(text=rest)) if rest else tuple(self._thinking)
+        return (
+            (*self._thinking, conversation.Thinking(text=rest)) if rest else tuple(self._thinking)
+        )
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -83,16 +71,16 @@ class Gathering:
             calls.append(ToolCall(id=own, name=call.name, arguments=call.arguments or "{}"))
         return tuple(calls)
 
-    def _think(self, delta: ThinkingPart) -> None:
+    def _think(self, delta: base.ThinkingPart) -> None:
         self._open_thought.append(delta.text)
         if delta.signature or delta.redacted:
             text = "".join(self._open_thought)
             self._thinking.append(
-                Thinking(text=text, signature=delta.signature, redacted=delta.redacted)
+                conversation.Thinking(text=text, signature=delta.signature, redacted=delta.redacted)
             )
             self._open_thought.clear()
 
-    def _ask(self, delta: CallDelta) -> None:
+    def _ask(self, delta: base.CallDelta) -> None:
         before = self._calls.get(delta.index, ToolCall(id="", name="", arguments=""))
         room = LONGEST_ARGUMENTS - len(before.arguments)
         self._calls[delta.index] = ToolCall(
@@ -121,7 +109,7 @@ class ModelCall:
     ) -> None:
         self.heard = False
         """Something of the answer was passed on, so it cannot be asked for again."""
-        self.finished = Finished(reason="stop")
+        self.finished = base.Finished(reason="stop")
         self._context = context
         self._prepared = prepared
         self._target = target
@@ -154,10 +142,10 @@ class ModelCall:
             raise
         self._count()
 
-    def answer(self) -> tuple[AssistantMessage, AnswerUsage]:
+    def answer(self) -> tuple[conversation.AssistantMessage, conversation.AnswerUsage]:
         """The whole answer with what it took, which is also there by itself."""
         usage, by = self._usage()
-        report = AnswerUsage(
+        report = conversation.AnswerUsage(
             call=self._call,
             usage=usage,
             by=by,
@@ -167,7 +155,7 @@ class ModelCall:
             retries=self._retries,
             position=self._context.position,
         )
-        message = AssistantMessage(
+        message = conversation.AssistantMessage(
             text=self._gathering.text,
             model=self._model,
             calls=self._gathering.calls,
@@ -189,7 +177,9 @@ class ModelCall:
     def partial(self, why: str) -> list[Entry]:
         """What was said before it broke off."""
         text = self._gathering.text
-        return [AssistantPartial(text=text, model=self._model, why=why)] if text else []
+        return (
+            [conversation.AssistantPartial(text=text, model=self._model, why=why)] if text else []
+        )
 
     def remark(self) -> str:
         """What a person should know about how the answer ended; empty when nothing."""
@@ -202,27 +192,29 @@ class ModelCall:
         said = self._gathering.text or self._gathering.calls
         return "" if said else "The model answered with nothing."
 
-    def _take(self, delta: Delta | Retrying) -> events.AnyEvent | None:
+    def _take(self, delta: base.Delta | base.Retrying) -> events.AnyEvent | None:
         match delta:
-            case Retrying():
+            case base.Retrying():
                 self._retries += 1
                 return events.ModelRetried(
                     turn=self._turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
                 )
-            case Finished():
+            case base.Finished():
                 self.finished = delta
                 return None
-            case TextPart() | ThinkingPart() | CallDelta():
+            case base.TextPart() | base.ThinkingPart() | base.CallDelta():
                 self.heard = True
                 self._first = self._first or time.monotonic() - self._began
                 self._gathering.take(delta)
                 return self._passed_on(delta)
 
-    def _passed_on(self, delta: TextPart | ThinkingPart | CallDelta) -> events.AnyEvent | None:
+    def _passed_on(
+        self, delta: base.TextPart | base.ThinkingPart | base.CallDelta
+    ) -> events.AnyEvent | None:
         match delta:
-            case TextPart(text=text) if text:
+            case base.TextPart(text=text) if text:
                 return events.TextDelta(turn=self._turn, text=text)
-            case ThinkingPart(text=text) if text:
+            case base.ThinkingPart(text=text) if text:
                 return events.ThinkingDelta(turn=self._turn, text=text)
             case _:
                 return None
@@ -230,8 +222,8 @@ class ModelCall:
     def _count(self) -> None:
         self._context.position += self._retries + 1
 
-    def _failed(self, error: BaseException) -> ModelFailed:
-        return ModelFailed(
+    def _failed(self, error: BaseException) -> conversation.ModelFailed:
+        return conversation.ModelFailed(
             call=self._call,
             model=self._model,
             error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
@@ -242,8 +234,8 @@ class ModelCall:
 
 
 async def _closable(
-    stream: AsyncIterator[Delta | Retrying],
-) -> AsyncGenerator[Delta | Retrying, None]:
+    stream: AsyncIterator[base.Delta | base.Retrying],
+) -> AsyncGenerator[base.Delta | base.Retrying, None]:
     """The same stream, closed at once when nobody listens any more."""
     try:
         async for delta in stream:

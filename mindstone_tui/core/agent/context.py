@@ -34,14 +34,7 @@ from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tokens import UNCALIBRATED, Counter
-from mindstone_tui.core.tools.base import (
-    Preview,
-    Tool,
-    ToolContext,
-    ToolResult,
-    declare,
-    parameters_of,
-)
+from mindstone_tui.core.tools import base
 
 ALWAYS: Final = frozenset(
     {"read", "write", "edit", "list", "grep", "shell", "recall", "read_entry"}
@@ -59,7 +52,7 @@ class MoreArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-_MORE_TOOLS_PARAMETERS: Final = parameters_of(MoreArguments)
+_MORE_TOOLS_PARAMETERS: Final = base.parameters_of(MoreArguments)
 
 
 def choose(
@@ -126,17 +119,17 @@ def _asked_before(fold: Fold) -> list[str]:
 class ToolOffer:
     """What one session offers of its tools, and what was asked for beyond that."""
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, base.Tool]) -> None:
         self._tools = tools
         self.wanted: list[str] = []
         """Tools that were asked for, the newest first."""
-        self.more = declare(
+        self.more = base.declare(
             MORE_TOOLS,
             "Get a tool that is not shown.",
             "read",
             MoreArguments,
             self._get,
-            lambda arguments, _: Preview(title=f"{MORE_TOOLS} {exact(arguments.tool)}"),
+            lambda arguments, _: base.Preview(title=f"{MORE_TOOLS} {exact(arguments.tool)}"),
         )
 
     def schemas(
@@ -153,17 +146,17 @@ class ToolOffer:
         order = by_use([tool.name for tool in known], fold)
         return list(choose(known, counter.tools, limit, order, self.wanted))
 
-    def find(self, name: str) -> Tool | None:
+    def find(self, name: str) -> base.Tool | None:
         """A tool by its name, shown or not."""
         return self.more if name == MORE_TOOLS else self._tools.get(name)
 
-    async def _get(self, arguments: MoreArguments, context: ToolContext) -> ToolResult:
+    async def _get(self, arguments: MoreArguments, context: base.ToolContext) -> base.ToolResult:
         if arguments.tool not in self._tools:
             known = ", ".join(sorted(self._tools))
             raise ToolError(f"There is no tool {arguments.tool}.", f"There are: {known}.")
         others = [each for each in self.wanted if each != arguments.tool]
         self.wanted = [arguments.tool, *others][:_MOST_WANTED]
-        return ToolResult(
+        return base.ToolResult(
             text=f"{arguments.tool} can be called from now on.",
             finding=f"{arguments.tool} is offered from here on",
         )
@@ -279,8 +272,8 @@ class TurnContext:
         *,
         window: LiveWindow,
         answering: Answering,
-        tools: dict[str, Tool],
-        tool_context: Callable[[str], ToolContext],
+        tools: dict[str, base.Tool],
+        tool_context: Callable[[str], base.ToolContext],
         permissions: Permissions,
         files: FileKeeper,
         hooks: Hooks,

@@ -15,13 +15,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import EvictionSettings, Policy
 from mindstone_tui.core.context.messages import argument_values
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.patterns import pattern_of
@@ -258,10 +252,14 @@ def repeated_by_newer(
 def text_of(line: Line) -> str:
     """The words of a message, its calls included."""
     match line.entry:
-        case AssistantMessage(text=text, calls=calls):
+        case conversation.AssistantMessage(text=text, calls=calls):
             asked = (f"{call.name} {argument_values(call.arguments)}" for call in calls)
             return " ".join((text, *asked))
-        case UserMessage(text=text) | AssistantPartial(text=text) | ToolReturned(text=text):
+        case (
+            conversation.UserMessage(text=text)
+            | conversation.AssistantPartial(text=text)
+            | conversation.ToolReturned(text=text)
+        ):
             return text
         case _:
             return ""
@@ -270,9 +268,9 @@ def text_of(line: Line) -> str:
 def source_of(line: Line) -> Source:
     """Who a message came from."""
     match line.entry:
-        case UserMessage():
+        case conversation.UserMessage():
             return "user"
-        case ToolReturned():
+        case conversation.ToolReturned():
             return "tool_result"
         case _:
             return "assistant"
@@ -288,7 +286,7 @@ def marked_to_stay(lines: Iterable[Line]) -> bool:
     """Whether the person wrote that this may not leave."""
     # Looking for the word first is a hundred times faster, and long messages are looked at often.
     return any(
-        isinstance(line.entry, UserMessage)
+        isinstance(line.entry, conversation.UserMessage)
         and "DO_NOT_EVICT" in line.entry.text
         and _STAYS.search(line.entry.text)
         for line in lines
@@ -298,7 +296,7 @@ def marked_to_stay(lines: Iterable[Line]) -> bool:
 def marked_important(lines: Iterable[Line]) -> bool:
     """Whether the person wrote so; in anybody else's text the words are only words."""
     return any(
-        isinstance(line.entry, UserMessage)
+        isinstance(line.entry, conversation.UserMessage)
         and ("DO_NOT_EVICT" in line.entry.text or "IMPORTANT" in line.entry.text)
         and _MARK.search(line.entry.text)
         for line in lines

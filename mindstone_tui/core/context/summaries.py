@@ -14,31 +14,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import CascadeSettings, ModelSettings
-from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.digest import (
-    NOTE,
-    as_notes,
-    carried,
-    extract,
-    notes_form,
-    notes_kept,
-    titles,
-    verbatim,
-)
-from mindstone_tui.core.context.extract import (
-    SURVIVORS,
-    ExtractLimits,
-    Facts,
-    SourceMessage,
-    as_text,
-    facts_of,
-    folded,
-    holds,
-    missing,
-    names_in,
-    settled_in,
-    spans_over,
-)
+from mindstone_tui.core.context import digest, extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Message, Part, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
@@ -51,7 +27,7 @@ from mindstone_tui.core.values import Value
 class Material(Part):
     """What is to become shorter."""
 
-    passages: tuple[SourceMessage, ...]
+    passages: tuple[extract.SourceMessage, ...]
     approvals: tuple[str, ...] = ()
     """Permissions that outlive their call; kept word for word."""
     rules: tuple[str, ...] = ()
@@ -121,14 +97,14 @@ class Recipe(Part):
     percent: int = 0
     least: int = 0
     most: int = 0
-    limits: ExtractLimits = SURVIVORS
+    limits: extract.ExtractLimits = extract.SURVIVORS
     notes: bool = False
     """Each line stands alone, in the form of a note."""
     stands_in: bool = True
     """Takes the originals' place in a prompt, and so says what it is and where they are."""
 
 
-_SPARSE: Final = ExtractLimits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
+_SPARSE: Final = extract.ExtractLimits(decisions=0, errors=0, paths=4, identifiers=6, numbers=4)
 _REPORT: Final = DELEGATED_RESULT * 3 // 4
 _TITLES: Final = Recipe()
 STRATEGIES: Final[Mapping[str, Recipe]] = {
@@ -142,7 +118,7 @@ STRATEGIES: Final[Mapping[str, Recipe]] = {
         percent=20,
         least=60,
         most=1_000,
-        limits=ExtractLimits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
+        limits=extract.ExtractLimits(decisions=0, errors=3, paths=8, identifiers=8, numbers=6),
     ),
     # The older an exchange, the less of it; this is the first level.
     "progressive": Recipe(prompt="progressive", percent=30, least=40, most=8_000),
@@ -188,9 +164,9 @@ async def derive(order: Order, summarizer: Summarizer) -> Summary | Unchanged:
     text = "\n\n".join(part.text for part in written)
     standing, approvals = binding(order), order.material.approvals
     if order.recipe.notes:
-        kept = notes_kept(standing, approvals, text)
+        kept = digest.notes_kept(standing, approvals, text)
     else:
-        kept = verbatim(standing, approvals)
+        kept = digest.verbatim(standing, approvals)
     together = Written(
         text=joined(text, kept),
         missed=tuple(fact for part in written for fact in part.missed),
@@ -202,7 +178,7 @@ async def derive(order: Order, summarizer: Summarizer) -> Summary | Unchanged:
 
 def binding(order: Order) -> Register:
     """What the originals settle and leave open, after what was carried from before them."""
-    return settled_in(order.material.passages, carried(order.material.rules))
+    return extract.settled_in(order.material.passages, digest.carried(order.material.rules))
 
 
 def settled(order: Order, written: Written, summarizer: Summarizer) -> Summary | Unchanged:
@@ -217,7 +193,7 @@ def settled(order: Order, written: Written, summarizer: Summarizer) -> Summary |
     by_model = bool(summarizer.ask and order.recipe.prompt and not written.why)
     return Summary(
         strategy=order.strategy,
-        sources=spans_over(order.material.passages),
+        sources=extract.spans_over(order.material.passages),
         text=text,
         tokens_before=order.before,
         tokens_after=after,
@@ -231,7 +207,7 @@ def settled(order: Order, written: Written, summarizer: Summarizer) -> Summary |
     )
 
 
-def labelled(text: str, passages: Sequence[SourceMessage], nonce: str) -> str:
+def labelled(text: str, passages: Sequence[extract.SourceMessage], nonce: str) -> str:
     """A derived text for a prompt: called what it is, with the way to its originals, as data."""
     if len(passages) == 1 and passages[0].speaker == "tool":
         one = passages[0]
@@ -250,13 +226,17 @@ def labelled(text: str, passages: Sequence[SourceMessage], nonce: str) -> str:
 
 
 async def _write(
-    order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer
+    order: Order, passages: Sequence[extract.SourceMessage], summarizer: Summarizer
 ) -> Written:
     """A model's text, repaired where it is worth it, at the second try at the latest."""
     how = order.recipe
-    must = facts_of(passages, how.limits)
+    must = extract.facts_of(passages, how.limits)
     share = _share(order, passages, summarizer)
-    plain = as_notes(passages) if how.notes else extract(passages, must, share, summarizer.count)
+    plain = (
+        digest.as_notes(passages)
+        if how.notes
+        else digest.extract(passages, must, share, summarizer.count)
+    )
     if summarizer.ask is None:
         return Written(text=plain)
     named = msgspec.structs.replace(must, constraints=(), decisions=(), open_items=())
@@ -265,10 +245,10 @@ async def _write(
     why = ""
     for attempt in (1, 2):
         reply = await ask_model(summarizer.ask, "summary", messages, within=summarizer.timeout)
-        why = reply.objection or (notes_form(reply.text) if how.notes else "")
+        why = reply.objection or (digest.notes_form(reply.text) if how.notes else "")
         if not why:
             text, invented = _without_inventions(order, reply.text, passages)
-            missed = missing(named, text)
+            missed = extract.missing(named, text)
             why = _complaint(missed, invented, named, text)
             if not why:
                 return Written(text=_with_names(order, text, missed), missed=missed, calls=attempt)
@@ -276,7 +256,9 @@ async def _write(
     return Written(text=plain, missed=missed, why=why, calls=2)
 
 
-def _complaint(missed: Sequence[str], invented: Sequence[str], named: Facts, left: str) -> str:
+def _complaint(
+    missed: Sequence[str], invented: Sequence[str], named: extract.Facts, left: str
+) -> str:
     """Why a text is not worth repairing: it lost most, or little is left of it."""
     wanted = len(named.paths) + len(named.identifiers) + len(named.numbers)
     lost = 2 * len(missed) > wanted
@@ -289,17 +271,19 @@ def _complaint(missed: Sequence[str], invented: Sequence[str], named: Facts, lef
 
 
 def _without_inventions(
-    order: Order, text: str, passages: Sequence[SourceMessage]
+    order: Order, text: str, passages: Sequence[extract.SourceMessage]
 ) -> tuple[str, tuple[str, ...]]:
     """A text without the lines that name what its source does not; short numbers may be counts."""
-    source = folded(as_text(passages))
+    source = extract.folded(extract.as_text(passages))
     kept: list[str] = []
     invented: list[str] = []
     for line in text.splitlines():
-        names = [name for kind, name in names_in(line) if kind != "number" or len(name) > 3]
-        wrong = [name for name in names if not holds(source, folded(name))]
+        names = [name for kind, name in extract.names_in(line) if kind != "number" or len(name) > 3]
+        wrong = [name for name in names if not extract.holds(source, extract.folded(name))]
         invented += wrong
-        if not wrong and not (order.recipe.notes and line.strip() and not NOTE.match(line.strip())):
+        if not wrong and not (
+            order.recipe.notes and line.strip() and not digest.NOTE.match(line.strip())
+        ):
             kept.append(line)
     return "\n".join(kept), tuple(dict.fromkeys(invented))
 
@@ -319,11 +303,11 @@ def _correction(text: str, why: str, target: int) -> list[Message]:
 
 
 def _messages(
-    order: Order, passages: Sequence[SourceMessage], target: int, summarizer: Summarizer
+    order: Order, passages: Sequence[extract.SourceMessage], target: int, summarizer: Summarizer
 ) -> list[Message]:
     how = order.recipe
     prompt = prompts.load(how.prompt).fill(target=target, percent=f"{how.percent}%")
-    text = _fitted(as_text(passages), summarizer)
+    text = _fitted(extract.as_text(passages), summarizer)
     return asked_about(text, prompt, origin="conversation", nonce=summarizer.nonce())
 
 
@@ -336,9 +320,9 @@ def _fitted(text: str, summarizer: Summarizer) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
-def _batches(order: Order, summarizer: Summarizer) -> list[list[SourceMessage]]:
+def _batches(order: Order, summarizer: Summarizer) -> list[list[extract.SourceMessage]]:
     """The passages in runs that one request can carry, each from the originals."""
-    batches: list[list[SourceMessage]] = [[]]
+    batches: list[list[extract.SourceMessage]] = [[]]
     size = 0
     for passage in order.material.passages:
         tokens = summarizer.count(passage.text)
@@ -350,7 +334,7 @@ def _batches(order: Order, summarizer: Summarizer) -> list[list[SourceMessage]]:
     return batches
 
 
-def _share(order: Order, passages: Sequence[SourceMessage], summarizer: Summarizer) -> int:
+def _share(order: Order, passages: Sequence[extract.SourceMessage], summarizer: Summarizer) -> int:
     size = sum(summarizer.count(passage.text) for passage in passages)
     return max(40, order.target * size // max(order.before, 1))
 
@@ -372,7 +356,9 @@ async def summarise(name: str, material: Material, summarizer: Summarizer) -> Su
     order = Order(strategy=name, recipe=recipe, material=material, before=before)
     if recipe is not _TITLES:
         return await derive(order, summarizer)
-    text = joined(titles(material.passages), verbatim(binding(order), material.approvals))
+    text = joined(
+        digest.titles(material.passages), digest.verbatim(binding(order), material.approvals)
+    )
     return settled(order, Written(text=text), summarizer)
 
 

@@ -17,15 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.doctor import (
-    Check,
-    CheckEnvironment,
-    Outcome,
-    failed,
-    passed,
-    refused,
-    warned,
-)
+from mindstone_tui.core import doctor
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.errors import ContinuityError, MindstoneError
@@ -53,7 +45,7 @@ _REMOTE: Final = frozenset(
 )
 
 
-def home(around: CheckEnvironment) -> Iterator[Check]:
+def home(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """Folders, permissions, file system, space, the session."""
     yield _python()
     yield from _places(around)
@@ -66,15 +58,15 @@ def home(around: CheckEnvironment) -> Iterator[Check]:
     yield from _rescued(around)
 
 
-def _python() -> Check:
-    return passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
+def _python() -> doctor.Check:
+    return doctor.passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
 
 
-def _places(around: CheckEnvironment) -> Iterator[Check]:
+def _places(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     places = around.places
     for name, folder in (("config", places.config), ("data", places.data), ("state", places.state)):
         why = _cannot_write(folder)
-        yield Check(
+        yield doctor.Check(
             f"places.{name}",
             "fail" if why else "pass",
             f"{folder} cannot be written: {why}." if why else str(folder),
@@ -95,7 +87,7 @@ def _cannot_write(folder: Path) -> str:
         return error.strerror or str(error)
 
 
-def _permissions(around: CheckEnvironment) -> Check:
+def _permissions(around: doctor.CheckEnvironment) -> doctor.Check:
     """Files and folders of ours that others on this machine could open."""
     seen = 0
     open_to_others: list[Path] = []
@@ -106,8 +98,8 @@ def _permissions(around: CheckEnvironment) -> Check:
     if not open_to_others:
         more = ", and more were not looked at" if seen == _MOST_LOOKED_AT else ""
         detail = f"Readable only by you: {seen:,} files and folders{more}."
-        return passed("permissions", detail)
-    return warned(
+        return doctor.passed("permissions", detail)
+    return doctor.warned(
         "permissions",
         f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
         f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
@@ -133,7 +125,7 @@ def _ours(places: Places) -> Iterator[tuple[Path, int]]:
                     todo.append(path)
 
 
-def _launcher(around: CheckEnvironment) -> Iterator[Check]:
+def _launcher(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """Whether what attached programs call is ours, and can only be changed by us."""
     launcher = around.places.state / LAUNCHER
     if not os.path.lexists(launcher):
@@ -142,15 +134,17 @@ def _launcher(around: CheckEnvironment) -> Iterator[Check]:
         check_place(launcher)
         check_content(launcher)
     except MindstoneError as error:
-        yield refused("launcher", error)
+        yield doctor.refused("launcher", error)
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
-        yield passed("launcher", said)
+        yield doctor.passed("launcher", said)
     for name in without_rules(around.places):
         said = f"{name} was attached before rules could hold there, and none does."
         program, _, folder = name.partition(" ")
         again = f"mindstone attach {program}"
-        yield warned("attached.rules", said, f"In {folder}: {again} --project" if folder else again)
+        yield doctor.warned(
+            "attached.rules", said, f"In {folder}: {again} --project" if folder else again
+        )
 
 
 def _outermost(paths: list[Path]) -> list[Path]:
@@ -158,15 +152,15 @@ def _outermost(paths: list[Path]) -> list[Path]:
     return [path for path in paths if not any(other in path.parents for other in paths)]
 
 
-def _file_system(around: CheckEnvironment) -> Check:
+def _file_system(around: doctor.CheckEnvironment) -> doctor.Check:
     kind = file_system_of(around.places.data)
     if kind in _REMOTE:
-        return warned(
+        return doctor.warned(
             "disk.kind",
             f"Sessions live on a network file system ({kind}), where appends may mix.",
             "Set MINDSTONE_HOME to a local folder.",
         )
-    return passed("disk.kind", f"File system: {kind or 'unknown'}.")
+    return doctor.passed("disk.kind", f"File system: {kind or 'unknown'}.")
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -186,15 +180,15 @@ def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> st
     return kind
 
 
-def _space(around: CheckEnvironment) -> Check:
+def _space(around: doctor.CheckEnvironment) -> doctor.Check:
     folder = around.places.data
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    outcome: Outcome = "pass" if free > _SPACE_TO_FEEL_WELL else "warn"
+    outcome: doctor.Outcome = "pass" if free > _SPACE_TO_FEEL_WELL else "warn"
     if free < _SPACE_TO_WORK:
         outcome = "fail"
-    return Check(
+    return doctor.Check(
         "disk.space",
         outcome,
         f"{free / 1e9:.1f} GB free.",
@@ -202,22 +196,22 @@ def _space(around: CheckEnvironment) -> Check:
     )
 
 
-def _sessions(around: CheckEnvironment) -> Check:
+def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
     found = list_sessions(around.places)
     bad = [summary.session for summary in found if not summary.readable]
     size = sum(summary.size for summary in found)
     if bad:
-        return failed(
+        return doctor.failed(
             "sessions",
             f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
             f"mindstone verify --session {bad[0]}",
         )
     many = plural(len(found), "session")
     detail = f"{many}, {size / 1e6:.1f} MB." if found else "No sessions yet."
-    return passed("sessions", detail)
+    return doctor.passed("sessions", detail)
 
 
-def _rescued(around: CheckEnvironment) -> Iterator[Check]:
+def _rescued(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """What a session could not write into its transcript, and nobody took away since."""
     kept = sorted(around.places.rescued.glob("*.jsonl"))
     if kept:
@@ -226,42 +220,42 @@ def _rescued(around: CheckEnvironment) -> Iterator[Check]:
         told = "".join(
             f" {plural(count, 'line')} of {name or 'no session'}." for name, count in waits
         )
-        yield warned(
+        yield doctor.warned(
             "rescued",
             f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.{told}",
             "Opening their session writes them first; `mindstone import FILE` makes one of them.",
         )
 
 
-def _session(around: CheckEnvironment) -> Check:
+def _session(around: doctor.CheckEnvironment) -> doctor.Check:
     """Whether the session opens, and whether its table of offsets agrees with it."""
     places = around.places.session(around.session)
     if not places.transcript.exists():
         if places.derived:
             gone = places.missing()
-            return failed("session", gone.what, gone.remedy)
-        return passed("session", f"{around.session} has not been started yet.")
+            return doctor.failed("session", gone.what, gone.remedy)
+        return doctor.passed("session", f"{around.session} has not been started yet.")
     try:
         with History(places) as history:
             history.header  # noqa: B018 (reading it is the check)
             head = history.head
             lines = len(history.offsets)
     except MindstoneError as error:
-        return refused("session", error)
+        return doctor.refused("session", error)
     if lines != head.seq + 1:
-        return failed(
+        return doctor.failed(
             "session",
             f"{around.session} has {lines} lines, but its newest is number {head.seq}.",
             f"mindstone verify --session {around.session}",
         )
-    return passed("session", f"{around.session} opens: {lines} lines.")
+    return doctor.passed("session", f"{around.session} opens: {lines} lines.")
 
 
 _LOOKED_BACK: Final = 2_000
 """Lines at the end of history in which measures are looked for."""
 
 
-def continuity(around: CheckEnvironment) -> Iterator[Check]:
+def continuity(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """What continuity rests on: memories, the checkpoint, the last alerts."""
     yield from _memory(around)
     places = around.places.session(around.session)
@@ -271,43 +265,45 @@ def continuity(around: CheckEnvironment) -> Iterator[Check]:
             yield from _health(around, history)
 
 
-def _memory(around: CheckEnvironment) -> Iterator[Check]:
+def _memory(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     places = around.places.agent(around.session.agent)
     shelf = read_shelf(places)
-    yield passed("memory", f"{len(shelf.live)} memories in force.")
+    yield doctor.passed("memory", f"{len(shelf.live)} memories in force.")
     for one in shelf.unreadable:
-        yield warned(
+        yield doctor.warned(
             "memory.file",
             f"{one.file}: {one.why}",
             f"Correct it, or move it out of {places.memory}.",
         )
     room = around.settings.memory.invariant_tokens
     if warning := invariants(shelf, room, counter_for("").text).warning:
-        yield warned(
+        yield doctor.warned(
             "memory.invariants", f"{warning}.", "Shorten them, or raise memory.invariant_tokens."
         )
 
 
-def _checkpoint(places: SessionPlaces, history: History) -> Check:
+def _checkpoint(places: SessionPlaces, history: History) -> doctor.Check:
     if not places.checkpoint.exists():
-        return passed("checkpoint", "None was saved yet.")
+        return doctor.passed("checkpoint", "None was saved yet.")
     try:
         found = load_proven(places, history)
     except ContinuityError as error:
-        return warned("checkpoint", error.what, error.remedy)
-    return passed("checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from.")
+        return doctor.warned("checkpoint", error.what, error.remedy)
+    return doctor.passed(
+        "checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from."
+    )
 
 
-def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
+def _health(around: doctor.CheckEnvironment, history: History) -> Iterator[doctor.Check]:
     try:
         newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
     except MindstoneError as error:
-        yield warned("health", error.what, error.remedy)
+        yield doctor.warned("health", error.what, error.remedy)
         return
     measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
     monitor = Monitor(around.settings.health, measured)
     for alert in monitor.alerts:
-        yield Check(
+        yield doctor.Check(
             f"health.{alert.metric}",
             "fail" if alert.level == "critical" else "warn",
             alert.message,
@@ -315,25 +311,25 @@ def _health(around: CheckEnvironment, history: History) -> Iterator[Check]:
         )
     turns = len(monitor.history)
     if not turns:
-        yield passed("health", "Nothing has been measured yet.")
+        yield doctor.passed("health", "Nothing has been measured yet.")
         return
     shown = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name, value, _ in table(monitor.history[-1].measured)
     )
     told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
-    yield passed("health", f"{told}the newest: {shown}.")
+    yield doctor.passed("health", f"{told}the newest: {shown}.")
 
 
-def history_server(around: CheckEnvironment) -> Iterator[Check]:
+def history_server(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """The history server, and how the copies here stand; one line where there are only files."""
     history = around.settings.history
     urls = [url for url in dict.fromkeys((history.url, *history.sessions.values())) if url]
     if not urls:
-        yield passed("history.server", "Histories are in files alone.")
+        yield doctor.passed("history.server", "Histories are in files alone.")
         return
     if not available():
-        yield failed(
+        yield doctor.failed(
             "history.server",
             "history.url is set, and the PostgreSQL driver is not installed.",
             f"{INSTALL}.",
@@ -343,7 +339,7 @@ def history_server(around: CheckEnvironment) -> Iterator[Check]:
         yield from _server(around, url)
 
 
-def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
+def _server(around: doctor.CheckEnvironment, url: str) -> Iterator[doctor.Check]:
     where = place_of(url)
     with contextlib.closing(open_address(around.settings.history, url)) as store:
         try:
@@ -354,13 +350,13 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
             states = compare(around.places, store, [])
             search = _search(around, store, states)
         except MindstoneError as error:
-            yield failed("history.server", error.what, error.remedy or "Check history.url.")
+            yield doctor.failed("history.server", error.what, error.remedy or "Check history.url.")
             return
-    yield passed(
+    yield doctor.passed(
         "history.server",
         f"{where}: PostgreSQL {about.version}, sessions of {owner}, {took:.1f} ms away.",
     )
-    yield Check(
+    yield doctor.Check(
         "history.encryption",
         "pass" if about.encrypted or about.local else "warn",
         "The connection is encrypted."
@@ -374,7 +370,7 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
     wrong = [one for one in states if one.state in ("differs", "ahead")]
     alone = sum(one.state == "only here" for one in states)
     detail = f"{plural(len(states), 'session')}; {alone} only here."
-    yield Check(
+    yield doctor.Check(
         "history.copies",
         "warn" if wrong else "pass",
         f"{wrong[0].session} {wrong[0].state}: {len(wrong)} not as on the server."
@@ -385,8 +381,8 @@ def _server(around: CheckEnvironment, url: str) -> Iterator[Check]:
 
 
 def _search(
-    around: CheckEnvironment, store: PostgresStore, states: list[SessionState]
-) -> list[Check]:
+    around: doctor.CheckEnvironment, store: PostgresStore, states: list[SessionState]
+) -> list[doctor.Check]:
     """What search in the database can do, and what it misses; nothing where it is not used."""
     if around.settings.history.search != "server":
         return []
@@ -395,7 +391,7 @@ def _search(
     missing = len(uncovered(shared.marks(), heads))
     by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
     return [
-        Check(
+        doctor.Check(
             "history.search",
             "warn" if missing else "pass",
             f"Search in the database, by {by}. "

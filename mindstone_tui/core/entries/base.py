@@ -94,6 +94,8 @@ class Usage(Part):
     reasoning: int | None = None
     cost: float | None = None
     """In US dollars; None when nobody knows the price."""
+    cache_hour: int | None = None
+    """Those of the written tokens that are kept for an hour, which costs more than five minutes."""
 
 
 def added(one: Usage, other: Usage, sign: int = 1) -> Usage:

@@ -12,15 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, TypeVar
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
-from mindstone_tui.core.entries.derived import (
-    PlanChanged,
-    TaskDone,
-    TaskStarted,
-    TodoChanged,
-    TodoItem,
-)
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ToolError, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
@@ -62,16 +55,16 @@ def steps_of(text: str) -> tuple[str, ...]:
     )
 
 
-def todo_text(items: tuple[TodoItem, ...]) -> str:
+def todo_text(items: tuple[derived.TodoItem, ...]) -> str:
     """The list as people and models read it."""
     return "\n".join(f"[{_SIGNS[one.status]}] {one.title}" for one in items)
 
 
-def _read_back(section: Section | None) -> tuple[TodoItem, ...]:
+def _read_back(section: Section | None) -> tuple[derived.TodoItem, ...]:
     """The list from the head of earlier prompts, when its entry is far back in history."""
     text = section.text if section else ""
     return tuple(
-        TodoItem(title=found[2], status=_READ[found[1]])
+        derived.TodoItem(title=found[2], status=_READ[found[1]])
         for line in text.splitlines()
         if (found := _ITEM.fullmatch(line))
     )
@@ -106,15 +99,15 @@ class PlansFeature(Feature):
 
     def _take(self, line: Line) -> None:
         match line.entry:
-            case TodoChanged(items=items):
+            case derived.TodoChanged(items=items):
                 self.items = items
-            case TaskStarted():
+            case derived.TaskStarted():
                 self.items = () if self._in_task else self.items
                 self._in_task = True
-            case TaskDone():
+            case derived.TaskDone():
                 self.items = ()
                 self._in_task = False
-            case PlanChanged(stage=stage, steps=steps):
+            case derived.PlanChanged(stage=stage, steps=steps):
                 self.planning = stage in ("planning", "edited")
                 self.steps = steps if stage == "edited" else ()
 
@@ -123,7 +116,7 @@ class PlansFeature(Feature):
         self.context.permissions.planning = self.planning
         self.context.window.open_steps = sum(one.status != "done" for one in self.items)
 
-    def record(self, entry: TodoChanged | PlanChanged) -> Line:
+    def record(self, entry: derived.TodoChanged | derived.PlanChanged) -> Line:
         """Write a change down; it holds at once."""
         line = self.context.window.record(entry, self.context.transcript.last_turn)
         self._take(line)
@@ -153,7 +146,7 @@ class PlansFeature(Feature):
     async def _write(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """What the model calls to keep the list."""
         items = tuple(_item(number, each) for number, each in enumerate(arguments.items, 1))
-        self.record(TodoChanged(items=items))
+        self.record(derived.TodoChanged(items=items))
         done = sum(one.status == "done" for one in items)
         return ToolResult(
             text=todo_text(items) or "The list is empty.", finding=f"{done} of {len(items)} done"
@@ -190,7 +183,7 @@ class PlansFeature(Feature):
         rest = rest.strip()
         if not verb:
             if not self.planning:
-                self.record(PlanChanged(stage="planning"))
+                self.record(derived.PlanChanged(stage="planning"))
             steps = self.steps or self._proposed()
             said = "Plan mode is on: only reading tools run. Say what you want done."
             yield CommandPrinted(command="plan", text="\n".join([said, *_numbered(steps)]))
@@ -202,18 +195,18 @@ class PlansFeature(Feature):
         answer = self._newest(AssistantMessage)
         hand = self.context.by_hand(answer[1] if answer else "")
         if verb == "off":
-            self.record(PlanChanged(stage="refused", why="left without a plan", **hand))
+            self.record(derived.PlanChanged(stage="refused", why="left without a plan", **hand))
             yield CommandPrinted(command="plan", text="Plan mode is off; all tools may run again.")
         elif verb == "refuse":
-            self.record(PlanChanged(stage="refused", why=rest, **hand))
-            self.record(PlanChanged(stage="planning"))
+            self.record(derived.PlanChanged(stage="refused", why=rest, **hand))
+            self.record(derived.PlanChanged(stage="planning"))
             if rest:  # the model is told why, and makes another
                 yield Say(f"I refuse this plan: {rest}\nMake another one.")
             text = "The plan is refused. Plan mode stays on: say what should be different."
             yield CommandPrinted(command="plan", text=text)
         elif verb == "edit":
             steps = self.edit(self._asked_steps(), rest)
-            self.record(PlanChanged(stage="edited", steps=steps, **hand))
+            self.record(derived.PlanChanged(stage="edited", steps=steps, **hand))
             yield CommandPrinted(command="plan", text="\n".join(_numbered(steps)))
         else:
             steps = self._asked_steps()
@@ -222,9 +215,9 @@ class PlansFeature(Feature):
                 asked = self._newest(UserMessage)
                 said = one_line(asked[0].text, 200) if asked else ""
                 tasks.start(said.replace("|", "/") or "The plan")
-            self.record(PlanChanged(stage="approved", steps=steps, **hand))
-            items = tuple(TodoItem(title=step) for step in steps)
-            self.record(TodoChanged(items=items, by="plan"))
+            self.record(derived.PlanChanged(stage="approved", steps=steps, **hand))
+            items = tuple(derived.TodoItem(title=step) for step in steps)
+            self.record(derived.TodoChanged(items=items, by="plan"))
             text = f"Approved: {plural(len(steps), 'step')} to do, and all tools may run."
             yield CommandPrinted(command="plan", text=text, data={"steps": list(steps)})
             yield Say(BEGIN)
@@ -242,7 +235,7 @@ class PlansFeature(Feature):
         the checkpoint and the handoff.
         """
         if argument:
-            self.record(TodoChanged(items=_changed(self.items, argument), by="person"))
+            self.record(derived.TodoChanged(items=_changed(self.items, argument), by="person"))
         rows = [f"{at:>2} {row}" for at, row in enumerate(todo_text(self.items).splitlines(), 1)]
         listed = [{"title": one.title, "status": one.status} for one in self.items]
         text = "\n".join(rows) or "Nothing is to be done."
@@ -269,22 +262,24 @@ def _numbered(steps: tuple[str, ...]) -> list[str]:
     return [f"{number}. {step}" for number, step in enumerate(steps, 1)]
 
 
-def _changed(items: tuple[TodoItem, ...], argument: str) -> tuple[TodoItem, ...]:
+def _changed(items: tuple[derived.TodoItem, ...], argument: str) -> tuple[derived.TodoItem, ...]:
     if argument == "clear":
         return ()
     if found := re.fullmatch(r"add\s+(\S.*)", argument):
-        return (*items, TodoItem(title=one_line(found[1], 300)))
+        return (*items, derived.TodoItem(title=one_line(found[1], 300)))
     found = re.fullmatch(r"(doing|done|drop)\s+(\d+)", argument)
     if found is None or not 0 < int(found[2]) <= len(items):
         raise WrongUse(f"`{one_line(argument, 60)}` names no item.")
     at = int(found[2]) - 1
     if found[1] == "drop":
         return (*items[:at], *items[at + 1 :])
-    status = TodoItem(title=items[at].title, status="done" if found[1] == "done" else "in_progress")
+    status = derived.TodoItem(
+        title=items[at].title, status="done" if found[1] == "done" else "in_progress"
+    )
     return (*items[:at], status, *items[at + 1 :])
 
 
-def _item(number: int, given: TodoArgument) -> TodoItem:
+def _item(number: int, given: TodoArgument) -> derived.TodoItem:
     title = one_line(given.title or given.content, _LONGEST)
     if not title:
         raise ToolError(
@@ -293,5 +288,7 @@ def _item(number: int, given: TodoArgument) -> TodoItem:
         )
     status = given.status
     if status in ("done", "completed"):
-        return TodoItem(title=title, status="done")
-    return TodoItem(title=title, status="in_progress" if status == "in_progress" else "planned")
+        return derived.TodoItem(title=title, status="done")
+    return derived.TodoItem(
+        title=title, status="in_progress" if status == "in_progress" else "planned"
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part, window
 from mindstone_tui.core.entries.conversation import ToolCalled, usage_in
 from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.text import one_line
 
 
@@ -317,8 +317,4 @@ def otlp(session: str, snapshots: Sequence[Snapshot], *, version: str) -> dict[s
 
 def _nanoseconds(snapshot: Snapshot) -> int:
     """When a snapshot was taken, in Unix nanoseconds; 0 when nobody wrote it down."""
-    try:
-        moment = datetime.fromisoformat(snapshot.at)
-    except ValueError:
-        return 0
-    return int(moment.timestamp() * 1_000) * 1_000_000
+    return int(epoch(snapshot.at) * 1_000) * 1_000_000

@@ -35,6 +35,24 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
 NO_TRUST: Final = Trust()
 
 
+class AnswerCounts:
+    """Counts an answer once: what a file says again of the same answer replaces it."""
+
+    def __init__(self) -> None:
+        self._answer = ""
+        self._counted = self._so_far = Usage()
+
+    def more(self, record: base.Used) -> tuple[Usage, bool]:
+        """What a record tells beyond the one before it, and whether it is of another answer."""
+        if record.so_far:
+            before, self._so_far = self._so_far, record.usage
+            return added(record.usage, before, -1), True
+        is_new = not record.answer or record.answer != self._answer
+        before = Usage() if is_new else self._counted
+        self._answer, self._counted = record.answer, record.usage
+        return added(record.usage, before, -1), is_new
+
+
 class Description:
     """Takes every record of one conversation, and remembers what describes it."""
 
@@ -46,9 +64,7 @@ class Description:
         self._about = base.About()
         self._models: dict[str, None] = {}
         self._used: dict[tuple[str, str], Usage] = {}
-        self._answer = ""
-        self._counted = Usage()
-        self._so_far = Usage()
+        self._counts = AnswerCounts()
 
     def take(self, record: base.Record) -> None:
         """One more record."""
@@ -104,21 +120,8 @@ class Description:
         self._ended = max(self._ended, ts)
 
     def _use(self, record: base.Used) -> None:
-        """Count an answer once: what a file says again of the same answer replaces it."""
+        """Count an answer for its day."""
         place = (self._ended[:_DAY], one_line(record.model, _LONGEST_TITLE))
         if place not in self._used and len(self._used) >= _MOST_DAYS:
             return
-        if record.so_far:
-            more = _less(record.usage, self._so_far)
-            self._so_far = record.usage
-        elif record.answer and record.answer == self._answer:
-            more = _less(record.usage, self._counted)
-            self._counted = record.usage
-        else:
-            more = self._counted = record.usage
-            self._answer = record.answer
-        self._used[place] = added(self._used.get(place, Usage()), more)
-
-
-def _less(whole: Usage, part: Usage) -> Usage:
-    return added(whole, part, -1)
+        self._used[place] = added(self._used.get(place, Usage()), self._counts.more(record)[0])

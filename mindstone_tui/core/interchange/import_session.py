@@ -379,7 +379,7 @@ def import_each(
     """
     reader = format_of(path, format)
     about = {"format": reader.name, "digest": file_digest(path)}
-    for began, found in _conversations(reader.read(path), many=reader.many):
+    for began, found in conversations(reader.read(path), many=reader.many):
         lead, is_empty = _lead(found)
         if is_empty:
             yield report_of_nothing(lead, format=reader.name, path=path)
@@ -396,7 +396,7 @@ def import_each(
 
 def only_conversation(reader: Format, path: Path) -> tuple[Began, Iterator[Record]] | None:
     """The conversation of a file that holds one; None while nobody has said anything in it."""
-    began, found = next(_conversations(reader.read(path), many=False), (Began(), iter(())))
+    began, found = next(conversations(reader.read(path), many=False), (Began(), iter(())))
     lead, is_empty = _lead(found)
     return None if is_empty else (began, itertools.chain(lead, found))
 
@@ -416,7 +416,7 @@ def key_for(reader: Format, path: Path, began: Began, agent: str) -> SessionKey:
     return key_of(reader.name, began.id or path.stem, agent)
 
 
-def _conversations(
+def conversations(
     records: Iterator[Record], *, many: bool
 ) -> Iterator[tuple[Began, Iterator[Record]]]:
     """The stream cut where conversations begin, without holding any of it."""

@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rew
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_projects
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, place_of
@@ -288,36 +289,41 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
     tokens: int | None = None
     """Prompt and answers together, as far as they were recorded."""
     cost: float | None = None
+    listed: float | None = None
+    """Dollars for what nobody priced, by the list of prices; only where the profile was asked."""
     started_by: str = ""
     """The session whose sub-agent this is."""
     conversation: str = ""
 
 
-def list_described(home: Places, wanted: SessionFilter | None = None) -> list[ListedSession]:
+def list_described(
+    home: Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
+) -> list[ListedSession]:
     """Every session with what it is, the one used last first.
 
-    Without a filter nothing is read but what is known already and a little that was said since: a
-    list must be quick.
+    Without a filter only a little is read that was said since: a list must be quick.
     """
     if wanted is None:
         listed = [_listed(home, each) for each in list_sessions(home)]
     else:
-        listed = [each for each, _ in profiles_of(home, wanted)]
+        listed = [each for each, _ in profiles_of(home, wanted, book)]
     project_in = telling_projects()
     known = (msgspec.structs.replace(each, project=project_in(each.project)) for each in listed)
     return sorted(known, key=lambda each: each.used, reverse=True)
 
 
 def profiles_of(
-    home: Places, wanted: SessionFilter
+    home: Places, wanted: SessionFilter, book: PriceBook | None = None
 ) -> Iterator[tuple[ListedSession, SessionProfile]]:
     """The sessions that are wanted, each with its profile up to its last line."""
+    book = book or PriceBook()
     for summary in list_sessions(home):
         places = home.session(SessionKey(summary.agent, summary.main))
-        profile = profile_of(places)
-        listed = _described(places, summary, profile or SessionProfile())
-        if wanted.takes(listed, profile or SessionProfile()):
-            yield listed, profile or SessionProfile()
+        profile = profile_of(places) or SessionProfile()
+        listed = _described(places, summary, profile)
+        if wanted.takes(listed, profile):
+            priced = sum(book.missing(*one) or 0.0 for one in profile.whole().used.items())
+            yield msgspec.structs.replace(listed, listed=priced or None), profile
 
 
 def whose_and_where(program: str, folder: str) -> str:
@@ -337,7 +343,7 @@ def facts_of(session: ListedSession) -> str:
         models,
         " to ".join(sorted({session.began[:_DAY], session.used[:_DAY]} - {""})),
         f"{numbers.tokens(session.tokens)} tokens" if session.tokens else "",
-        numbers.dollars(session.cost) if session.cost is not None else "",
+        numbers.spent(session.cost, session.listed),
     )
     return " · ".join(one_line(fact, _LONGEST_PATH) for fact in facts if fact)
 
@@ -364,11 +370,6 @@ def folded(sessions: list[ListedSession]) -> list[ListedSession]:
     return ordered
 
 
-def as_listed(summary: SessionSummary) -> ListedSession:
-    """A session of which no more is known, because it is not on this machine."""
-    return ListedSession(**msgspec.structs.asdict(summary), used=summary.updated)
-
-
 def _listed(home: Places, summary: SessionSummary) -> ListedSession:
     places = home.session(SessionKey(summary.agent, summary.main))
     kept = stored_profile(places) or SessionProfile()
@@ -382,9 +383,8 @@ def _described(
 ) -> ListedSession:
     usage, whole = profile.usage(), profile.whole()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
-    title = summary.title
-    if profile.title and not places.title.exists():
-        title = profile.title
+    theirs = profile.title and not places.title.exists()
+    title = profile.title if theirs else summary.title
     fields = {**msgspec.structs.asdict(summary), "title": title}
     if profile.is_fork:  # its numbers go on from its parent's
         fields["turns"] = whole.turns

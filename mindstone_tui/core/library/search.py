@@ -18,13 +18,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ToolReturned,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
 from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.language.words import plain_words
@@ -151,13 +145,13 @@ def _scored(
 
 def _said(line: Line) -> tuple[str, str] | None:
     match line.entry:
-        case UserMessage(text=text, name=name):
+        case conversation.UserMessage(text=text, name=name):
             return name or "user", as_written(text)
-        case AssistantMessage(text=text, name=name):
+        case conversation.AssistantMessage(text=text, name=name):
             return name or "assistant", text
-        case AssistantPartial(text=text):
+        case conversation.AssistantPartial(text=text):
             return "assistant", text
-        case ToolReturned(text=text, name=name):
+        case conversation.ToolReturned(text=text, name=name):
             return name, unfenced(text)
         case _:
             return None
@@ -372,11 +366,11 @@ def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[L
         for line in reading(history)(0):
             if rewinds.of(line) is not None:
                 continue
-            if isinstance(line.entry, AssistantMessage):
+            if isinstance(line.entry, conversation.AssistantMessage):
                 calls |= {call.id: call.arguments for call in line.entry.calls}
             if (said := _said(line)) is None:
                 continue
-            result = line.entry if isinstance(line.entry, ToolReturned) else None
+            result = line.entry if isinstance(line.entry, conversation.ToolReturned) else None
             about = calls.pop(result.call, "") if result else ""
             if wanted.takes_line(
                 role=_role(line),
@@ -410,9 +404,9 @@ def _takes(wanted: profiles.SessionFilter, hit: Hit) -> bool:
 
 def _role(line: Line) -> str:
     match line.entry:
-        case UserMessage():
+        case conversation.UserMessage():
             return "user"
-        case AssistantMessage() | AssistantPartial():
+        case conversation.AssistantMessage() | conversation.AssistantPartial():
             return "assistant"
         case _:
             return "tool"

@@ -2,6 +2,7 @@
 
 Everything is added up from the sessions' profiles; no transcript is read that was read before. Days
 are those of the messages, in UTC; tokens and costs are counted as far as somebody wrote them down.
+What tokens cost by the list of prices, where nobody wrote down any money, is counted apart.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mindstone_tui.core.interchange.export import html
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.core.paths import CHILD, Places
+from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line, plural
 
 
@@ -38,6 +40,8 @@ class StatsRow(msgspec.Struct, kw_only=True):
     completion: int = 0
     cached: int = 0
     cost: float | None = None
+    listed: float | None = None
+    """Dollars for what nobody priced, by the list of prices."""
 
     @property
     def tokens(self) -> int:
@@ -50,15 +54,17 @@ class StatsRow(msgspec.Struct, kw_only=True):
         self.turns += other.turns
         self.rewound += other.rewound
         self.messages += other.messages
-        self.use(other)
+        self.use(other, other.listed)
 
-    def use(self, usage: Usage | StatsRow) -> None:
+    def use(self, usage: Usage | StatsRow, listed: float | None = None) -> None:
         """Add what one model took on one day."""
         self.prompt += usage.prompt or 0
         self.completion += usage.completion or 0
         self.cached += usage.cached or 0
         if usage.cost is not None:
             self.cost = (self.cost or 0.0) + usage.cost
+        if listed is not None:
+            self.listed = (self.listed or 0.0) + listed
 
 
 class NamedCount(msgspec.Struct, frozen=True):
@@ -84,17 +90,23 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[NamedCount, ...]
 
 
-def stats_of(home: Places, wanted: SessionFilter | None = None) -> Stats:
+def stats_of(
+    home: Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
+) -> Stats:
     """The sessions that are wanted, added up; of each, only the days that are wanted."""
     wanted = wanted or SessionFilter()
     found = ((listed.main, profile) for listed, profile in profiles.profiles_of(home, wanted))
-    return add_up(found, wanted.since, wanted.until)
+    return add_up(found, wanted.since, wanted.until, book)
 
 
 def add_up(
-    sessions: Iterable[tuple[str, profiles.SessionProfile]], since: str = "", until: str = ""
+    sessions: Iterable[tuple[str, profiles.SessionProfile]],
+    since: str = "",
+    until: str = "",
+    book: PriceBook | None = None,
 ) -> Stats:
-    """The sum over sessions, each with its name, between two days."""
+    """The sum over sessions, each with its name, between two days; priced by a list, if given."""
+    book = book or PriceBook()
     total = StatsRow(name="all")
     tables: dict[str, dict[str, StatsRow]] = {"program": {}, "project": {}, "day": {}, "model": {}}
     tools: Counter[str] = Counter()
@@ -119,7 +131,8 @@ def add_up(
             for row in (*rows, on_day):
                 _add(row, day)
             for model, usage in day.used.items():
-                _row(tables["model"], model).use(usage)
+                for row in (*rows, on_day, _row(tables["model"], model)):
+                    row.use(usage, book.missing(model, usage))
             for model, answers in day.models.items():
                 _row(tables["model"], model).messages += answers
             answering.update((*day.models, *day.used))
@@ -146,8 +159,6 @@ def _add(row: StatsRow, day: profiles.DayProfile) -> None:
     row.turns += day.turns
     row.rewound += len(day.rewound)
     row.messages += day.messages
-    for usage in day.used.values():
-        row.use(usage)
 
 
 def _row(table: dict[str, StatsRow], name: str) -> StatsRow:
@@ -261,8 +272,8 @@ def _facts(stats: Stats) -> list[str]:
     facts = [turns_in_words(total.turns, total.rewound)]
     if total.tokens:
         facts.append(f"{numbers.tokens(total.tokens)} tokens")
-    if total.cost is not None:
-        facts.append(numbers.dollars(total.cost))
+    if money := numbers.spent(total.cost, total.listed):
+        facts.append(money)
     dates = stats.began if stats.began == stats.ended else f"{stats.began} – {stats.ended}"
     return [*facts, dates] if dates else facts
 
@@ -309,7 +320,7 @@ def _table(
             f"{row.messages:,}" if row.messages else "",
             numbers.tokens(row.prompt) if row.prompt else "",
             numbers.tokens(row.completion) if row.completion else "",
-            numbers.dollars(row.cost) if row.cost is not None else "",
+            numbers.spent(row.cost, row.listed),
         )
         for row in rows[:_MOST_ROWS]
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,7 @@ class Prices(Part):
     completion: float | None = None
     cached: float | None = None
     cache_written: float | None = None
+    cache_hour: float | None = None
 
 
 class Tier(Part):
@@ -56,11 +58,10 @@ class Listing(Part):
     mode: str = ""
     """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 
-    def cost(self, usage: Usage) -> float | None:
-        """What a request costs; None when a price or a count is unknown."""
-        reached = [tier for tier in self.tiers if (usage.prompt or 0) > tier.above]
-        prices = max(reached, key=lambda tier: tier.above).prices if reached else self.prices
-        return cost(usage, prices)
+    def prices_for(self, prompt: int) -> Prices:
+        """The prices of a request with so many tokens in its prompt."""
+        reached = [tier for tier in self.tiers if prompt > tier.above]
+        return max(reached, key=lambda tier: tier.above).prices if reached else self.prices
 
 
 def cost(usage: Usage, prices: Prices) -> float | None:
@@ -72,10 +73,13 @@ def cost(usage: Usage, prices: Prices) -> float | None:
     cached = min(usage.cached or 0, usage.prompt)
     written = min(usage.cache_written or 0, usage.prompt - cached)
     plain = usage.prompt - cached - written
+    writing = prices.prompt if prices.cache_written is None else prices.cache_written
+    for_an_hour = writing if prices.cache_hour is None else prices.cache_hour
     return (
         plain * prices.prompt
         + cached * (prices.prompt if prices.cached is None else prices.cached)
-        + written * (prices.prompt if prices.cache_written is None else prices.cache_written)
+        + written * writing
+        + min(usage.cache_hour or 0, written) * (for_an_hour - writing)
         + usage.completion * prices.completion
     )
 
@@ -90,6 +94,29 @@ def look_up(model: str) -> Listing | None:
         if _is_of(facts, model):
             return _listing(name, facts)
     return None
+
+
+class PriceBook:
+    """The user's own prices, then the list that ships."""
+
+    def __init__(self, own: ModelSettings | None = None) -> None:
+        self._own = own or ModelSettings()
+        self._look_up = functools.cache(look_up)
+
+    def prices(self, model: str, prompt: int = 0) -> Prices:
+        """What a request with so long a prompt costs, as far as that is known."""
+        own, listing = price_of(model, self._own), self._look_up(model)
+        return own or (listing.prices_for(prompt) if listing else Prices())
+
+    def missing(self, model: str, usage: Usage) -> float | None:
+        """What nobody priced, of many requests, of which none is taken for a long one."""
+        return cost(usage, self.prices(model)) if usage.cost is None else None
+
+
+def list_name() -> str:
+    """Whose list it is, and of which release: `litellm-1.105.3`."""
+    beside = folder.parent if (folder := litellm_folder()) else Path()
+    return next((each.stem for each in beside.glob("litellm-*.dist-info")), "litellm")
 
 
 def knows_provider(name: str) -> bool:
@@ -176,6 +203,7 @@ def _prices(facts: Mapping[str, Any], tier: str) -> Prices:
         completion=price("output_cost_per_token"),
         cached=price("cache_read_input_token_cost"),
         cache_written=price("cache_creation_input_token_cost"),
+        cache_hour=price("cache_creation_input_token_cost_above_1hr"),
     )
 
 

@@ -15,16 +15,9 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Part
-from mindstone_tui.core.errors import (
-    ContextTooLong,
-    ProviderBusy,
-    ProviderError,
-    ProviderNonsense,
-    ProviderRefused,
-    ProviderUnreachable,
-)
 from mindstone_tui.core.language.lists import expression, lists_in
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.stream import field
@@ -125,7 +118,9 @@ def _says(what: str, text: str) -> bool:
     return expression(_LISTS, what).search(text) is not None
 
 
-def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> ProviderError:
+def translate(
+    failure: Failure, *, model: str, where: str, secret: str = ""
+) -> errors.ProviderError:
     """The error a person is shown; what is wrong stands at the beginning of a long message."""
     failure = msgspec.structs.replace(
         failure, message=failure.message[:LONGEST_WORDS], causes=failure.causes[:LONGEST_WORDS]
@@ -136,7 +131,7 @@ def translate(failure: Failure, *, model: str, where: str, secret: str = "") -> 
         if (error := decide(told)) is not None:
             error.status = failure.status or 0
             return error
-    return told("unexpected", ProviderNonsense)
+    return told("unexpected", errors.ProviderNonsense)
 
 
 def quoted(message: str, secret: str = "") -> str:
@@ -181,15 +176,18 @@ class _Teller:
         self._facts = {"said": said, "model": model, "where": where, "status": failure.status}
 
     def __call__(
-        self, name: str, kind: type[ProviderError] = ProviderRefused, failure: str = ""
-    ) -> ProviderError:
+        self,
+        name: str,
+        kind: type[errors.ProviderError] = errors.ProviderRefused,
+        failure: str = "",
+    ) -> errors.ProviderError:
         what, remedy = (each.format(**self._facts) for each in _sentences()[name])
         return kind(what, remedy, failure=failure)
 
-    def busy(self, name: str, wait: float | None = None) -> ProviderBusy:
+    def busy(self, name: str, wait: float | None = None) -> errors.ProviderBusy:
         what = _sentences()[name][0].format(**self._facts)
         remedy = f"Try again in {wait:.0f} s." if wait else "Try again in a moment."
-        return ProviderBusy(what, remedy, retry_after=wait)
+        return errors.ProviderBusy(what, remedy, retry_after=wait)
 
 
 @cache
@@ -197,12 +195,12 @@ def _sentences() -> dict[str, list[str]]:
     return lists_in(Path(__file__).with_name("failures.txt"))
 
 
-def _by_message(told: _Teller) -> ProviderError | None:
+def _by_message(told: _Teller) -> errors.ProviderError | None:
     failure, status = told.failure, told.failure.status
     client_fault = status is None or status in (400, 413, 422, 500)
     too_long = failure.kind == "ContextWindowExceededError"
     if too_long or (client_fault and _says("too long", told.text)):
-        return told("prompt too long", ContextTooLong)
+        return told("prompt too long", errors.ContextTooLong)
     if _says("quota", told.text):
         return told("no quota", failure="quota")
     refused = failure.kind == "ContentPolicyViolationError"
@@ -211,7 +209,7 @@ def _by_message(told: _Teller) -> ProviderError | None:
     return None
 
 
-def _by_status(told: _Teller) -> ProviderError | None:
+def _by_status(told: _Teller) -> errors.ProviderError | None:
     wait = retry_after(told.failure.headers)
     match told.failure.status:
         case 401:
@@ -221,9 +219,9 @@ def _by_status(told: _Teller) -> ProviderError | None:
         case 404:
             return told("unknown model")
         case 413:
-            return told("request too large", ContextTooLong)
+            return told("request too large", errors.ContextTooLong)
         case 408 | 504 | 524:
-            return told("too slow", ProviderUnreachable, "timeout")
+            return told("too slow", errors.ProviderUnreachable, "timeout")
         case 429:
             return told.busy("limited", wait)
         case 500 | 502 | 503 | 529:
@@ -233,18 +231,18 @@ def _by_status(told: _Teller) -> ProviderError | None:
     return None
 
 
-def _by_kind(told: _Teller) -> ProviderError | None:
+def _by_kind(told: _Teller) -> errors.ProviderError | None:
     kind, status = told.failure.kind, told.failure.status
     if _says("name", told.text):
-        return told("unknown name", ProviderUnreachable)
+        return told("unknown name", errors.ProviderUnreachable)
     if _says("no server", told.text) or kind == "ConnectTimeout":
-        return told("no server", ProviderUnreachable)
+        return told("no server", errors.ProviderUnreachable)
     if _says("encryption", told.text):
-        return told("not secure", ProviderUnreachable)
+        return told("not secure", errors.ProviderUnreachable)
     if "Timeout" in kind or _says("slow", told.text):
-        return told("too slow", ProviderUnreachable, "timeout")
+        return told("too slow", errors.ProviderUnreachable, "timeout")
     if kind in LOST:
-        return told("broken off", ProviderUnreachable)
+        return told("broken off", errors.ProviderUnreachable)
     return told.busy("in trouble") if status is not None and status >= 500 else None
 
 

@@ -30,7 +30,7 @@ from mindstone_tui.core.providers.address import (
     require_key,
     variables_of,
 )
-from mindstone_tui.core.providers.catalogue import cost, look_up, per_million, price_of
+from mindstone_tui.core.providers.catalogue import PriceBook, cost, look_up, per_million, price_of
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
 from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
 from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
@@ -200,15 +200,12 @@ class Configured:
 
     def _priced(self, model: str, usage: Usage) -> Usage:
         """The user's price first, then what was reported, then the catalogue's."""
-        own = price_of(model, self._settings)
-        if own is not None:
-            return msgspec.structs.replace(usage, cost=cost(usage, own))
-        if usage.cost is not None:
+        is_own = price_of(model, self._settings) is not None
+        if usage.cost is not None and not is_own:
             return usage
-        if is_remote(model):
-            listing = look_up(model)
-            return msgspec.structs.replace(usage, cost=listing.cost(usage) if listing else None)
-        return msgspec.structs.replace(usage, cost=0.0)
+        prices = PriceBook(self._settings).prices(model, usage.prompt or 0)
+        money = cost(usage, prices) if is_own or is_remote(model) else 0.0
+        return msgspec.structs.replace(usage, cost=money)
 
 
 @contextlib.asynccontextmanager

@@ -25,15 +25,7 @@ from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embed_apart import open_embedder_apart
 from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
-from mindstone_tui.core.session.fork import (
-    fork_session,
-    is_offline_fork,
-    leaves_a_copy,
-    offline_name,
-    push_fork,
-    push_forks,
-    while_away,
-)
+from mindstone_tui.core.session import fork
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.options import Opening, permissions_for
 from mindstone_tui.core.session.recall import SessionRecall
@@ -61,7 +53,7 @@ async def open_session(opening: Opening) -> Session:
         own = opening.places.session(opening.key)
         waits = waiting(opening.places.rescued)[str(own.key)]
         told = f"{plural(waits, 'line')} from earlier will be written first. " if waits else ""
-        raise EntryNotSaved(f"NOT SAVED: {error.what}", while_away(own, told)) from error
+        raise EntryNotSaved(f"NOT SAVED: {error.what}", fork.while_away(own, told)) from error
     context = services.context
     try:
         await context.permissions.make_ready()
@@ -94,17 +86,17 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
     own = opening.places.session(opening.key)
     here_alone = own.transcript.exists() and not own.server.exists()
     try:
-        if here_alone and is_offline_fork(own):
-            push_fork(own, opening.places, history)
+        if here_alone and fork.is_offline_fork(own):
+            fork.push_fork(own, opening.places, history)
         services = assemble(opening)
-        if forks := push_forks(opening.places, history):
+        if forks := fork.push_forks(opening.places, history):
             services.greeting = f"What went on here meanwhile is on the server: {', '.join(forks)}."
         return services
     except HistoryAway as error:
-        if not leaves_a_copy(own) or history.offline != "fork":
+        if not fork.leaves_a_copy(own) or history.offline != "fork":
             raise
         alone = msgspec.structs.replace(opening, offline=True)
-        if here_alone and is_offline_fork(own):
+        if here_alone and fork.is_offline_fork(own):
             services = assemble(alone)
         else:
             key = _fork_here(alone, own)
@@ -120,12 +112,12 @@ def _fork_here(opening: Opening, own: SessionPlaces) -> SessionKey:
     """The fork of a copy at its head, made unless there is one; nothing is written to the copy."""
     with History(own) as history:
         head = history.head
-    key = SessionKey(own.key.agent, offline_name(own.key.main, head.hash))
+    key = SessionKey(own.key.agent, fork.offline_name(own.key.main, head.hash))
     child = opening.places.session(key)
     if not child.transcript.exists():
         parent = assemble(opening)
         try:
-            fork_session(
+            fork.fork_session(
                 parent.context, parent.context.transcript.history(), child, None, noted=False
             )
         finally:

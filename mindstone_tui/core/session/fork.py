@@ -18,17 +18,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.entries import Draft, Line, Unknown
-from mindstone_tui.core.entries.conversation import (
-    ForkPoint,
-    SessionOpened,
-    ToolCalled,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-    without_usage,
-)
+from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
 from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionPlaces
@@ -67,7 +57,9 @@ def fork_session(
         lines = list(now.lines.values())
     else:
         lines = _window_after(history, now, last, room=context.report().usable)
-    point = ForkPoint(session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash)
+    point = conversation.ForkPoint(
+        session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash
+    )
     # A fork is there whole or not at all: nothing would say later that half of it is missing. Where
     # a server keeps it, that cannot be had.
     made = child if upstream is not None else _aside(child)
@@ -96,7 +88,7 @@ def fork_session(
 def _folder_of(history: History) -> str:
     """Where a session was begun: its forks belong there, too."""
     opened = history.header.entry
-    return opened.folder if isinstance(opened, SessionOpened) else ""
+    return opened.folder if isinstance(opened, conversation.SessionOpened) else ""
 
 
 def _copies(lines: Iterable[Line]) -> Iterator[Draft]:
@@ -104,7 +96,7 @@ def _copies(lines: Iterable[Line]) -> Iterator[Draft]:
     for line in lines:
         if not isinstance(line.entry, Unknown):
             yield Draft(
-                entry=without_usage(line.entry),
+                entry=conversation.without_usage(line.entry),
                 turn=line.turn,
                 channel=line.channel,
                 ts=line.ts,
@@ -131,7 +123,7 @@ def is_offline_fork(places: SessionPlaces) -> bool:
         return False
     with History(places) as history:
         entry = history.header.entry
-    parent = entry.forked_from if isinstance(entry, SessionOpened) else None
+    parent = entry.forked_from if isinstance(entry, conversation.SessionOpened) else None
     return parent is not None and places.key.main == offline_name(main, parent.hash)
 
 
@@ -202,14 +194,16 @@ def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
 
     Without its end a turn would be taken for one that was interrupted.
     """
-    shown = {line.entry.call for line in window if isinstance(line.entry, ToolReturned)}
+    shown = {
+        line.entry.call for line in window if isinstance(line.entry, conversation.ToolReturned)
+    }
     found: list[Line] = []
     for turn in sorted({line.turn for line in window}):
         for line in history.turn(turn):
             match line.entry:
-                case TurnStarted() | TurnEnded():
+                case conversation.TurnStarted() | conversation.TurnEnded():
                     found.append(line)
-                case ToolCalled(call=call) if call in shown:
+                case conversation.ToolCalled(call=call) if call in shown:
                     found.append(history.whole(line))
                 case _:
                     pass
@@ -250,9 +244,9 @@ def _kept_beside(lines: list[Line]) -> Iterator[str]:
     """Names of files that lines refer to: pictures, and the whole of a cut result."""
     for line in lines:
         match line.entry:
-            case UserMessage(images=images):
+            case conversation.UserMessage(images=images):
                 yield from (image.sha256 for image in images)
-            case ToolReturned(full=full, images=images):
+            case conversation.ToolReturned(full=full, images=images):
                 yield from (image.sha256 for image in images)
                 if full:
                     yield full

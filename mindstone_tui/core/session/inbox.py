@@ -15,25 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import AlertHooks
-from mindstone_tui.core.entries import Image
-from mindstone_tui.core.entries.conversation import (
-    ClientMatched,
-    MessageQueued,
-    MessageWithdrawn,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Image, conversation
 from mindstone_tui.core.entries.store import CommandRun
-from mindstone_tui.core.errors import (
-    Bug,
-    EntryNotSaved,
-    ExitCode,
-    Interrupted,
-    MindstoneError,
-    UsageError,
-)
 from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
 from mindstone_tui.core.session.options import ForeignExchange
 
@@ -53,7 +39,7 @@ class SentMessage(msgspec.Struct, frozen=True):
     """Id of the entry it waits in, once it had to wait."""
     before: tuple[ForeignExchange, ...] = ()
     """What took place elsewhere before it, to be written down first."""
-    matched: ClientMatched | None = None
+    matched: conversation.ClientMatched | None = None
     """How the program that sent it knows this history; written down with the turn."""
     added: tuple[str, str] = ("", "")
     """What that program put before and behind the words."""
@@ -64,10 +50,10 @@ class SentMessage(msgspec.Struct, frozen=True):
         return self.matched is not None and self.matched.action == "retried"
 
     @property
-    def message(self) -> UserMessage:
+    def message(self) -> conversation.UserMessage:
         """What its turn writes down."""
         note, after = self.added
-        return UserMessage(
+        return conversation.UserMessage(
             text=self.text, images=self.images, queued=self.queued, note=note, after=after
         )
 
@@ -151,7 +137,9 @@ class Inbox:
         self._attended = somebody
         self._knock.set()
 
-    def take_back(self, steering: list[UserMessage], queued: str = "") -> list[UserMessage]:
+    def take_back(
+        self, steering: list[conversation.UserMessage], queued: str = ""
+    ) -> list[conversation.UserMessage]:
         """Remove a queued message, or all, also from those that steer; the newest first."""
         found = [one for one in self._waiting if _is_queued(one) and queued in ("", one.queued)]
         for one in found:
@@ -217,16 +205,16 @@ class Outbox:
 
     def rescue(self) -> Path | None:
         """Put words that are not in history into a file; None if there is none, or no place."""
-        with contextlib.suppress(MindstoneError, OSError):
+        with contextlib.suppress(errors.MindstoneError, OSError):
             return self._services.rescue([said.message for said in self._returned])
         return None
 
-    def complain(self, error: MindstoneError) -> None:
+    def complain(self, error: errors.MindstoneError) -> None:
         """Say what went wrong: once until a turn begins again, however often it is met."""
         if error.what in self._complained:
             return
         self._complained.add(error.what)
-        if isinstance(error, EntryNotSaved):
+        if isinstance(error, errors.EntryNotSaved):
             unsaved = len(self._context.transcript.unsaved)
             self.emit(events.NotSaved(what=error.what, remedy=error.remedy, unsaved=unsaved))
         else:
@@ -235,19 +223,21 @@ class Outbox:
     def queue(self, said: SentMessage) -> SentMessage:
         """Put a message on disk that has to wait for its turn."""
         try:
-            line = self._context.window.record(MessageQueued(text=said.text, images=said.images))
-        except MindstoneError as error:
+            line = self._context.window.record(
+                conversation.MessageQueued(text=said.text, images=said.images)
+            )
+        except errors.MindstoneError as error:
             self.complain(error)
             return said
-        text = line.entry.text if isinstance(line.entry, MessageQueued) else said.text
+        text = line.entry.text if isinstance(line.entry, conversation.MessageQueued) else said.text
         self.emit(events.MessageQueued(entry=line.id, text=text))
         return msgspec.structs.replace(said, queued=line.id)
 
     def withdrawn(self, entry: str, text: str = "") -> None:
         """Write down that a queued message was taken back; with its words they go to a prompt."""
         try:
-            self._context.window.record(MessageWithdrawn(queued=entry))
-        except MindstoneError as error:
+            self._context.window.record(conversation.MessageWithdrawn(queued=entry))
+        except errors.MindstoneError as error:
             self.complain(error)
         self.emit(events.MessageWithdrawn(entry=entry, text=text))
 
@@ -267,7 +257,7 @@ Emit = Callable[[events.AnyEvent], None]
 async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> Say | None:
     """Run a command to its one end; never raises. What it wants said is the next message."""
     text: list[str] = []
-    failure: MindstoneError | None = None
+    failure: errors.MindstoneError | None = None
     typed = f"typed {' '.join(asked.line.split()[:2])}"
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
     try:
@@ -278,39 +268,39 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
                 event = msgspec.structs.replace(event, typed=asked.line)
                 text.append(event.text)
                 if not event.ok:
-                    failure = MindstoneError("")
+                    failure = errors.MindstoneError("")
             emit(event)
         if asked.changes_window and context.reports:
             emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:
         failure = stopped(cancelled)
     except WrongUse as error:
-        failure = UsageError(error.what, f"Usage: {asked.command.synopsis}")
-    except MindstoneError as error:
+        failure = errors.UsageError(error.what, f"Usage: {asked.command.synopsis}")
+    except errors.MindstoneError as error:
         failure = error
     except Exception as error:  # a bug in a command ends the command, not the session
         context.report_bug(error)
-        failure = Bug(error)
+        failure = errors.Bug(error)
     if failure is not None and failure.what:
         text.append(failure.sentence)
     if asked.changes_window:
         run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
-        with contextlib.suppress(EntryNotSaved):
+        with contextlib.suppress(errors.EntryNotSaved):
             context.window.record(run)
     end_command(asked.line, failure, emit)
     return None
 
 
-def end_command(line: str, failure: MindstoneError | None, emit: Emit) -> None:
+def end_command(line: str, failure: errors.MindstoneError | None, emit: Emit) -> None:
     """Say why a command failed, if it did, and that it is over."""
     if failure is not None and failure.what:
         emit(events.CommandPrinted(command=line, text=failure.sentence, ok=False))
-    code = ExitCode.DONE if failure is None else failure.exit_code
+    code = errors.ExitCode.DONE if failure is None else failure.exit_code
     emit(events.CommandEnded(command=line, ok=failure is None, exit_code=code))
 
 
-def stopped(cancelled: asyncio.CancelledError) -> Interrupted:
+def stopped(cancelled: asyncio.CancelledError) -> errors.Interrupted:
     """A cancellation as the end of what was cancelled, not of the task."""
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
-    return Interrupted(str(cancelled) or "Interrupted.")
+    return errors.Interrupted(str(cancelled) or "Interrupted.")

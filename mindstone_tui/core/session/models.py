@@ -14,14 +14,7 @@ from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers.base import (
-    Delta,
-    Finished,
-    ModelInfo,
-    Options,
-    Provider,
-    Retrying,
-)
+from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.registry import embedded_models, resolve
 from mindstone_tui.core.session.recover import position_in, positions_in
@@ -33,16 +26,16 @@ class _Reply:
 
     def __init__(self, turn: int) -> None:
         self.gathering = Gathering(turn, 0)
-        self.finished: Finished | None = None
+        self.finished: base.Finished | None = None
         self.retries = 0
         self.began = time.monotonic()
 
-    async def take_in(self, stream: AsyncIterator[Delta | Retrying]) -> None:
+    async def take_in(self, stream: AsyncIterator[base.Delta | base.Retrying]) -> None:
         """Hear the reply to its end."""
         async for delta in stream:
-            if isinstance(delta, Retrying):
+            if isinstance(delta, base.Retrying):
                 self.retries += 1
-            elif isinstance(delta, Finished):
+            elif isinstance(delta, base.Finished):
                 self.finished = delta
             else:
                 self.gathering.take(delta)
@@ -52,7 +45,7 @@ class SideCalls:
     """Asks one model, and remembers how many scripted replies each purpose took."""
 
     def __init__(
-        self, context: TurnContext, model: str, provider: Provider, positions: dict[str, int]
+        self, context: TurnContext, model: str, provider: base.Provider, positions: dict[str, int]
     ) -> None:
         self._context = context
         self._model = model
@@ -87,9 +80,9 @@ class SideCalls:
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
         return reply.gathering.text
 
-    def _options(self, purpose: str, position: int) -> Options:
+    def _options(self, purpose: str, position: int) -> base.Options:
         models = self._context.settings.models
-        return Options(
+        return base.Options(
             max_tokens=self._context.side_output,
             timeout=models.timeout,
             retries=models.retries,
@@ -121,7 +114,7 @@ class SideCalls:
             purpose=purpose,
         )
 
-    def _usage(self, finished: Finished | None, request: Request, text: str) -> Usage:
+    def _usage(self, finished: base.Finished | None, request: Request, text: str) -> Usage:
         if finished is not None and finished.usage.prompt is not None:
             return finished.usage
         asked = sum(self._context.count(str(each.get("content", ""))) for each in request.messages)
@@ -141,11 +134,11 @@ class Models:
         self._home = home
         self._environ = environ
 
-    def provider(self, name: str) -> Provider:
+    def provider(self, name: str) -> base.Provider:
         """Who speaks for a model."""
         return resolve(name, self.settings, self._home, self._environ, self._all)
 
-    def usable(self) -> list[ModelInfo]:
+    def usable(self) -> list[base.ModelInfo]:
         """What can answer here without a server or a key."""
         return [
             self.provider(name).info(name) for name in embedded_models(self._home, self.settings)
@@ -160,11 +153,11 @@ class SessionModels:
         self._history = history
         self._models = models
 
-    def usable(self) -> list[ModelInfo]:
+    def usable(self) -> list[base.ModelInfo]:
         """What can answer now."""
         return self._models.usable()
 
-    def take(self, name: str) -> Provider:
+    def take(self, name: str) -> base.Provider:
         """Let another model answer from here on; returns who answered before."""
         provider, before = self._models.provider(name), self._context.provider
         self._context.provider = provider

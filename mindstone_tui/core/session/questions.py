@@ -34,14 +34,8 @@ from mindstone_tui.core.events import Answer, AnyEvent
 from mindstone_tui.core.events.from_entry import tool_answered
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.narrate_entry import call_line
+from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
-from mindstone_tui.core.library.open_questions import (
-    OpenQuestion,
-    is_answered,
-    left_waiting,
-    question_in,
-    still_open,
-)
 from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
@@ -137,7 +131,7 @@ class SharedQuestions:
     def _patience(self, turn: list[Line], call: str) -> float:
         """Seconds for which a question may still wait."""
         patience = self._context.settings.approvals.patience
-        since = [line.ts for line in still_open(turn) if _call_of(line) == call]
+        since = [line.ts for line in open_questions.still_open(turn) if _call_of(line) == call]
         asked = datetime.fromisoformat(since[0]) if since else datetime.now(UTC)
         waited = (datetime.now(UTC) - asked).total_seconds()
         return max(patience - waited, _NONE_LEFT) if patience else 0.0
@@ -153,7 +147,7 @@ class SharedQuestions:
         One that nobody answered for too long is declined, and there is none.
         """
         turn = self._newest_turn()
-        line = left_waiting(turn)
+        line = open_questions.left_waiting(turn)
         if line is None or not isinstance(line.entry, ToolAsked):
             return None
         asked = line.entry
@@ -167,7 +161,9 @@ class SharedQuestions:
     def _given(self, asked: Line) -> Answer | None:
         """The first answer to a question of the newest turn."""
         for line in self._newest_turn():
-            if isinstance(line.entry, ToolAnswered) and is_answered(asked, line.entry):
+            if isinstance(line.entry, ToolAnswered) and open_questions.is_answered(
+                asked, line.entry
+            ):
                 return self._as_it_counts_here(line.entry, line)
         return None
 
@@ -197,7 +193,7 @@ class SharedQuestions:
     def hand_on(self) -> bool:
         """Leave the question of our turn to others, for this surface closes; False without one."""
         with contextlib.suppress(MindstoneError):
-            line = left_waiting(self._newest_turn()) if self.waiting else None
+            line = open_questions.left_waiting(self._newest_turn()) if self.waiting else None
             return line is not None and self._context.questions.hand_on(_call_of(line))
         return False
 
@@ -207,8 +203,8 @@ class SharedQuestions:
         The turn that asked gets an end of its own; the question of a command gets it here.
         """
         now, turn = datetime.now(UTC), self._newest_turn()
-        for line in still_open(turn):
-            question = question_in(line, lease, gone=True)
+        for line in open_questions.still_open(turn):
+            question = open_questions.question_in(line, lease, gone=True)
             if question.since not in self._told_left:
                 self._told_left.add(question.since)
                 told = f"{question.sentence(now)} {question.remedy}"
@@ -233,7 +229,7 @@ class SharedQuestions:
 
     def find(self) -> None:
         """Take up what is open in a turn that runs elsewhere."""
-        for line in still_open(self._newest_turn()):
+        for line in open_questions.still_open(self._newest_turn()):
             self.hear(line)
 
     def _newest_turn(self) -> list[Line]:
@@ -242,13 +238,13 @@ class SharedQuestions:
         with transcript.history() as history:
             return [history.whole(line) for line in history.turn(transcript.last_turn)]
 
-    def open(self, lease: Lease) -> list[OpenQuestion]:
+    def open(self, lease: Lease) -> list[open_questions.OpenQuestion]:
         """What a turn elsewhere waits with, oldest first."""
-        return [question_in(line, lease) for line in self._elsewhere.values()]
+        return [open_questions.question_in(line, lease) for line in self._elsewhere.values()]
 
     def answer_all(
         self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None
-    ) -> list[OpenQuestion]:
+    ) -> list[open_questions.OpenQuestion]:
         """What a turn elsewhere waits with; an answer is given to each of it."""
         self.find()
         found = self.open(lease)

@@ -22,14 +22,8 @@ import msgspec
 from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import (
-    RecalledPassage,
-    RecallInjected,
-    RecallUsed,
-    StatementSuperseded,
-)
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
@@ -154,7 +148,7 @@ class SessionRecall:
         """Keep an entry out of automatic recall from here on."""
         self._dropped.add(f"{session} {entry}")
 
-    async def gather(self, text: str, vacancy: Vacancy) -> RecallInjected | None:
+    async def gather(self, text: str, vacancy: Vacancy) -> derived.RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
         self.silent = ""
         if not self.on:
@@ -416,7 +410,7 @@ class SessionRecall:
         if stop is not None:
             stop()
 
-    def verdicts(self, recorded: Mapping[int, int]) -> list[StatementSuperseded]:
+    def verdicts(self, recorded: Mapping[int, int]) -> list[derived.StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
         fresh = {
@@ -427,9 +421,11 @@ class SessionRecall:
             and hit.passage.session == str(self._places.key)
         } - self._judged
         self._judged |= fresh
-        return [StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
+        return [derived.StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
 
-    def note_use(self, injected: RecallInjected, question: str, answer: str) -> RecallUsed:
+    def note_use(
+        self, injected: derived.RecallInjected, question: str, answer: str
+    ) -> derived.RecallUsed:
         """Which passages an answer leaned on: cited by number, or echoed in telling words."""
         used: list[str] = []
         unused: list[str] = []
@@ -437,7 +433,7 @@ class SessionRecall:
             echoes = _echoes(passage, question, answer)
             (used if echoes else unused).append(passage.entry)
         self.index.count_uses(used, unused)
-        return RecallUsed(used=tuple(used), of=len(injected.passages))
+        return derived.RecallUsed(used=tuple(used), of=len(injected.passages))
 
     def close(self) -> None:
         """Give the files back; vectors that are missing are left to whoever comes next."""
@@ -460,7 +456,7 @@ class SessionRecall:
                 yield each.key
 
 
-def _echoes(passage: RecalledPassage, question: str, answer: str) -> bool:
+def _echoes(passage: derived.RecalledPassage, question: str, answer: str) -> bool:
     if f"#{passage.seq}" in answer:
         return True
     shared = telling_words(passage.text) & telling_words(answer)

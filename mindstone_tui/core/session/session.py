@@ -11,40 +11,18 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.turn import go_on, take_turn
 from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.entries.conversation import ClientMatched, MessageWithdrawn, TurnEnding
-from mindstone_tui.core.errors import (
-    Bug,
-    DamagedTranscript,
-    EntryNotSaved,
-    HistoryAway,
-    Interrupted,
-    MindstoneError,
-    PlaceError,
-    UsageError,
-)
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared, used_elsewhere
 from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
+from mindstone_tui.core.session import inbox
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.draft import DraftWriter, Onlooker
-from mindstone_tui.core.session.inbox import (
-    GO_BACK,
-    NOT_DURING_A_TURN,
-    AskedCommand,
-    Inbox,
-    Item,
-    LeftTurn,
-    Outbox,
-    SentMessage,
-    end_command,
-    run_command,
-    stopped,
-)
 from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.session.questions import SharedQuestions
 from mindstone_tui.core.session.recover import open_turn
@@ -56,6 +34,10 @@ if TYPE_CHECKING:
     from mindstone_tui.core.shared.copies import Feed  # psycopg: 0.15 s
 
 
+_BEFORE_IT_WAS_SAID: Final = (errors.EntryNotSaved, errors.DamagedTranscript, errors.PlaceError)
+"""What keeps a message from becoming a turn; whoever said it gets it back."""
+
+
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
 
@@ -65,12 +47,12 @@ class Session:
         self._context = services.context
         self._lease = lease
         self._wait = wait
-        self._out = Outbox(services)
+        self._out = inbox.Outbox(services)
         self.events = self._out.stream
         self._emit = self._out.emit
         self._report = self._out.report
         self._complain = self._out.complain
-        self._inbox = Inbox()
+        self._inbox = inbox.Inbox()
         self._work: asyncio.Task[bool] | None = None
         """The turn or the command that can be interrupted."""
         self._turn = 0
@@ -86,7 +68,7 @@ class Session:
         services.context.questions.on_ask = partial(self._questions.have_patience, self.answer)
         services.answer = partial(self._questions.answer_all, lease, self.answer)
         self._closing = self._unattended = self._in_turn = False
-        self.on_away: Callable[[SentMessage | None], None] | None = None
+        self.on_away: Callable[[inbox.SentMessage | None], None] | None = None
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
         self._unsent: dict[str, str] = {}
@@ -167,13 +149,13 @@ class Session:
         Raises when an attachment cannot be used or the session is closed.
         """
         if self._closing:
-            raise UsageError("This session is closed.", "Open it again.")
+            raise errors.UsageError("This session is closed.", "Open it again.")
         paths = [each.path for each in attachments]
         attached = attach(text, paths, self._context.transcript)
         shown = (*images, *attached.images)
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
-        said = SentMessage(attached.text, shown, "", tuple(before), matched, added)
+        said = inbox.SentMessage(attached.text, shown, "", tuple(before), matched, added)
         if self._inbox.idle.is_set():
             self._inbox.put(said)
             return
@@ -191,9 +173,12 @@ class Session:
         """What a person should know about those that the model cannot be shown; else nothing."""
         return not_taken(images, self._context.info)
 
-    def take_on(self, said: SentMessage, other: Session) -> None:
+    def take_on(self, said: inbox.SentMessage, other: Session) -> None:
         """Say what was said to another session, which could not take it."""
-        with contextlib.suppress(MindstoneError), other._context.transcript.history() as history:
+        with (
+            contextlib.suppress(errors.MindstoneError),
+            other._context.transcript.history() as history,
+        ):
             for image in said.images:
                 self._context.transcript.keep_blob(history.blob(image.sha256))
         self._inbox.put(said)
@@ -202,12 +187,12 @@ class Session:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             feature, command, argument = self.services.features.command(line)
-        except MindstoneError as error:
-            end_command(line, error, self._emit)
+        except errors.MindstoneError as error:
+            inbox.end_command(line, error, self._emit)
             return
-        asked = AskedCommand(feature, command, line, argument, how, seen)
-        if self._turn and command.name in GO_BACK:
-            end_command(line, UsageError(*NOT_DURING_A_TURN), self._emit)
+        asked = inbox.AskedCommand(feature, command, line, argument, how, seen)
+        if self._turn and command.name in inbox.GO_BACK:
+            inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:
             self._inbox.put(asked)
         else:
@@ -217,26 +202,26 @@ class Session:
 
     async def _announce_resume(self) -> None:
         """Say what was left open; git is asked for what changed, so not on the loop."""
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             for message in await asyncio.to_thread(self.services.left_open):
                 self._emit(events.Noticed(message=message))
 
     def _read_only_done(self, task: asyncio.Task[None], line: str) -> None:
         self._read_only_tasks.discard(task)
         if task.cancelled():
-            end_command(line, Interrupted("Interrupted before it began."), self._emit)
+            inbox.end_command(line, errors.Interrupted("Interrupted before it began."), self._emit)
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
-            with contextlib.suppress(EntryNotSaved):  # writing it says so, and ends the turn
+            with contextlib.suppress(errors.EntryNotSaved):  # writing it says so, and ends the turn
                 self._catch_up()
             written = self._questions.write(call, answer)
             self._catch_up()  # what others wrote before it comes first, an answer among it
             if written is not None:
                 self._questions.hear(written)
                 self._take_over()
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self._complain(error)
 
     def _take_over(self) -> None:
@@ -245,7 +230,7 @@ class Session:
             return
         try:
             if self._questions.to_go_on_with() is not None:
-                self._inbox.put(LeftTurn(), first=True)
+                self._inbox.put(inbox.LeftTurn(), first=True)
             elif not self._questions.has_yes():
                 self._take_in(self.services.close_open_turn())
         finally:
@@ -310,10 +295,10 @@ class Session:
             self.interrupt("The session was closed.")
         await self._inbox.idle.wait()
         if self._context.leaves_failures and self._lease.try_take():
-            with contextlib.suppress(MindstoneError):
+            with contextlib.suppress(errors.MindstoneError):
                 self.services.close_open_turn()
             self._lease.give_back()
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             await self._out.close()
             ended = await self._context.hooks.end(self._context.settings.hooks.end_seconds)
             for notice in ended.notices:
@@ -342,16 +327,18 @@ class Session:
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
         for item in self._inbox.empty():
-            if isinstance(item, AskedCommand):
-                end_command(item.line, Interrupted("The session was closed first."), self._emit)
-            elif isinstance(item, SentMessage) and not item.queued:
+            if isinstance(item, inbox.AskedCommand):
+                inbox.end_command(
+                    item.line, errors.Interrupted("The session was closed first."), self._emit
+                )
+            elif isinstance(item, inbox.SentMessage) and not item.queued:
                 self._out.queue(item)
 
-    def _strand(self, said: SentMessage | None) -> None:
+    def _strand(self, said: inbox.SentMessage | None) -> None:
         if self.on_away is not None:
             self.on_away(said)
 
-    def hand_back(self, said: SentMessage, error: MindstoneError) -> None:
+    def hand_back(self, said: inbox.SentMessage, error: errors.MindstoneError) -> None:
         """End what was begun with a message that nobody could take on."""
         self._complain(error)
         self._out.hand_back(said)
@@ -366,11 +353,11 @@ class Session:
                 self._questions.tell_left(self._lease)
                 self.services.close_open_turn()
             elif self._questions.to_go_on_with() is not None:
-                self._inbox.put(LeftTurn())
+                self._inbox.put(inbox.LeftTurn())
             self._unsent = self.services.never_sent()
             for queued in self._unsent:  # it is said once, and stands in history as what it is
                 self._context.window.record(MessageWithdrawn(queued=queued), None)
-        except EntryNotSaved as error:
+        except errors.EntryNotSaved as error:
             self._complain(error)
         finally:
             self._lease.give_back()
@@ -399,15 +386,15 @@ class Session:
                 if (self._follower is not None or self._turns > 1) and not self._closing:
                     self.services.tidy()
 
-    async def _serve(self, asked: Item) -> None:
+    async def _serve(self, asked: inbox.Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
-        is_turn = not isinstance(asked, AskedCommand)
+        is_turn = not isinstance(asked, inbox.AskedCommand)
         match asked:
-            case SentMessage():
+            case inbox.SentMessage():
                 work = self._take_turn(asked)
-            case AskedCommand():
+            case inbox.AskedCommand():
                 work = self._change(asked)
-            case LeftTurn():
+            case inbox.LeftTurn():
                 work = self._go_on()
         self._work = asyncio.create_task(work, name="turn" if is_turn else "command")
         self._in_turn = is_turn
@@ -420,19 +407,21 @@ class Session:
         self._work = None
         self._in_turn = False
         for waiting in reversed(self._context.take_following()):
-            self._inbox.put(SentMessage(waiting.text, waiting.images, waiting.queued), first=True)
+            self._inbox.put(
+                inbox.SentMessage(waiting.text, waiting.images, waiting.queued), first=True
+            )
         if self._closing:
             self._persist_pending()
         if began and self._lease.held:
             await self._do_chores()
 
-    def _never_began(self, asked: Item) -> None:
+    def _never_began(self, asked: inbox.Item) -> None:
         """Interrupted before its first step: it has an end all the same."""
         why = "The person interrupted before this began."
-        if isinstance(asked, AskedCommand):
-            end_command(asked.line, Interrupted(why), self._emit)
+        if isinstance(asked, inbox.AskedCommand):
+            inbox.end_command(asked.line, errors.Interrupted(why), self._emit)
             return
-        if isinstance(asked, LeftTurn):
+        if isinstance(asked, inbox.LeftTurn):
             return
         if self._closing and not asked.queued:
             self._out.queue(asked)
@@ -442,12 +431,12 @@ class Session:
         try:
             async for event in self.services.after_turn():
                 self._emit(event)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self._complain(error)
         except Exception as error:  # a bug in the chores around a turn must not end the session
             self._context.report_bug(error)
 
-    async def _take_turn(self, said: SentMessage) -> bool:
+    async def _take_turn(self, said: inbox.SentMessage) -> bool:
         """One turn under the lease; whatever happens, the stream hears how it ended.
 
         Whether it began: a message that the disk refuses begins none.
@@ -486,21 +475,21 @@ class Session:
             elif said.queued and not turn and not self._closing:
                 self._out.withdrawn(said.queued)
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
-        except MindstoneError as error:
-            away = isinstance(error.__cause__, HistoryAway) and self.on_away is not None
+        except errors.MindstoneError as error:
+            away = isinstance(error.__cause__, errors.HistoryAway) and self.on_away is not None
             if away and not turn and not said.queued and not self._closing:
                 self._strand(said)
                 return False
-            if isinstance(error, EntryNotSaved):
+            if isinstance(error, errors.EntryNotSaved):
                 self._complain(error)
             if away and turn and not self._closing:
                 asyncio.get_running_loop().call_soon(self._strand, None)
-            if not turn and isinstance(error, EntryNotSaved | DamagedTranscript | PlaceError):
+            if not turn and isinstance(error, _BEFORE_IT_WAS_SAID):
                 self._out.hand_back(said)
             fail("failed", error.what, error.remedy)
         except Exception as error:  # a bug before the turn must not end the session, either
             self._context.report_bug(error)
-            fail("failed", Bug(error).what, Bug(error).remedy)
+            fail("failed", errors.Bug(error).what, errors.Bug(error).remedy)
         finally:
             self._turn = 0
             self._draft.clear()
@@ -530,49 +519,49 @@ class Session:
             self._out.rescue()
         return not self._closing
 
-    async def _change(self, asked: AskedCommand) -> bool:
+    async def _change(self, asked: inbox.AskedCommand) -> bool:
         """A command that changes the window, under the lease as a turn is."""
         try:
             if not await self._take_lease(asked):
                 return False
-        except MindstoneError as error:
-            end_command(asked.line, error, self._emit)
+        except errors.MindstoneError as error:
+            inbox.end_command(asked.line, error, self._emit)
         except asyncio.CancelledError as cancelled:
-            end_command(asked.line, stopped(cancelled), self._emit)
+            inbox.end_command(asked.line, inbox.stopped(cancelled), self._emit)
         else:
             await self._run_command(asked)
         return False
 
-    async def _take_lease(self, asked: SentMessage | AskedCommand) -> bool:
+    async def _take_lease(self, asked: inbox.SentMessage | inbox.AskedCommand) -> bool:
         """Have the right to a turn, with everything that others wrote taken in first.
 
         False where a turn that was left waiting comes before what was asked for, which waits.
         """
         await self._questions.have_lease(self._lease, self._catch_up, wait=self._wait)
         self.attend(not self._unattended)
-        with contextlib.suppress(EntryNotSaved):  # the next entry says so as well
+        with contextlib.suppress(errors.EntryNotSaved):  # the next entry says so as well
             self._context.window.save()
         self._catch_up()
         left = self._questions.to_go_on_with() is not None and not self._closing
-        if left or (self._unattended and isinstance(asked, SentMessage) and asked.queued):
-            if isinstance(asked, SentMessage) and not asked.queued:
+        if left or (self._unattended and isinstance(asked, inbox.SentMessage) and asked.queued):
+            if isinstance(asked, inbox.SentMessage) and not asked.queued:
                 asked = self._out.queue(asked)
             self._inbox.put(asked, first=True)
             if left:
-                self._inbox.put(LeftTurn(), first=True)
+                self._inbox.put(inbox.LeftTurn(), first=True)
             return False
         self._questions.tell_left(self._lease)
-        if not (isinstance(asked, SentMessage) and asked.again):
+        if not (isinstance(asked, inbox.SentMessage) and asked.again):
             self._take_in(self.services.close_open_turn())
         return True
 
     def _catch_up(self) -> None:
         self._take_in(self.services.catch_up())
 
-    async def _run_command(self, asked: AskedCommand) -> None:
-        said = await run_command(asked, self._context, self._emit)
+    async def _run_command(self, asked: inbox.AskedCommand) -> None:
+        said = await inbox.run_command(asked, self._context, self._emit)
         if said is not None:  # its turn is the next thing that happens
-            self._inbox.put(SentMessage(said.text), first=True)
+            self._inbox.put(inbox.SentMessage(said.text), first=True)
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
@@ -583,7 +572,7 @@ class Session:
             if not self._inbox.serving or self._questions.waiting:
                 try:
                     self._take_in(self.services.catch_up(fetch=False))
-                except MindstoneError as error:
+                except errors.MindstoneError as error:
                     self._complain(error)
 
     def _take_in(self, lines: Sequence[Line]) -> None:

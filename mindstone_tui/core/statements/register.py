@@ -20,14 +20,8 @@ from mindstone_tui.core.language.content import topic
 from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.statements import statement
 from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
-from mindstone_tui.core.statements.statement import (
-    KINDS,
-    NEVER_DROPPED,
-    Pointer,
-    Statement,
-    Utterance,
-)
 from mindstone_tui.core.values import Value
 
 RECENT: Final = 8
@@ -48,20 +42,20 @@ _SETTLES: Final = frozenset({"rule", "decision", "preference", "correction", "me
 class Register(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
     """The statements that hold, those that no longer do, and the newest messages."""
 
-    standing: tuple[Statement, ...] = ()
-    retired: tuple[Statement, ...] = ()
-    recent: tuple[Utterance, ...] = ()
+    standing: tuple[statement.Statement, ...] = ()
+    retired: tuple[statement.Statement, ...] = ()
+    recent: tuple[statement.Utterance, ...] = ()
 
-    def of(self, *kinds: str) -> tuple[Statement, ...]:
+    def of(self, *kinds: str) -> tuple[statement.Statement, ...]:
         """The standing statements of these kinds that leave no doubt, oldest first."""
         return tuple(one for one in self.standing if one.kind in kinds and one.sure)
 
-    def perhaps(self, *kinds: str) -> tuple[Statement, ...]:
+    def perhaps(self, *kinds: str) -> tuple[statement.Statement, ...]:
         """The newest that only sound like one of these kinds: said, and perhaps for that step."""
         return tuple(one for one in self.standing if one.kind in kinds and not one.sure)[-PERHAPS:]
 
 
-def advance(register: Register, utterances: Iterable[Utterance]) -> Register:
+def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Register:
     """The register after these messages, which follow those that it knows."""
     standing, retired = _Standing(register.standing), list(register.retired)
     recent = list(register.recent)
@@ -81,12 +75,12 @@ def advance(register: Register, utterances: Iterable[Utterance]) -> Register:
     return Register(standing=standing.all(), retired=tuple(retired), recent=tuple(recent))
 
 
-def settle(utterances: Iterable[Utterance]) -> Register:
+def settle(utterances: Iterable[statement.Utterance]) -> Register:
     """The register of a whole conversation."""
     return advance(Register(), utterances)
 
 
-def successor(register: Register, at: Pointer) -> Statement | None:
+def successor(register: Register, at: statement.Pointer) -> statement.Statement | None:
     """The standing statement that a retired one led to; a standing one leads to itself."""
     by_victim = {
         gone: one for one in (*register.retired, *register.standing) for gone in one.supersedes
@@ -96,19 +90,21 @@ def successor(register: Register, at: Pointer) -> Statement | None:
     return next((one for one in register.standing if one.at == at), None)
 
 
-def keep(statements: Sequence[Statement], most: int) -> tuple[Statement, ...]:
+def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:
     """At most so many, in their order: by kind, then the newest.
 
     What is never dropped stays even where that makes them more.
     """
-    ranked = sorted(range(len(statements)), key=lambda at: (KINDS.index(statements[at].kind), -at))
-    always = [at for at in ranked if statements[at].kind in NEVER_DROPPED]
+    ranked = sorted(
+        range(len(statements)), key=lambda at: (statement.KINDS.index(statements[at].kind), -at)
+    )
+    always = [at for at in ranked if statements[at].kind in statement.NEVER_DROPPED]
     room = max(0, most - len(always))
-    others = [at for at in ranked if statements[at].kind not in NEVER_DROPPED][:room]
+    others = [at for at in ranked if statements[at].kind not in statement.NEVER_DROPPED][:room]
     return tuple(statements[at] for at in sorted({*always, *others}))
 
 
-def replaces(new: Statement, old: Statement) -> bool:
+def replaces(new: statement.Statement, old: statement.Statement) -> bool:
     """Whether an earlier statement no longer holds once the new one is made."""
     if new.at <= old.at or new.kind not in _SETTLES:
         return False
@@ -119,7 +115,7 @@ def replaces(new: Statement, old: Statement) -> bool:
     return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
 
 
-def _takes_back(new: Statement, old: Statement) -> bool:
+def _takes_back(new: statement.Statement, old: statement.Statement) -> bool:
     """A permission against its prohibition, or an order against its opposite."""
     mine, theirs = {*new.subject, *new.rejected}, {*old.subject, *old.rejected}
     if not mine or not theirs or old.kind != "rule" or new.kind != "rule":
@@ -129,22 +125,24 @@ def _takes_back(new: Statement, old: Statement) -> bool:
     return new.forbids != old.forbids and mine == theirs
 
 
-def _answers(new: Statement, question: Statement) -> bool:
+def _answers(new: statement.Statement, question: statement.Statement) -> bool:
     """A decision about what a question asked."""
     asked = set(question.subject)
     shared = asked & {*new.subject, *new.rejected}
     return new.kind in ("decision", "rule", "correction") and 2 * len(shared) >= max(1, len(asked))
 
 
-def _pointed(correction: Statement, recent: Sequence[Utterance]) -> Statement:
+def _pointed(
+    correction: statement.Statement, recent: Sequence[statement.Utterance]
+) -> statement.Statement:
     """A correction with the sentence that it corrects, when one of the newest messages has it."""
     about = {*correction.slot, *correction.subject} - set(correction.value)
     wanted = about | set(correction.rejected)
-    best: tuple[int, Pointer, str] | None = None
+    best: tuple[int, statement.Pointer, str] | None = None
     for utterance in recent:
         for sentence in prose(utterance.text[:_READ]):
             shared = len(wanted & set(topic(read(sentence.text).whole)))
-            at = Pointer(utterance.line, sentence.start)
+            at = statement.Pointer(utterance.line, sentence.start)
             enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
             if at < correction.at and enough and (best is None or shared >= best[0]):
                 best = (shared, at, sentence.text)
@@ -158,21 +156,21 @@ def _pointed(correction: Statement, recent: Sequence[Utterance]) -> Statement:
 class _Standing:
     """What stands while messages are read, found by what it says and by its words."""
 
-    def __init__(self, statements: Iterable[Statement]) -> None:
-        self._by_number: dict[int, Statement] = {}
+    def __init__(self, statements: Iterable[statement.Statement]) -> None:
+        self._by_number: dict[int, statement.Statement] = {}
         self._said: set[tuple[str, ...]] = set()
         self._by_word: dict[str, dict[int, None]] = {}
         self._next = 0
         for one in statements:
             self.add(one)
 
-    def all(self) -> tuple[Statement, ...]:
+    def all(self) -> tuple[statement.Statement, ...]:
         return tuple(self._by_number.values())
 
-    def has_said(self, new: Statement) -> bool:
+    def has_said(self, new: statement.Statement) -> bool:
         return _as_said(new) in self._said
 
-    def related_to(self, new: Statement) -> list[tuple[int, Statement]]:
+    def related_to(self, new: statement.Statement) -> list[tuple[int, statement.Statement]]:
         """The statements that share a word with a new one, oldest first."""
         numbers: set[int] = set()
         for word in _words_of(new):
@@ -183,14 +181,14 @@ class _Standing:
             related |= {at: one for at, one in self._by_number.items() if one.at == new.corrects}
         return sorted(related.items())
 
-    def add(self, one: Statement) -> None:
+    def add(self, one: statement.Statement) -> None:
         self._by_number[self._next] = one
         self._said.add(_as_said(one))
         for word in _words_of(one):
             self._by_word.setdefault(word, {})[self._next] = None
         self._next += 1
 
-    def remove(self, number: int) -> Statement:
+    def remove(self, number: int) -> statement.Statement:
         one = self._by_number.pop(number)
         self._said.discard(_as_said(one))
         for word in _words_of(one):
@@ -198,10 +196,10 @@ class _Standing:
         return one
 
 
-def _as_said(one: Statement) -> tuple[str, ...]:
+def _as_said(one: statement.Statement) -> tuple[str, ...]:
     """What makes two statements one; a message sent again with a path pasted behind it is one."""
     return (one.kind, *_PASTED_BEHIND.sub("", one.words.casefold()).rstrip(" .…!").split())
 
 
-def _words_of(one: Statement) -> set[str]:
+def _words_of(one: statement.Statement) -> set[str]:
     return {*one.subject, *one.slot, *one.value, *one.rejected}

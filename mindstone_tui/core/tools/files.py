@@ -19,17 +19,7 @@ import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.text import exact
-from mindstone_tui.core.tools.base import (
-    Preview,
-    Tool,
-    ToolContext,
-    ToolResult,
-    bounded,
-    declare,
-    decoded,
-    digest_of,
-    finding,
-)
+from mindstone_tui.core.tools import base
 from mindstone_tui.core.tools.control_files import changes_scripts
 from mindstone_tui.core.tools.sandbox import unconfined
 from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
@@ -52,11 +42,11 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: Annotated[int, msgspec.Meta(ge=1, le=10_000, description="How many lines.")] = 1_000
 
 
-async def _read(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+async def _read(arguments: ReadArguments, context: base.ToolContext) -> base.ToolResult:
     return await asyncio.to_thread(_read_now, arguments, context)
 
 
-def _read_now(arguments: ReadArguments, context: ToolContext) -> ToolResult:
+def _read_now(arguments: ReadArguments, context: base.ToolContext) -> base.ToolResult:
     with context.workspace.reading(arguments.path) as (place, fd):
         info = os.fstat(fd)
         if stat.S_ISDIR(info.st_mode):
@@ -70,13 +60,15 @@ def _read_now(arguments: ReadArguments, context: ToolContext) -> ToolResult:
     name = exact(arguments.path)
     if not wanted:
         text = f"{name} is empty." if not seen else f"{name} has only {seen:,} lines."
-        return ToolResult(text=text, finding=finding(text))
+        return base.ToolResult(text=text, finding=base.finding(text))
     last = arguments.first + len(wanted) - 1
     rest = f"; go on with first={last + 1}" if more else ""
     heading = f"{name}, lines {arguments.first}-{last}{rest}"
-    return ToolResult(
-        text=f"[{heading}]\n" + decoded(b"".join(wanted)),
-        finding=finding(f"{name}: {info.st_size:,} bytes, lines {arguments.first}-{last} read"),
+    return base.ToolResult(
+        text=f"[{heading}]\n" + base.decoded(b"".join(wanted)),
+        finding=base.finding(
+            f"{name}: {info.st_size:,} bytes, lines {arguments.first}-{last} read"
+        ),
         origin=f"file {place.path}",
     )
 
@@ -108,10 +100,10 @@ def _cut(line: bytes) -> bytes:
     return line[:_LONGEST_LINE] + f" [… {more:,} more bytes in this line]\n".encode()
 
 
-def _binary(place: Place, start: bytes, size: int) -> ToolResult:
+def _binary(place: Place, start: bytes, size: int) -> base.ToolResult:
     kind = "an image" if start.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")) else "binary"
     text = f"{exact(str(place.path))} is {kind}, {size:,} bytes; it begins {start[:32].hex(' ')}."
-    return ToolResult(text=text, finding=finding(text))
+    return base.ToolResult(text=text, finding=base.finding(text))
 
 
 class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,8 +133,8 @@ class _Change(msgspec.Struct, frozen=True):
     @property
     def diff(self) -> str:
         """The change, line by line, as a person may judge it."""
-        old = decoded(self.before or b"").splitlines(keepends=True)
-        new = decoded(self.after).splitlines(keepends=True)
+        old = base.decoded(self.before or b"").splitlines(keepends=True)
+        new = base.decoded(self.after).splitlines(keepends=True)
         name = "/".join(self.place.parts)
         source = "/dev/null" if self.before is None else f"a/{name}"
         pieces = difflib.unified_diff(old, new, source, f"b/{name}")
@@ -153,7 +145,7 @@ class _Change(msgspec.Struct, frozen=True):
         return exact("".join(lines).rstrip("\n"))
 
 
-def _written(arguments: WriteArguments, context: ToolContext) -> _Change:
+def _written(arguments: WriteArguments, context: base.ToolContext) -> _Change:
     place = context.workspace.locate(arguments.path)
     try:
         before: bytes | None = context.workspace.read_whole(arguments.path, MOST_EDITED)
@@ -166,7 +158,7 @@ def _written(arguments: WriteArguments, context: ToolContext) -> _Change:
     return _Change(place, before, _encoded(arguments.content))
 
 
-def _edited(arguments: EditArguments, context: ToolContext) -> _Change:
+def _edited(arguments: EditArguments, context: base.ToolContext) -> _Change:
     before = context.workspace.read_whole(arguments.path, MOST_EDITED)
     place = context.workspace.locate(arguments.path)
     old, new = _encoded(arguments.old_string), _encoded(arguments.new_string)
@@ -191,7 +183,7 @@ def _encoded(text: str) -> bytes:
         raise ToolError("The text has a lone surrogate in it.", "Send valid Unicode.") from None
 
 
-def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
+def _preview(verb: str, change: _Change, context: base.ToolContext) -> base.Preview:
     standing = context.workspace.standing(change.place)
     scripts = changes_scripts(change.place.path.name, change.before, change.after)
     if standing == "open" and scripts:
@@ -204,7 +196,7 @@ def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
         reason=does + obeyed,
         steers=bool(obeyed),
     )
-    return Preview(
+    return base.Preview(
         title=f"{verb} {exact(context.workspace.shown(change.place.path))}",
         body=change.diff or "(no change)",
         standing=standing,
@@ -214,23 +206,23 @@ def _preview(verb: str, change: _Change, context: ToolContext) -> Preview:
     )
 
 
-def _preview_write(arguments: WriteArguments, context: ToolContext) -> Preview:
+def _preview_write(arguments: WriteArguments, context: base.ToolContext) -> base.Preview:
     return _preview("write", _written(arguments, context), context)
 
 
-def _preview_edit(arguments: EditArguments, context: ToolContext) -> Preview:
+def _preview_edit(arguments: EditArguments, context: base.ToolContext) -> base.Preview:
     return _preview("edit", _edited(arguments, context), context)
 
 
-async def _write(arguments: WriteArguments, context: ToolContext) -> ToolResult:
+async def _write(arguments: WriteArguments, context: base.ToolContext) -> base.ToolResult:
     return await asyncio.to_thread(_apply, _written(arguments, context), arguments.path, context)
 
 
-async def _edit(arguments: EditArguments, context: ToolContext) -> ToolResult:
+async def _edit(arguments: EditArguments, context: base.ToolContext) -> base.ToolResult:
     return await asyncio.to_thread(_apply, _edited(arguments, context), arguments.path, context)
 
 
-def _apply(change: _Change, path: str, context: ToolContext) -> ToolResult:
+def _apply(change: _Change, path: str, context: base.ToolContext) -> base.ToolResult:
     """Put the change in place, unless the file is no longer what the change was made from."""
     if change.before is not None and (
         context.workspace.read_whole(path, MOST_EDITED) != change.before
@@ -243,23 +235,25 @@ def _apply(change: _Change, path: str, context: ToolContext) -> ToolResult:
     verb = "Created" if change.before is None else "Changed"
     name = exact(context.workspace.shown(place.path))
     text = f"{verb} {name}: +{added} −{removed} lines, {len(change.after):,} bytes."
-    return ToolResult(
-        text=text, finding=finding(f"{text} sha256 {digest_of(change.after)[:12]}"), diff=diff
+    return base.ToolResult(
+        text=text,
+        finding=base.finding(f"{text} sha256 {base.digest_of(change.after)[:12]}"),
+        diff=diff,
     )
 
 
-FILE_TOOLS: Final[tuple[Tool, ...]] = (
-    declare(
+FILE_TOOLS: Final[tuple[base.Tool, ...]] = (
+    base.declare(
         "read",
         "Read a text file, or a range of its lines.",
         "read",
         ReadArguments,
         _read,
-        lambda arguments, context: Preview(
+        lambda arguments, context: base.Preview(
             title=f"read {exact(context.workspace.shown(arguments.path))}"
         ),
     ),
-    declare(
+    base.declare(
         "write",
         "Create a file or replace its whole content.",
         "write",
@@ -267,7 +261,7 @@ FILE_TOOLS: Final[tuple[Tool, ...]] = (
         _write,
         _preview_write,
     ),
-    declare(
+    base.declare(
         "edit",
         "Replace one exact passage of a file; it must occur exactly once.",
         "write",
@@ -288,7 +282,7 @@ class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Path_ = "."
 
 
-async def _list(arguments: ListArguments, context: ToolContext) -> ToolResult:
+async def _list(arguments: ListArguments, context: base.ToolContext) -> base.ToolResult:
     with context.workspace.reading(arguments.path) as (place, fd):
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             raise ToolError(f"{arguments.path} is a file.", "Read it instead.")
@@ -298,9 +292,9 @@ async def _list(arguments: ListArguments, context: ToolContext) -> ToolResult:
     if len(found) > _MOST_NAMES:
         lines.append(f"[… {len(found) - _MOST_NAMES:,} more; use glob to narrow it down]")
     where = exact(arguments.path)
-    return ToolResult(
+    return base.ToolResult(
         text="\n".join(lines) or f"{where} is empty.",
-        finding=finding(f"{where}: {len(found):,} entries"),
+        finding=base.finding(f"{where}: {len(found):,} entries"),
         origin=f"folder {place.path}",
     )
 
@@ -330,11 +324,11 @@ class GlobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Path_ = "."
 
 
-async def _glob(arguments: GlobArguments, context: ToolContext) -> ToolResult:
+async def _glob(arguments: GlobArguments, context: base.ToolContext) -> base.ToolResult:
     return await asyncio.to_thread(_glob_now, arguments, context)
 
 
-def _glob_now(arguments: GlobArguments, context: ToolContext) -> ToolResult:
+def _glob_now(arguments: GlobArguments, context: base.ToolContext) -> base.ToolResult:
     steps = [_step(part) for part in arguments.pattern.split("/") if part not in ("", ".")]
     if any(part == ".." for part in arguments.pattern.split("/")):
         raise NotAllowed("A pattern cannot lead upwards.", "Start from another folder with `path`.")
@@ -350,10 +344,10 @@ def _glob_now(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     lines = [exact(path) for path in sorted(found)[:_MOST_NAMES]]
     if not complete:
         lines.append("[… there may be more; narrow the pattern or the path]")
-    text, full = bounded("\n".join(lines) or "Nothing matches.", context)
+    text, full = base.bounded("\n".join(lines) or "Nothing matches.", context)
     summary = f"{exact(arguments.pattern)}: {len(found):,}{'' if complete else '+'} paths"
-    return ToolResult(
-        text=text, full=full, finding=finding(summary), origin=f"names below {place.path}"
+    return base.ToolResult(
+        text=text, full=full, finding=base.finding(summary), origin=f"names below {place.path}"
     )
 
 
@@ -395,24 +389,24 @@ def _matches(parts: list[str], steps: list[re.Pattern[str] | None]) -> bool:
     return len(parts) in reached
 
 
-FOLDER_TOOLS: Final[tuple[Tool, ...]] = (
-    declare(
+FOLDER_TOOLS: Final[tuple[base.Tool, ...]] = (
+    base.declare(
         "list",
         "List a folder.",
         "read",
         ListArguments,
         _list,
-        lambda arguments, context: Preview(
+        lambda arguments, context: base.Preview(
             title=f"list {exact(context.workspace.shown(arguments.path))}"
         ),
     ),
-    declare(
+    base.declare(
         "glob",
         "Find paths by a pattern; ** stands for any number of folders.",
         "read",
         GlobArguments,
         _glob,
-        lambda arguments, _: Preview(title=f"glob {exact(arguments.pattern)}"),
+        lambda arguments, _: base.Preview(title=f"glob {exact(arguments.pattern)}"),
     ),
 )
 
@@ -438,7 +432,7 @@ class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: Annotated[int, msgspec.Meta(ge=0, le=10, description="Lines around each hit.")] = 0
 
 
-async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
+async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.ToolResult:
     place = context.workspace.locate(arguments.path)
     with context.workspace.reading(arguments.path):  # refuses what may not be read
         finished = await run(
@@ -456,7 +450,7 @@ async def _grep(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     return _told(arguments, finished, context, str(place.path))
 
 
-def _command(arguments: GrepArguments, path: Path, context: ToolContext) -> tuple[str, ...]:
+def _command(arguments: GrepArguments, path: Path, context: base.ToolContext) -> tuple[str, ...]:
     target = "." if path.is_dir() else path.name
     ripgrep = shutil.which("rg", path=context.environ.get("PATH"))
     if ripgrep is None:
@@ -478,7 +472,7 @@ def _command(arguments: GrepArguments, path: Path, context: ToolContext) -> tupl
     )
 
 
-def _ours(path: Path, context: ToolContext) -> list[str]:
+def _ours(path: Path, context: base.ToolContext) -> list[str]:
     """MindStone's own folders below a path, which are nobody's to search."""
     protected = context.workspace.protected
     return [str(ours.relative_to(path)) for ours in protected if path in ours.parents]
@@ -489,37 +483,37 @@ def _literal(path: str) -> str:
 
 
 def _told(
-    arguments: GrepArguments, finished: CommandFinished, context: ToolContext, where: str
-) -> ToolResult:
+    arguments: GrepArguments, finished: CommandFinished, context: base.ToolContext, where: str
+) -> base.ToolResult:
     pattern = exact(arguments.pattern)
-    output = decoded(finished.kept)
+    output = base.decoded(finished.kept)
     if finished.ending == "exited" and finished.code not in (0, 1):
         raise ToolError(f"The search failed: {output.strip()[:500]}", "Correct the pattern.")
     if finished.ending == "exited" and finished.code == 1:
         text = f"Nothing matches {pattern}."
-        return ToolResult(text=text, finding=finding(text), elapsed=finished.elapsed)
+        return base.ToolResult(text=text, finding=base.finding(text), elapsed=finished.elapsed)
     hits = sum(1 for line in output.split("\n") if line)
-    text, full = bounded(output, context, size=finished.size)
+    text, full = base.bounded(output, context, size=finished.size)
     why = {"timeout": "time ran out", "flooded": "too many hits", "interrupted": "interrupted"}
     note = f"\n[… stopped: {why[finished.ending]}]" if finished.ending in why else ""
     status = finished.ending if finished.ending in ("timeout", "interrupted") else "ok"
-    return ToolResult(
+    return base.ToolResult(
         text=text + note,
         status=status,
         full=full,
-        finding=finding(f"{pattern}: {hits:,} lines{' and more' if note else ''}"),
+        finding=base.finding(f"{pattern}: {hits:,} lines{' and more' if note else ''}"),
         elapsed=finished.elapsed,
         origin=f"search in {where}",
     )
 
 
-GREP: Final[Tool] = declare(
+GREP: Final[base.Tool] = base.declare(
     "grep",
     "Search file contents with a regular expression.",
     "read",
     GrepArguments,
     _grep,
-    lambda arguments, context: Preview(
+    lambda arguments, context: base.Preview(
         title=f"grep {exact(arguments.pattern)} in {exact(context.workspace.shown(arguments.path))}"
     ),
 )

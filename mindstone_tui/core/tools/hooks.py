@@ -17,15 +17,8 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import ToolContext, decoded
-from mindstone_tui.core.tools.shell import (
-    Bounds,
-    CommandFinished,
-    clean_environment,
-    in_bash,
-    run,
-    told_of,
-)
 
 HookEvent = Literal[
     "SessionStart",
@@ -156,25 +149,25 @@ def _seconds(given: object) -> float:
 
 async def run_hook(
     hook: Hook, told: Mapping[str, object], context: ToolContext, seconds: float
-) -> tuple[CommandFinished, HookVerdict]:
+) -> tuple[shell.CommandFinished, HookVerdict]:
     """Run a hook to its end, confined where the context says so; its whole tree ends with it."""
     cwd = context.workspace.cwd
-    environ = clean_environment(context.environ, context.passed)
+    environ = shell.clean_environment(context.environ, context.passed)
     limit = min(hook.seconds or seconds, 3_600.0)
-    finished = await run(
-        in_bash(hook.command, context),
+    finished = await shell.run(
+        shell.in_bash(hook.command, context),
         cwd=cwd,
         environ={**environ, "MINDSTONE_PROJECT_DIR": str(cwd), "CLAUDE_PROJECT_DIR": str(cwd)},
-        bounds=Bounds(seconds=limit, kept=_KEPT, tail=1024, output=_FLOOD),
+        bounds=shell.Bounds(seconds=limit, kept=_KEPT, tail=1024, output=_FLOOD),
         stop=context.stop,
         given=msgspec.json.encode(told),
     )
     verdict = verdict_of(hook, finished, limit)
-    said = f"{verdict.said}{told_of(finished.taken_off)}".strip()
+    said = f"{verdict.said}{shell.told_of(finished.taken_off)}".strip()
     return finished, msgspec.structs.replace(verdict, said=said)
 
 
-def verdict_of(hook: Hook, finished: CommandFinished, seconds: float) -> HookVerdict:
+def verdict_of(hook: Hook, finished: shell.CommandFinished, seconds: float) -> HookVerdict:
     """What a run means: its exit code first, then what it printed, if that makes sense."""
     if finished.ending == "timeout":
         return HookVerdict(status="timeout", why=f"it took longer than {seconds:g} seconds")

@@ -27,17 +27,7 @@ from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
-from mindstone_tui.core.tools.base import (
-    Preview,
-    Tool,
-    ToolContext,
-    ToolResult,
-    bounded,
-    declare,
-    decoded,
-    finding,
-    how_to_read_on,
-)
+from mindstone_tui.core.tools import base
 from mindstone_tui.core.tools.control_files import ControlFiles
 from mindstone_tui.core.tools.process_tree import (
     ProcessTree,
@@ -319,7 +309,7 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-def in_bash(command: str, context: ToolContext) -> Confined:
+def in_bash(command: str, context: base.ToolContext) -> Confined:
     """A command as bash is started with it, confined where the context says so."""
     line = ("bash", "--noprofile", "--norc", "-c", command)
     if context.sandbox is None:
@@ -328,7 +318,7 @@ def in_bash(command: str, context: ToolContext) -> Confined:
     return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
 
 
-async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
+async def _shell(arguments: ShellArguments, context: base.ToolContext) -> base.ToolResult:
     cwd = context.workspace.cwd
     confined = in_bash(arguments.command, context)
     free = context.sandbox is None
@@ -357,7 +347,9 @@ async def _shell(arguments: ShellArguments, context: ToolContext) -> ToolResult:
     return _told(finished, undone, context)
 
 
-def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolContext) -> ToolResult:
+def _told(
+    finished: CommandFinished, undone: tuple[str, ...], context: base.ToolContext
+) -> base.ToolResult:
     """The output with what the model must know about its end."""
     text, full = _joined(finished, context)
     how = {
@@ -372,11 +364,11 @@ def _told(finished: CommandFinished, undone: tuple[str, ...], context: ToolConte
     confined = why_refused(text) if failed and context.sandbox else ""
     refused = f"\n[{confined}]" if confined else ""
     notes = f"{refused}{_taken_back(undone)}{told_of(finished.taken_off)}"
-    return ToolResult(
+    return base.ToolResult(
         text=f"{text.rstrip()}\n[{how}]{notes}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
         full=full,
-        finding=finding(f"{how}, {finished.size:,} bytes{words}"),
+        finding=base.finding(f"{how}, {finished.size:,} bytes{words}"),
         elapsed=finished.elapsed,
         origin="shell",
     )
@@ -406,21 +398,24 @@ def _taken_back(undone: tuple[str, ...]) -> str:
     )
 
 
-def _joined(finished: CommandFinished, context: ToolContext) -> tuple[str, bytes | None]:
+def _joined(finished: CommandFinished, context: base.ToolContext) -> tuple[str, bytes | None]:
     """Head and tail of the output, from the two ends that were kept."""
     if finished.size <= len(finished.kept):
-        return bounded(for_terminal(decoded(finished.kept)), context)
+        return base.bounded(for_terminal(base.decoded(finished.kept)), context)
     half = context.limits.shown // 2
-    head, tail = for_terminal(decoded(finished.kept[:half])), for_terminal(decoded(finished.tail))
+    head, tail = (
+        for_terminal(base.decoded(finished.kept[:half])),
+        for_terminal(base.decoded(finished.tail)),
+    )
     left_out = finished.size - half - len(finished.tail)
-    note = f"[… {left_out:,} of {finished.size:,} bytes left out; {how_to_read_on(context)} …]"
+    note = f"[… {left_out:,} of {finished.size:,} bytes left out; {base.how_to_read_on(context)} …]"
     return f"{head}\n{note}\n{tail}", finished.kept
 
 
-def preview(verb: str, command: str, context: ToolContext, caution: str = "") -> Preview:
+def preview(verb: str, command: str, context: base.ToolContext, caution: str = "") -> base.Preview:
     """A command as whoever is asked sees it, each part with what it would do."""
     parts = judge(command, context.workspace)
-    return Preview(
+    return base.Preview(
         title=f"{verb} {one_line(command, 80)}",
         body=exact(command),
         standing="sensitive" if any(part.steers for part in parts) else "open",
@@ -430,7 +425,7 @@ def preview(verb: str, command: str, context: ToolContext, caution: str = "") ->
     )
 
 
-SHELL: Final[Tool] = declare(
+SHELL: Final[base.Tool] = base.declare(
     "shell",
     "Run a command in bash, in the workspace, without a terminal and without input.",
     "run",

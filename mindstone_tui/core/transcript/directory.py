@@ -17,14 +17,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.disk import ensure_folder, open_regular, place_error, read_regular
-from mindstone_tui.core.entries import Entry, Line, decode_line
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    AssistantPartial,
-    ForkPoint,
-    SessionOpened,
-    UserMessage,
-)
+from mindstone_tui.core.entries import Entry, Line, conversation, decode_line
 from mindstone_tui.core.entries.line import Malformed
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
@@ -113,7 +106,7 @@ def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
                 said += [
                     (places.key == own, line.ts, as_written(line.entry.text))
                     for line in lines
-                    if isinstance(line.entry, UserMessage)
+                    if isinstance(line.entry, conversation.UserMessage)
                     and not (line.parent or is_imported(line))
                 ]
     return [text for _, _, text in sorted(said)[-_MOST_SAID:]]
@@ -189,9 +182,9 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
     lines = list(_lines_back(os.pread(fd, _FIRST_REQUEST, 0), from_start=True))[::-1]
     for line in not_rewound(lines) or lines:
         match line.entry:
-            case SessionOpened(forked_from=ForkPoint(session=parent)):
+            case conversation.SessionOpened(forked_from=conversation.ForkPoint(session=parent)):
                 fork = f"fork of {parent.removeprefix('agent:default:')}: "
-            case UserMessage(text=text):
+            case conversation.UserMessage(text=text):
                 asked = _request_in(text)
                 if asked and not (fork and line.parent):
                     return one_line(fork + asked, LONGEST_TITLE)
@@ -246,7 +239,11 @@ def _lines_back(tail: bytes, from_start: bool) -> Iterator[Line]:
 
 def _text_of(entry: object) -> str:
     match entry:
-        case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
+        case (
+            conversation.UserMessage(text=text)
+            | conversation.AssistantMessage(text=text)
+            | conversation.AssistantPartial(text=text)
+        ):
             return text
         case _:
             return ""

@@ -14,7 +14,7 @@ from mindstone_tui.core.errors import ProviderBusy, ProviderRefused
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.providers.address import Address, ApiKey
 from mindstone_tui.core.providers.base import Finished, Options, TextPart
-from mindstone_tui.core.providers.catalogue import look_up
+from mindstone_tui.core.providers.catalogue import PriceBook, cost
 from mindstone_tui.core.providers.stream import usage_of
 from tests.core.providers.requests import Broken, Heard, hear, request, tool
 from tests.core.providers.ways import WAYS, at, provider_for
@@ -309,9 +309,7 @@ def test_our_cost_is_litellms_cost(model: str, prompt: int) -> None:
         prompt_tokens_details={"cached_tokens": 400},
     )
     response = litellm.ModelResponse(model=model, usage=reported)
-    listing = look_up(model)
-    assert listing is not None
-    ours = listing.cost(usage_of(reported))
+    ours = cost(usage_of(reported), PriceBook().prices(model, prompt))
     assert ours == pytest.approx(litellm.completion_cost(response, model=model))
 
 

@@ -13,7 +13,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import registry
 from mindstone_tui.core.providers.address import address_of, require_key
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.catalogue import Listing, Prices, Tier, look_up
+from mindstone_tui.core.providers.catalogue import Listing, Prices, Tier, cost, look_up
 from mindstone_tui.core.providers.discovery import FoundModel, FoundServer
 from mindstone_tui.core.providers.registry import EXAMPLES, available
 from tests.core.providers.requests import Broken, hear, request
@@ -109,10 +109,11 @@ def test_cost_counts_cached_tokens_and_long_prompts() -> None:
         tiers=(Tier(above=1_000, prices=Prices(prompt=3.0, completion=30.0)),),
     )
     usage = Usage(prompt=100, completion=2, cached=50, cache_written=10)
-    assert listing.cost(usage) == pytest.approx(40 + 5 + 20 + 20)
-    assert listing.cost(Usage(prompt=2_000, completion=1)) == pytest.approx(6_030)
-    assert listing.cost(Usage(prompt=5)) is None
-    assert Listing(name="n").cost(usage) is None
+    assert cost(usage, listing.prices_for(100)) == pytest.approx(40 + 5 + 20 + 20)
+    long = Usage(prompt=2_000, completion=1)
+    assert cost(long, listing.prices_for(2_000)) == pytest.approx(6_030)
+    assert cost(Usage(prompt=5), listing.prices_for(5)) is None
+    assert cost(usage, Listing(name="n").prices_for(100)) is None
 
 
 def test_a_key_is_required_before_anything_is_sent(places: Places) -> None:

@@ -11,13 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core.errors import UnknownName
+from mindstone_tui.core.interchange.export import markdown
 from mindstone_tui.core.interchange.export.html import html_pieces
-from mindstone_tui.core.interchange.export.markdown import (
-    cast_pieces,
-    json_pieces,
-    markdown_pieces,
-    message_pieces,
-)
 from mindstone_tui.core.interchange.export.story import Numbers, StorySource
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean
@@ -27,10 +22,10 @@ Exporter = Callable[[StorySource], Iterator[str]]
 EXPORTERS: Final = MappingProxyType[str, Exporter](
     {
         "html": html_pieces,
-        "md": markdown_pieces,
-        "json": json_pieces,
-        "messages": message_pieces,
-        "cast": cast_pieces,
+        "md": markdown.markdown_pieces,
+        "json": markdown.json_pieces,
+        "messages": markdown.message_pieces,
+        "cast": markdown.cast_pieces,
     }
 )
 """Every export format by name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from mindstone_tui.core.entries import Line, Unknown, conversation
 from mindstone_tui.core.entries.line import FORMAT
 from mindstone_tui.core.interchange.export import story
+from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.transcript import Damaged
 
@@ -182,7 +182,7 @@ def cast_pieces(source: story.StorySource) -> Iterator[str]:
         "version": 2,
         "width": _WIDTH,
         "height": _HEIGHT,
-        "timestamp": int(_seconds(session.began)),
+        "timestamp": int(epoch(session.began)),
         "title": session.session,
         "env": {"TERM": "xterm-256color"},
     }
@@ -191,7 +191,7 @@ def cast_pieces(source: story.StorySource) -> Iterator[str]:
     before = session.began
     for turn in source.turns():
         for scene in turn.scenes:
-            clock += min(max(_seconds(scene.ts) - _seconds(before), 0.2), _LONGEST_PAUSE)
+            clock += min(max(epoch(scene.ts) - epoch(before), 0.2), _LONGEST_PAUSE)
             before = scene.ts
             colour, shown = _shown(scene)
             for line in shown.split("\n"):
@@ -221,10 +221,3 @@ def _excerpt(scene: story.ToolUse) -> list[str]:
     if len(lines) > _TOOL_LINES:
         shown.append(f"  … {len(lines) - _TOOL_LINES:,} more lines")
     return shown
-
-
-def _seconds(ts: str) -> float:
-    try:
-        return datetime.fromisoformat(ts).timestamp()
-    except ValueError:
-        return 0.0

@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
-from ..read_bytes import decode_object, lines, mapping, moment, open_file, sequence, text
+from ..read_bytes import count, decode_object, lines, mapping, moment, open_file, sequence, text
 from . import parts
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
 from .sources import newest_with, records_of
@@ -278,8 +278,9 @@ def _used(message: dict[str, Any]) -> Iterator[Record]:
     usage = mapping(message.get("usage"))
     if usage:
         took = parts.counted({"input_tokens": 0, **usage}, *_COUNTS, apart=True)
+        hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
         model, answer = text(message.get("model")), text(message.get("id"))
-        yield Used(usage=took, model=model, answer=answer)
+        yield Used(usage=msgspec.structs.replace(took, cache_hour=hour), model=model, answer=answer)
 
 
 def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:

@@ -1,0 +1,242 @@
+"""What a session cost agrees with every other account of it, and causes are only recorded ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mindstone_tui.core.context.watch import Watch
+from mindstone_tui.core.entries import Entry, Usage, conversation, derived, window
+from mindstone_tui.core.entries.conversation import AnswerUsage, AssistantMessage
+from mindstone_tui.core.library.cost import CostFold, SessionCost, cost_of
+from mindstone_tui.core.library.profile import profile_of
+from mindstone_tui.core.library.stats import add_up
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.cache_rules import (
+    ANTHROPIC,
+    ANTHROPIC_HOUR,
+    OPENAI,
+    SentPrompt,
+    expect,
+)
+from mindstone_tui.core.providers.catalogue import PriceBook, cost
+from mindstone_tui.core.tokens import Calibration
+from tests.builders import line_of
+from tests.cli.program import mindstone_here
+
+SONNET = "claude-sonnet-4-5"
+COUNTS = st.one_of(st.none(), st.integers(0, 300_000))
+MONEY = st.one_of(st.none(), st.floats(0, 5))
+
+
+def _answer(usage: Usage, **fields: Any) -> AssistantMessage:
+    return AssistantMessage(text="", model=SONNET, reported=AnswerUsage(call=1, usage=usage))
+
+
+def _fold(*steps: tuple[int, Entry, str]) -> CostFold:
+    """Turns, entries, and the minute and second at which each is written."""
+    fold = CostFold(PriceBook())
+    for seq, (turn, entry, clock) in enumerate(steps, 1):
+        line = line_of(entry, seq, turn=turn)
+        fold.observe(msgspec.structs.replace(line, ts=f"2026-03-01T10:{clock}Z"))
+    return fold
+
+
+def _kinds(fold: CostFold) -> dict[int, list[str]]:
+    return {row.turn: [each.kind for each in row.causes] for row in fold.turns()}
+
+
+def _read(prompt: int, cached: int) -> AssistantMessage:
+    usage = Usage(prompt=prompt, cached=cached, cache_written=prompt - cached, completion=10)
+    return _answer(msgspec.structs.replace(usage, cost=0.5))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(
+                _answer,
+                st.builds(Usage, prompt=COUNTS, completion=COUNTS, cached=COUNTS, cost=MONEY),
+            ),
+            st.builds(
+                conversation.UsageReported,
+                call=st.just(1),
+                model=st.just(SONNET),
+                usage=st.builds(Usage, prompt=COUNTS, completion=COUNTS, cost=MONEY),
+                purpose=st.sampled_from(["", "summary", "judge"]),
+            ),
+            st.builds(
+                derived.DelegationEnded,
+                child=st.just("c"),
+                ending=st.just("done"),
+                text=st.just(""),
+                tokens=st.integers(0, 9),
+                cost=MONEY,
+            ),
+        ),
+        max_size=12,
+    )
+)
+def test_its_sum_is_that_of_the_command_cost(entries: Sequence[Entry]) -> None:
+    watch = Watch(Calibration(), lambda first, last: [])
+    fold = CostFold(PriceBook())
+    for seq, entry in enumerate(entries, 1):
+        line = line_of(entry, seq, turn=seq % 4)
+        watch.observe(line)
+        fold.observe(line)
+    rows = fold.turns()
+    assert sum(row.usage.cost or 0.0 for row in rows) == pytest.approx(watch.carried.spent)
+    assert any(row.unknown for row in rows) == watch.carried.cost_unknown
+    delegated = sum(it.cost or 0 for row in rows for it in row.causes if it.kind == "sub agent")
+    assert delegated == pytest.approx(watch.carried.delegated)
+
+
+def test_a_pause_expires_the_cache_and_a_change_breaks_it_and_nothing_else_is_blamed() -> None:
+    tools = window.ToolsChanged(tools=(), state=window.WindowState(through=0))
+    quiet = _fold((1, _read(50_000, 0), "00:00"), (2, _read(52_000, 50_000), "04:00"))
+    assert _kinds(quiet) == {1: [], 2: []}
+    paused = _fold((1, _read(50_000, 0), "00:00"), (2, _read(52_000, 9_000), "07:00"))
+    assert _kinds(paused)[2] == ["cache expired"]
+    (cause,) = paused.turns()[1].causes
+    assert cause.why == "cache expired after a pause of 7 min 00 s"
+    assert cause.tokens == 41_000
+    assert cause.cost == pytest.approx(41_000 * (3.75 - 0.3) / 1e6)
+    changed = _fold(
+        (1, _read(50_000, 0), "00:00"), (2, tools, "07:00"), (2, _read(52_000, 9_000), "07:01")
+    )
+    assert [each.why for each in changed.turns()[1].causes] == ["cache broken: the tools changed"]
+    unclear = _fold((1, _read(50_000, 0), "00:00"), (2, _read(52_000, 9_000), "01:00"))
+    assert _kinds(unclear)[2] == ["cache missed"]
+
+
+def test_a_result_counts_as_carried_only_while_nothing_left_the_window() -> None:
+    result = conversation.ToolReturned(call="c", name="read", text="some words " * 4_000)
+    trim = window.ToolResultsTrimmed(
+        results=(),
+        state=window.WindowState(through=0),
+        tokens_before=9,
+        tokens_after=1,
+        policy="age",
+    )
+    answers = [(2, _read(50_000 + at, 50_000), "00:00") for at in range(12)]
+    (kept,) = _fold((1, result, "00:00"), *answers).turns()[0].causes
+    assert kept.kind == "carried"
+    assert "(read)" in kept.why
+    assert "for 12 requests" in kept.why
+    cut = _fold((1, result, "00:00"), *answers[:9], (2, trim, "00:00"), *answers[9:])
+    assert not any("carried" in kinds for kinds in _kinds(cut).values())
+    short = (2, _read(20_000, 20_000), "00:00")
+    lost = _fold((1, result, "00:00"), *answers[:9], short, *answers[9:])
+    assert not any("carried" in kinds for kinds in _kinds(lost).values())
+
+
+@given(
+    st.sampled_from([ANTHROPIC, ANTHROPIC_HOUR, OPENAI]),
+    *(st.integers(0, 200_000) for _ in range(3)),
+    st.floats(0, 9_000),
+)
+def test_a_cache_reads_no_more_than_it_was_given_and_nothing_that_is_too_old(
+    rules: Any, before: int, prompt: int, shared: int, pause: float
+) -> None:
+    now = SentPrompt(SONNET, prompt, pause, pause)
+    read, verdict = expect(rules, SentPrompt(SONNET, before, 0, 0), now, shared)
+    assert 0 <= read <= min(prompt, max(before, shared))
+    if pause > rules.keeps:
+        assert read <= shared
+        assert verdict != "goes on"
+    assert expect(rules, None, now, shared) == (min(shared, prompt), "first")
+
+
+def test_what_is_kept_for_an_hour_costs_what_the_list_says_for_that() -> None:
+    prices = PriceBook().prices(SONNET)
+    usage = Usage(prompt=1_000_000, completion=0, cache_written=150_000)
+    hour = msgspec.structs.replace(usage, cache_hour=100_000)
+    assert prices.cache_hour == pytest.approx(6e-6)
+    more = (cost(hour, prices) or 0) - (cost(usage, prices) or 0)
+    assert more == pytest.approx(100_000 * (6 - 3.75) / 1e6)
+
+
+def _foreign(path: Path) -> None:
+    """Two turns of Claude Code: an answer told in two lines, and one after a long pause."""
+    lines: list[dict[str, Any]] = []
+
+    def add(kind: str, clock: str, **message: Any) -> None:
+        parent = lines[-1]["uuid"] if lines else None
+        lines.append(
+            {"type": kind, "uuid": f"u{len(lines)}", "parentUuid": parent, "sessionId": "s1"}
+            | {"cwd": "/srv/app", "timestamp": f"2026-03-01T{clock}.000Z", "message": message}
+        )
+
+    def answer(clock: str, name: str, written: int, read: int, tokens: int) -> None:
+        usage = {
+            "input_tokens": 10,
+            "output_tokens": tokens,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written,
+            "cache_creation": {"ephemeral_1h_input_tokens": written},
+        }
+        content = [{"type": "text", "text": f"Said {tokens}."}]
+        add("assistant", clock, id=name, model=SONNET, content=content, usage=usage)
+
+    add("user", "10:00:00", role="user", content="Look at it.")
+    answer("10:00:05", "m1", 40_000, 0, 3)
+    answer("10:00:07", "m1", 40_000, 0, 300)
+    add("user", "14:30:00", role="user", content="And now?")
+    answer("14:30:05", "m2", 41_000, 0, 200)
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
+
+
+def _imported(file: Path) -> SessionCost:
+    assert mindstone_here("import", str(file)).returncode == 0
+    (places,) = Places.resolve(os.environ).sessions()
+    return cost_of(places, PriceBook())
+
+
+def test_an_imported_session_has_its_turns_and_agrees_with_the_statistics(
+    tmp_path: Path, home: Path
+) -> None:
+    _foreign(file := tmp_path / "claude.jsonl")
+    found = _imported(file)
+    assert [(row.turn, row.requests, row.usage.completion) for row in found.turns] == [
+        (1, 1, 300),
+        (2, 1, 200),
+    ]
+    assert [each.kind for each in found.turns[1].causes] == ["cache expired"]
+    assert "4 h 29 min" in found.turns[1].causes[0].why
+    plain, written, said = 20 * 3e-6, 81_000 * 6e-6, 500 * 15e-6
+    assert found.total.usage.cost == pytest.approx(plain + written + said)
+    (places,) = Places.resolve(os.environ).sessions()
+    profile = profile_of(places)
+    assert profile is not None
+    total = add_up([("s1", profile)]).total
+    assert total.cost is None
+    assert total.listed == pytest.approx(found.total.usage.cost)
+    assert total.prompt == found.total.usage.prompt
+    file.unlink()
+    gone = cost_of(places, PriceBook())
+    assert gone.days_only
+    assert [(row.turn, row.ts) for row in gone.turns] == [(0, "2026-03-01")]
+    assert gone.total.usage.cost == pytest.approx(found.total.usage.cost)
+
+
+def test_a_session_without_recorded_usage_is_told_in_one_sentence(
+    tmp_path: Path, home: Path
+) -> None:
+    file = tmp_path / "messages.jsonl"
+    said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    file.write_text("".join(json.dumps(each) + "\n" for each in said), "utf-8")
+    assert mindstone_here("import", str(file)).returncode == 0
+    (places,) = Places.resolve(os.environ).sessions()
+    done = mindstone_here("cost", str(places.key))
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"mindstone: Nothing is recorded of what {places.key} took.")
+    assert mindstone_here("cost", "nowhere").returncode != 0
