@@ -59,8 +59,7 @@ _NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
 _TWICE: Final = 1.0
 """Seconds within which a key counts as pressed twice."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-LONG_LINES: Final = 100
-"""Lines of a message from which on it is said that they are being read."""
+LONG_LINES: Final = 100  # of a message, from which on it is said that they are being read
 
 
 class TalkScreen(Screen[None]):
@@ -513,9 +512,9 @@ class ChatScreen(TalkScreen):
             return
         prompt, now = self.input_area.prompt, self.host.clock()
         self.set_focus(prompt)
-        if not prompt.text and self._escaped and now - self._escaped < _TWICE:
+        if twice := self.is_current and not prompt.text and now - self._escaped < _TWICE:
             self.action_want("rewind")
-        self._escaped = 0.0 if prompt.text else now
+        self._escaped = 0.0 if prompt.text or twice else now
 
     def _stop_turn(self, how: str = "Ctrl+C") -> bool:
         """Stop the running turn; whether there is one."""
@@ -527,7 +526,8 @@ class ChatScreen(TalkScreen):
     @on(Prompt.Broken)
     def _broken(self, event: Prompt.Broken) -> None:
         if event.cleared:
-            self.unsent, self._broke = event.cleared, 0.0 if self.running else self.host.clock()
+            works = self.running and not self._asked  # then the second one stops it
+            self.unsent, self._broke = event.cleared, 0.0 if works else self.host.clock()
         else:
             self._break()
 
