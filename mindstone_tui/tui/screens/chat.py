@@ -56,8 +56,7 @@ class ApprovalWaits(Message):
 
 
 _NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
-_TWICE: Final = 1.0
-"""Seconds within which a key counts as pressed twice."""
+_TWICE: Final = 1.0  # seconds within which a key counts as pressed twice
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LONG_LINES: Final = 100  # of a message, from which on it is said that they are being read
 
@@ -512,7 +511,8 @@ class ChatScreen(TalkScreen):
             return
         prompt, now = self.input_area.prompt, self.host.clock()
         self.set_focus(prompt)
-        if twice := self.is_current and not prompt.text and now - self._escaped < _TWICE:
+        again = self._escaped > 0.0 and now - self._escaped < _TWICE and self.is_current
+        if twice := again and not prompt.text:
             self.action_want("rewind")
         self._escaped = 0.0 if prompt.text or twice else now
 
