@@ -79,12 +79,12 @@ def say_words(text: str, indent: str = "") -> None:
 
 def in_lines(line: str, indent: int) -> list[str]:
     """A line as it fits on a terminal beside its indent, words whole where they can be."""
-    if not sys.stdout.isatty():
+    room = max(shutil.get_terminal_size().columns - indent, _NARROWEST)
+    if not sys.stdout.isatty() or (line.isascii() and line.isprintable() and len(line) <= room):
         return [line]
-    from rich.console import Console  # deferred: only a terminal needs these
+    from rich.console import Console  # deferred: only a long line on a terminal needs these
     from rich.text import Text
 
-    room = max(shutil.get_terminal_size().columns - indent, _NARROWEST)
     wrapped = Text(for_terminal(line)).wrap(Console(width=room), room)
     return [part.plain.rstrip() for part in wrapped] or [""]
 
