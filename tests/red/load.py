@@ -64,12 +64,12 @@ class Looks:
         return case
 
 
-def _until_answered(home: Path) -> None:
-    """Read on until the turn of the message is over, for as long as anybody would wait."""
-    over = time.monotonic() + PATIENCE
-    while time.monotonic() < over:
-        if any(b'"turn_ended"' in path.read_bytes() for path in home.rglob("x/transcript.jsonl")):
-            return
+def _until_kept(home: Path, size: int) -> None:
+    """Return once the session has the message whole, or nobody would wait any more."""
+    over, there = time.monotonic() + PATIENCE, 0
+    while there < size and time.monotonic() < over:
+        files = (path for path in home.rglob("*") if path.is_file() and "x" in path.parts)
+        there = sum(path.stat().st_size for path in files)
 
 
 def load(tried: Tried) -> Iterator[Case]:
@@ -98,8 +98,8 @@ def load(tried: Tried) -> Iterator[Case]:
             said = "The quick brown fox jumps over 12 stones. " * (size * 25_000)
             sent = json.dumps({"session": "x", "text": said}).encode()
             status = looks.ask("POST", "/page/send", sent)
-            if wanted == 200:  # look while it is counted, indexed and answered
-                _until_answered(home)
+            if wanted == 200:  # look while it is cleaned and written down
+                _until_kept(home, len(said))
             case = looks.told(f"a message of {len(said) >> 20} MB to the page")
             yield case if status == wanted else Case(case.name, f"answered with {status}")
     finally:
