@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core.disk import is_running, read_regular, replace_file
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.tui import host
@@ -132,18 +132,25 @@ class HomeLibrary:
         return in_short(found, datetime.now(UTC))
 
     def unsent(self, key: str, text: str | None = None) -> str:
-        """What was written in a session and not sent; another text takes its place."""
-        path = self._home.session(SessionKey.parse(key)).folder / "unsent"
-        kept = ""
-        with contextlib.suppress(MindstoneError, OSError):
-            kept = read_regular(path).decode("utf-8", "replace") if path.exists() else ""
-            if text is not None and text != kept:
-                from mindstone_tui.core.redaction import (
-                    Redactor,
-                )  # only who left something needs it
+        """What was written in a session and not sent; another text takes its place.
 
-                replace_file(path, Redactor().redact(text).text.encode())
-        return kept
+        Each program keeps its own, and takes up what one left that has ended.
+        """
+        folder = self._home.session(SessionKey.parse(key)).folder
+        own = folder / f"unsent.{os.getpid()}"
+        with contextlib.suppress(MindstoneError, OSError):
+            if text:
+                from mindstone_tui.core.redaction import Redactor  # only who writes needs it
+
+                replace_file(own, Redactor().redact(text).text.encode())
+            elif text is not None:
+                own.unlink(missing_ok=True)
+            else:
+                for path in sorted(folder.glob("unsent*")):
+                    if path == own or not is_running(int(path.suffix[1:] or 1 << 30)):
+                        path.replace(own)
+                        return read_regular(own).decode("utf-8", "replace")
+        return ""
 
 
 class HomeSetup:

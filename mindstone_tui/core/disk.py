@@ -212,12 +212,22 @@ def writing_beside(note: Path, paths: Sequence[Path]) -> Iterator[None]:
         note.unlink(missing_ok=True)
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def sweep_beside(note: Path) -> None:
     """Remove what a program left that was killed while it wrote beside these files."""
     with contextlib.suppress(OSError, ValueError):
         pid, *paths = os.fsdecode(note.read_bytes()).split("\0")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), 0)
+        if is_running(int(pid)):
             return
         for path in map(Path, paths):
             for left in path.parent.iterdir():

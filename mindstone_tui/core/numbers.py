@@ -84,6 +84,11 @@ def days(*stamps: str) -> str:
     return " – ".join(said)
 
 
+def age(ts: str) -> float:
+    """Seconds that have passed since an ISO timestamp."""
+    return (datetime.now(UTC) - datetime.fromisoformat(ts)).total_seconds()
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago something was, in one unit."""
     elapsed = (now.astimezone(UTC) - moment.astimezone(UTC)).total_seconds()

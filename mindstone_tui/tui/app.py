@@ -6,6 +6,7 @@ opened after that.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable
 from functools import cached_property
@@ -21,6 +22,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.timer import Timer
 
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.signals import on_ending
@@ -31,6 +33,7 @@ from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
+from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 _HERE: Final = Path(__file__).parent
 _FIRST: Final = _HERE / "chat.tcss"
 _REST: Final = _HERE / "mindstone.tcss"
+_KEEP_WITHIN: Final = 1.0
+"""Seconds after which what is written in the prompt is on disk."""
 _LOOK_AGAIN: Final = 30.0
 """Seconds between two looks at what waits for a decision elsewhere."""
 
@@ -68,6 +73,9 @@ class MindstoneApp(App[int]):
         """The session that was on the screen when the app was left."""
         self.leaves_open = False
         """Something was to be decided there."""
+        self.unsent = ""
+        """What was written there and not sent."""
+        self._keeping: Timer | None = None
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
@@ -112,9 +120,8 @@ class MindstoneApp(App[int]):
         library, prompt = self.host.library, self.chat.input_area.prompt
         if library is None:
             return
-        if (unsent := library.unsent(key)) and not prompt.text:
+        if not prompt.text and (unsent := library.unsent(key)):
             prompt.write(unsent)
-            library.unsent(key, "")
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
 
@@ -168,20 +175,28 @@ class MindstoneApp(App[int]):
         self.leaves_open = self.chat.opened and self.chat.input_area.decision is not None
         await self.chat.close()
         self._left = self._session_here()
-        written = [prompt.unfolded for prompt in self.chat.query(Prompt)]
-        self.chat.unsent = "".join(written) or self.chat.unsent
-        if self.unsent and self._left and self.host.library is not None:
+        self.unsent = self._unsent_here()
+        if self._left and self.host.library is not None:
             self.host.library.unsent(self._left, self.unsent)
         self.exit(0)
+
+    @on(Prompt.Changed, "#prompt")
+    def _written(self) -> None:
+        """Have what is written kept soon, so that it outlives a program that is killed."""
+        if self._keeping is None and self.host.library is not None:
+            self._keeping = self.set_timer(_KEEP_WITHIN, self._keep_written)
+
+    async def _keep_written(self) -> None:
+        self._keeping = None
+        if (here := self._session_here()) and self.host.library is not None:
+            await asyncio.to_thread(self.host.library.unsent, here, self._unsent_here())
+
+    def _unsent_here(self) -> str:
+        return "".join(area.unsent for area in self.chat.query(InputArea))
 
     def _session_here(self) -> str:
         """The session on the screen; empty once the screen is gone."""
         return next((status.session for status in self.chat.query(StatusLine)), "")
-
-    @property
-    def unsent(self) -> str:
-        """What was written last and neither sent nor taken up again."""
-        return self.chat.unsent
 
     @property
     def resume_name(self) -> str:

@@ -102,7 +102,12 @@ class ExchangeEvents:
     @property
     def question(self) -> str:
         """What was asked in it."""
-        asked = (e.text for e in self.events if isinstance(e, ev.TurnStarted))
+        asked = (
+            event.text
+            for event in self.events
+            if isinstance(event, ev.TurnStarted)
+            or (isinstance(event, ev.EntryAppeared) and event.kind == "user_message")
+        )
         return as_written(next(asked, ""))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -366,6 +367,44 @@ async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back(
         await pilot.press("escape")
         await until(pilot, lambda: "One key answers" in drawn(app))
         assert talk.did == []
+
+
+async def test_a_reason_that_is_half_written_when_another_answers_is_not_torn() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press(*"my next", "tab", "r", *"not on a ")
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        await pilot.press(*"Friday")
+        assert app.chat.input_area.prompt.text == "my next\nnot on a Friday"
+        assert talk.did == []
+
+
+async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> None:
+    asked_at = datetime.now(UTC) - timedelta(hours=2, minutes=5)
+    app, talk = staged(msgspec.structs.replace(WISH, channel="web", since=asked_at.isoformat()))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        app.chat._tick()
+        assert "waits for your answer · 2 h 05 min" in app.chat.status.doing
+
+
+async def test_a_question_that_is_covered_is_announced_until_it_is_seen_or_answered() -> None:
+    def told() -> bool:
+        return any("waits for your answer" in one.message for one in app._notifications)
+
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await pilot.press("f1")
+        await until(pilot, told)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat and not told())
+        await pilot.press("f1")
+        await until(pilot, told)
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: not told())
 
 
 async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (

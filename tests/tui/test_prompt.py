@@ -13,6 +13,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Attachment
 from mindstone_tui.core.paths import Places, SessionKey
@@ -338,14 +339,11 @@ async def test_ctrl_c_twice_quickly_leaves_and_what_is_unsent_is_kept() -> None:
 async def test_escape_twice_in_an_empty_prompt_picks_a_message_to_go_back_to() -> None:
     now = [100.0]
     host = msgspec.structs.replace(around(), clock=lambda: now[0])
+    said_there = ev.EntryAppeared(
+        entry="e", seq=9, kind="user_message", role="user", channel="web", turn=2, text="second"
+    )
     app, talk = staged(
-        asked(1, "first"),
-        done(1),
-        asked(2, "second"),
-        done(2),
-        asked(3, "third"),
-        done(3),
-        given=host,
+        asked(1, "first"), done(1), said_there, asked(3, "third"), done(3), given=host
     )
     async with app.run_test() as pilot:
         await settle(pilot, talk)
@@ -567,10 +565,34 @@ async def test_what_was_not_sent_is_in_the_prompt_at_the_next_start(home: Path) 
     again, talk = staged(given=host)
     async with again.run_test() as pilot:
         await until(pilot, lambda: prompt_of(again) == "half a thought")
-        assert shelf.kept == {SESSION: ""}
         await pilot.press("enter")
         await until(pilot, lambda: ("send", "half a thought", (), False) in talk.did)
-    assert shelf.kept == {SESSION: ""}
+        await until(pilot, lambda: shelf.kept == {SESSION: ""})
+
+
+async def test_what_is_written_is_kept_while_it_is_written(home: Path) -> None:
+    shelf = Shelf(home)
+    host = msgspec.structs.replace(around(), library=shelf, session=SESSION)
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"half a thought")
+        await until(pilot, lambda: shelf.kept == {SESSION: "half a thought"})
+        await pilot.press("enter")
+        await until(pilot, lambda: shelf.kept == {SESSION: ""})
+
+
+async def test_what_was_cleared_long_before_leaving_does_not_come_back(home: Path) -> None:
+    shelf, now = Shelf(home), [100.0]
+    host = msgspec.structs.replace(around(), library=shelf, session=SESSION, clock=lambda: now[0])
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press(*"never mind", "ctrl+c")
+        now[0] += 5
+        await pilot.press("ctrl+d")
+        await until(pilot, lambda: not app.is_running)
+    assert (app.unsent, shelf.kept) == ("", {SESSION: ""})
 
 
 async def test_the_arrows_reach_what_was_said_in_other_sessions_of_the_folder(

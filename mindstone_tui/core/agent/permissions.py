@@ -29,6 +29,13 @@ _NAMED: Final = 100
 """Characters of what a yes names; how far it reaches stands behind them."""
 
 
+_UNTIL: Final = {
+    "turn": "for this turn",
+    "session": "until you leave",
+    "config": "kept in your settings",
+}
+
+
 class Permissions:
     """Decides whether a call may run, must be asked about, or is refused."""
 
@@ -45,6 +52,8 @@ class Permissions:
         self._rules = rules
         self._given: dict[str, str] = {}
         """How long those hold that were given here, when and by which key."""
+        self._for_turn: tuple[Rule, ...] = ()
+        """Those that end with the turn."""
         self._find_sandbox = find_sandbox
         self._sandbox: Sandbox | None = None
         self._looked = False
@@ -175,10 +184,18 @@ class Permissions:
             rule = Rule.parse("allow", answer.remember)
             self._rules = (*self._rules, rule)
             by = f" by {answer.how}" if answer.how else ""
-            until = "until you leave" if answer.keep == "session" else "kept in your settings"
-            self._given[rule.text] = f" ({until}; given {datetime.now().astimezone():%H:%M}{by})"
+            when = f"{datetime.now().astimezone():%H:%M}"
+            self._given[rule.text] = f" ({_UNTIL[answer.keep]}; given {when}{by})"
             if answer.keep == "config":
                 self._keep(answer.remember)
+            elif answer.keep == "turn":
+                self._for_turn = (*self._for_turn, rule)
+
+    def end_turn(self) -> None:
+        """What was allowed for a turn is over with it."""
+        for rule in self._for_turn:
+            self._rules = tuple(each for each in self._rules if each is not rule)
+        self._for_turn = ()
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

@@ -553,7 +553,8 @@ class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     allowed: bool
     remember: str = ""
     """A rule of `ToolAsked.remember`, or empty for this once."""
-    keep: Literal["", "session", "config"] = ""
+    keep: Literal["", "turn", "session", "config"] = ""
+    """For how long; `turn` is what `session` means to a program that cannot see them leave."""
     why: str = ""
     how: str = ""
     """What they did: a key, `click`, `button`, what they typed; or which setting said it."""

@@ -22,6 +22,7 @@ from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     ToolAnswered,
+    ToolApproved,
     ToolAsked,
     ToolReturned,
     TurnEnded,
@@ -51,14 +52,20 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     with transcript.history() as history:
         lines = [history.whole(line) for line in history.turn(turn)]
     told: list[str] = []
-    asked: dict[str, str] = {}
+    asked: dict[str, ToolAsked] = {}
+    question: ToolAsked | None = None
     for line in lines:
         words = str(describe_line(line)).lstrip("· ")
         match line.entry:
-            case ToolAsked(call=call, name=name, shown=shown):
-                asked[call] = call_line(name, shown)
-            case ToolAnswered(call=call) if call in asked:  # a later answer comes to nothing
-                told.append(f"{asked.pop(call)} · {words}")
+            case ToolAsked() as question:
+                asked[question.call] = question
+            case ToolAnswered(call=call) if call in asked:  # a later one comes to nothing
+                question = asked.pop(call)
+                told.append(f"{call_line(question.name, question.shown)} · {words}")
+            case ToolApproved(by="person", rule=rule, remember=kept) if kept and question:
+                how_far = [each.label for each in question.scopes if each.remember == rule]
+                wide = how_far[-1 if kept == "config" else 0]
+                told[-1] += f" · {_for_turn(wide) if kept == 'turn' else wide}"
             case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
                 told.append(words)
             case TurnEnded(how=how) if how:
@@ -107,10 +114,10 @@ class SharedQuestions:
             raise
 
     def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
-        """An answer; "until you leave", said on a surface that we do not see leave, means once."""
+        """An answer; "until you leave" holds for this turn where we do not see them leave."""
         answer = _answer_in(given)
         if answer.keep == "session" and line.id not in self._own:
-            return msgspec.structs.replace(answer, remember="", keep="")
+            return msgspec.structs.replace(answer, keep="turn")
         return answer
 
     def _is_open(self, given: ToolAnswered) -> bool:
@@ -132,8 +139,7 @@ class SharedQuestions:
         """Seconds for which a question may still wait."""
         patience = self._context.settings.approvals.patience
         since = [line.ts for line in open_questions.still_open(turn) if _call_of(line) == call]
-        asked = datetime.fromisoformat(since[0]) if since else datetime.now(UTC)
-        waited = (datetime.now(UTC) - asked).total_seconds()
+        waited = numbers.age(since[0]) if since else 0.0
         return max(patience - waited, _NONE_LEFT) if patience else 0.0
 
     def _out_of_patience(self) -> Answer:
@@ -324,7 +330,7 @@ class SharedQuestions:
         known, self._elsewhere[asked.call] = self._elsewhere.get(asked.call), line
         if self._context.permissions.asks and (known is None or known.ts != line.ts):
             self._shown[asked.call] = line.ts
-            self._emit(asked_before(line, asked))
+            self._emit(_as_asked_here(asked_before(line, asked)))
 
     def is_shown(self, event: AnyEvent) -> bool:
         """Whether an event puts a question that this surface shows already."""
@@ -339,6 +345,21 @@ class SharedQuestions:
 
 def _call_of(line: Line) -> str:
     return line.entry.call if isinstance(line.entry, ToolAsked) else ""
+
+
+def _as_asked_here(asked: events.ToolAsked) -> events.ToolAsked:
+    """Another program's question: a yes that lasts there as long as its turn says so."""
+    scopes = tuple(
+        msgspec.structs.replace(each, label=_for_turn(each.label))
+        if each.keep == "session"
+        else each
+        for each in asked.scopes
+    )
+    return msgspec.structs.replace(asked, scopes=scopes)
+
+
+def _for_turn(label: str) -> str:
+    return label.replace("until you leave", "for this turn")
 
 
 def _answer_in(given: ToolAnswered) -> Answer:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.turn import go_on, take_turn
-from mindstone_tui.core.entries import Image, Line
-from mindstone_tui.core.entries.conversation import ClientMatched, MessageWithdrawn, TurnEnding
+from mindstone_tui.core.entries import Image, Line, conversation
 from mindstone_tui.core.events import Answer, AnyEvent, Attachment
 from mindstone_tui.core.events.from_entry import appeared, used_elsewhere
 from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
@@ -38,6 +37,10 @@ _BEFORE_IT_WAS_SAID: Final = (errors.EntryNotSaved, errors.DamagedTranscript, er
 """What keeps a message from becoming a turn; whoever said it gets it back."""
 
 
+_A_MOMENT: Final = 0.5
+"""Seconds in which a program that asked goes on with its answer, if it is still there."""
+
+
 class Session:
     """A conversation that is happening now; see `events.Conversation` for the contract."""
 
@@ -57,6 +60,8 @@ class Session:
         """The turn or the command that can be interrupted."""
         self._turn = 0
         """Its number, once it has begun."""
+        self._wanted = ""
+        """The queued message whose turn can begin when another surface's is over."""
         self._turns = 0
         """How many were taken here: after one, vectors are left to others; who stays makes them."""
         self._read_only_tasks: set[asyncio.Task[None]] = set()
@@ -96,10 +101,8 @@ class Session:
             )
         alone = follow and self._settle()
         self._emit(self.services.ready())
-        if self.services.unheeded:
-            self._emit(events.Noticed(message=self.services.unheeded, level="warning"))
-        if self.services.greeting:
-            self._emit(events.Noticed(message=self.services.greeting, level="warning"))
+        for told in filter(None, (self.services.unheeded, self.services.greeting)):
+            self._emit(events.Noticed(message=told, level="warning"))
         self._report()
         if follow:
             self._remind(alone)
@@ -141,7 +144,7 @@ class Session:
         images: Sequence[Image] = (),
         steer: bool = False,
         before: Sequence[ForeignExchange] = (),
-        matched: ClientMatched | None = None,
+        matched: conversation.ClientMatched | None = None,
         added: tuple[str, str] = ("", ""),
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to.
@@ -224,15 +227,17 @@ class Session:
         except errors.MindstoneError as error:
             self._complain(error)
 
-    def _take_over(self) -> None:
+    def _take_over(self, answered: str = "here") -> None:
         """Go on with the turn whose question was just answered, if its program left it."""
-        if self._inbox.serving or not self._lease.try_take():
+        if self._closing or self._inbox.serving or not self._lease.try_take():
             return
         try:
             if self._questions.to_go_on_with() is not None:
                 self._inbox.put(inbox.LeftTurn(), first=True)
-            elif not self._questions.has_yes():
+            elif answered == "here" and not self._questions.has_yes():
                 self._take_in(self.services.close_open_turn())
+        except errors.MindstoneError as error:
+            self._complain(error)
         finally:
             self._lease.give_back()
 
@@ -246,6 +251,8 @@ class Session:
         """Take a queued message back."""
         if self._inbox.take_back(self._context.steering, entry):
             self._out.withdrawn(entry)
+        elif entry == self._wanted and self._work is not None:
+            self._work.cancel("The message was taken back.")
         else:
             self._emit(events.Noticed(message="That message was sent already."))
 
@@ -316,9 +323,8 @@ class Session:
         await self.services.close()
         head = self._context.transcript.head
         if (path := self._out.rescue()) is not None:
-            self._emit(
-                events.Noticed(message=f"What could not be saved is in {path}.", level="error")
-            )
+            told = f"What could not be saved is in {path}."
+            self._emit(events.Noticed(message=told, level="error"))
         self._context.transcript.close()
         self._emit(
             events.SessionClosed(session=str(self.services.key), seq=head.seq, hash=head.hash)
@@ -356,7 +362,7 @@ class Session:
                 self._inbox.put(inbox.LeftTurn())
             self._unsent = self.services.never_sent()
             for queued in self._unsent:  # it is said once, and stands in history as what it is
-                self._context.window.record(MessageWithdrawn(queued=queued), None)
+                self._context.window.record(conversation.MessageWithdrawn(queued=queued), None)
         except errors.EntryNotSaved as error:
             self._complain(error)
         finally:
@@ -369,10 +375,8 @@ class Session:
             self._others.begin(self._context.transcript.last_turn)
         self._questions.find()
         for text in self._unsent.values():
-            message = (
-                f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
-            )
-            self._emit(events.Noticed(message=message, level="warning"))
+            told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
+            self._emit(events.Noticed(message=told, level="warning"))
 
     async def _run_queue(self) -> None:
         """Take what was asked for, one after the other."""
@@ -443,15 +447,17 @@ class Session:
         """
         turn, ended = 0, False
 
-        def fail(ending: TurnEnding, why: str, remedy: str = "") -> None:
+        def fail(ending: conversation.TurnEnding, why: str, remedy: str = "") -> None:
             if not ended:
                 self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
 
         try:
             if not (said.again or self._lease.try_take() or said.queued) and self._wait:
                 said = self._out.queue(said)
+            self._wanted = said.queued
             if not await self._take_lease(said):
                 return False
+            self._wanted = ""
             for exchange in said.before:
                 number = self._context.transcript.last_turn + 1
                 self._context.window.record_all(exchange.entries, number)
@@ -491,10 +497,14 @@ class Session:
             self._context.report_bug(error)
             fail("failed", errors.Bug(error).what, errors.Bug(error).remedy)
         finally:
-            self._turn = 0
-            self._draft.clear()
-            self._out.rescue()
+            self._turn_is_over()
         return turn > 0
+
+    def _turn_is_over(self) -> None:
+        self._turn, self._wanted = 0, ""
+        self._context.permissions.end_turn()
+        self._draft.clear()
+        self._out.rescue()
 
     def _pass_on(self, event: AnyEvent) -> None:
         """Announce what happens in a turn of ours."""
@@ -514,9 +524,7 @@ class Session:
             async for event in go_on(self._context, *found):
                 self._pass_on(event)
         finally:
-            self._turn = 0
-            self._draft.clear()
-            self._out.rescue()
+            self._turn_is_over()
         return not self._closing
 
     async def _change(self, asked: inbox.AskedCommand) -> bool:
@@ -581,8 +589,12 @@ class Session:
             self._emit(appeared(line))
             for event in used_elsewhere(line, self._context.whole):
                 self._emit(event)
-            if isinstance(line.entry, MessageWithdrawn):  # it was told and taken back elsewhere
+            if isinstance(
+                line.entry, conversation.MessageWithdrawn
+            ):  # it was told and taken back elsewhere
                 self._inbox.take_back([], line.entry.queued)
             self._questions.hear(line)
         if lines:
             self._report()
+        if any(isinstance(line.entry, conversation.ToolAnswered) for line in lines):
+            asyncio.get_running_loop().call_later(_A_MOMENT, self._take_over, "elsewhere")

@@ -7,7 +7,6 @@ and the fields of its entry; long texts stand in files beside it.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_blob, read_regular
+from mindstone_tui.core.disk import is_running, read_blob, read_regular
 from mindstone_tui.core.entries import KINDS, Blob, Draft
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.patterns import pattern_of
@@ -30,7 +29,7 @@ def left_behind(folder: Path) -> Iterator[Path]:
     """The files of programs that are gone, oldest first."""
     for path in sorted(folder.glob("unsaved-*.jsonl")):
         found = _NAME.fullmatch(path.name)
-        if found and not _runs(int(found[1])):
+        if found and not is_running(int(found[1])):
             yield path
 
 
@@ -41,16 +40,6 @@ def waiting(folder: Path) -> Counter[str]:
         with contextlib.suppress(MindstoneError, OSError):
             found.update(session for session, _ in read_rescued(path))
     return found
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def read_rescued(path: Path) -> Iterator[tuple[str, Draft]]:

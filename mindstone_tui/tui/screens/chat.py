@@ -56,6 +56,8 @@ class ApprovalWaits(Message):
 
 
 _NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
+_COVERED: Final = "A question in the chat waits for your answer. Esc goes back to it."
+_STOPPING: Final = "Stopping the turn. Ctrl+C again leaves instead, and the question waits."
 _TWICE: Final = 1.0  # seconds within which a key counts as pressed twice
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LONG_LINES: Final = 100  # of a message, from which on it is said that they are being read
@@ -128,8 +130,6 @@ class ChatScreen(TalkScreen):
         """The turn that runs, or 0."""
         self._since = self._waits = self._escaped = self._broke = 0.0
         """When something began; and when Esc, and Ctrl+C, last had nothing else to do."""
-        self.unsent = ""
-        """What was written and cleared, and never sent since."""
         self.parting: list[str] | None = None  # what is noticed while the session closes
         self._ticking: Timer | None = None
         self._stopping: Timer | None = None  # unless Ctrl+C is pressed again
@@ -155,13 +155,19 @@ class ChatScreen(TalkScreen):
         event.refresh_styles = self._following is not None
         if self._following is not None and (asked := self.input_area.decision) is not None:
             asked.come_into_view()
+            self.app.clear_notifications()
+
+    def on_screen_suspend(self) -> None:
+        """What is asked is covered: that is said for as long as it is."""
+        if self._asked:
+            self.notify(_COVERED, timeout=86_400)
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="left"):
                 yield ConversationView(id="conversation")
                 yield Static("", id="working", markup=False)
-                yield InputArea(self.host.commands, self.host.folder, vim=self.host.settings.vim)
+                yield InputArea(self.host)
             yield ContextPanel(id="panel")
         yield StatusLine()
 
@@ -208,7 +214,7 @@ class ChatScreen(TalkScreen):
             case ev.ToolAnswered() | ev.ToolStarted() | ev.ToolEnded():
                 self._answered(event)
             case ev.ScreenAsked():
-                self.post_message(ScreenWanted(event.screen, event.argument))
+                self.action_want(event.screen, event.argument)
             case ev.TextDelta():
                 self._say_doing("answering")
                 await self.conversation.show(event)
@@ -220,15 +226,13 @@ class ChatScreen(TalkScreen):
             case ev.ModelChanged(model=model):
                 self.status.model = model
             case ev.MessageReturned(text=text) | ev.MessageWithdrawn(text=text) if text:
-                typed = self.input_area.prompt.text
-                self.input_area.prompt.write(f"{text}\n{typed}" if typed else text, literal=True)
+                self.input_area.prompt.write_before(text)
             case ev.Noticed(message=message) if self.parting is not None:
                 self.parting.append(message)
             case ev.MemoryProposed():
                 self.proposals.append(event)
             case ev.CommandPrinted(text=text) if self.app.screen is not self:
-                # Whoever is on another screen does not see what the chat says.
-                self.notify(text, timeout=6)
+                self.notify(text, timeout=6)  # who is on another screen does not see the chat
             case ev.CommandEnded(ok=ok, command=command):
                 self.status.doing = self.status.doing if self.running else ""
                 if ok and command.startswith("/memory"):
@@ -236,8 +240,7 @@ class ChatScreen(TalkScreen):
             case ev.EntryAppeared(kind="memory_decided", text=proposal):
                 self._offer_no_more([proposal])
         await self.conversation.show(event)
-        await self.input_area.waiting.show(event)
-        self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
+        await self.input_area.show_queue(event)
         self.panel.show(event)
 
     def _offer_no_more(self, decided: list[str]) -> None:
@@ -269,12 +272,11 @@ class ChatScreen(TalkScreen):
         if self._first[1] and not at_work:
             self.action_want(*self._first)
         self._first = ("", "")
-        model, self._keep_model = self._keep_model, ""
+        model, then, self._keep_model, self._then = self._keep_model, self._then, "", ""
         if model and not event.turns and model != event.model:
             self.command(f"/model {model}")
-        if self._then:
-            line, self._then = self._then, ""
-            self.command(line)
+        if then:
+            self.command(then)
 
     @work(group="models", exit_on_error=False)
     async def _look_for_models(self, welcome: Welcome) -> None:
@@ -294,8 +296,7 @@ class ChatScreen(TalkScreen):
 
     @work(group="queue", exit_on_error=False)
     async def _show_queue(self, event: ev.MessageQueued | ev.MessageWithdrawn) -> None:
-        await self.input_area.waiting.show(event)
-        self.input_area.prompt.queued = bool(self.input_area.waiting.messages)
+        await self.input_area.show_queue(event)
 
     def _send_early(self) -> None:
         from mindstone_tui.core import events as ev  # 1 ms
@@ -355,7 +356,6 @@ class ChatScreen(TalkScreen):
     def _ask(self, event: ev.ToolAsked) -> None:
         self._asked.append(event)
         if len(self._asked) == 1:
-            self._waits = self.host.clock()
             self._put_question()
             self._keep_time(True)
         self._say_doing("")
@@ -365,6 +365,7 @@ class ChatScreen(TalkScreen):
         from mindstone_tui.tui.widgets.approval import Approval  # not for the first picture
 
         asked = self._asked[0]
+        self._waits = self.host.clock() - (numbers.age(asked.since) if asked.since else 0.0)
         approval = Approval(asked, grace=self.host.decision_grace, clock=self.host.clock)
 
         def answered(choice: str) -> None:
@@ -376,7 +377,7 @@ class ChatScreen(TalkScreen):
 
         self.input_area.decide(approval, answered)
         if self.app.screen is not self:
-            self.notify("Something waits for your decision in the chat. Esc goes back.", timeout=10)
+            self.on_screen_suspend()
 
     def _answered(self, event: ev.ToolAnswered | ev.ToolStarted | ev.ToolEnded) -> None:
         from mindstone_tui.core.events import ToolEnded, ToolStarted  # 3 ms
@@ -402,6 +403,8 @@ class ChatScreen(TalkScreen):
             self.input_area.withdraw(shown)
             if self._asked:
                 self._put_question()
+            elif self.app.screen is not self:
+                self.app.clear_notifications()
 
     def on_approval_stopped(self) -> None:  # named as Textual looks for it, as below
         self.set_focus(self.input_area.prompt)
@@ -412,7 +415,6 @@ class ChatScreen(TalkScreen):
     @on(Prompt.Submitted)
     def _submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        self.unsent = ""
         if self.talk is None or self._early:
             self._wait_in_line(event)
             return
@@ -434,16 +436,15 @@ class ChatScreen(TalkScreen):
             self.notify(f"{error.what} {error.remedy}", severity="error", timeout=10)
 
     @on(Prompt.TakeBack)
-    def _take_back_newest(self) -> None:
-        if self.input_area.waiting.messages:
-            newest = self.input_area.waiting.messages[-1]
-            early = self._early.get(newest.entry)
-            self.input_area.prompt.write(newest.text, literal=early is None or early.literal)
-            self._withdraw(newest.entry)
-
     @on(Queued.TakenBack)
-    def _take_back(self, event: Queued.TakenBack) -> None:
-        self._withdraw(event.entry)
+    def _take_back(self, event: Message) -> None:
+        """Have the one that was clicked, or the newest, in the prompt again."""
+        clicked = event.entry if isinstance(event, Queued.TakenBack) else ""
+        found = [one for one in self.input_area.waiting.messages if clicked in ("", one.entry)]
+        for one in found[-1:]:
+            early = self._early.get(one.entry)
+            self.input_area.prompt.write_before(one.text, literal=early is None or early.literal)
+            self._withdraw(one.entry)
 
     def _withdraw(self, entry: str) -> None:
         if entry in self._early:
@@ -460,8 +461,7 @@ class ChatScreen(TalkScreen):
         self.command(f"/recall drop {event.passage.entry} {event.passage.session}")
 
     def on_card_opened(self, event: Card.Opened) -> None:
-        where = f"{event.passage.session} {event.passage.seq}"
-        self.post_message(ScreenWanted("transcript", where))
+        self.action_want("transcript", f"{event.passage.session} {event.passage.seq}")
 
     def on_welcome_chosen(self, event: Welcome.Chosen) -> None:
         if event.step.screen == "switch":
@@ -473,7 +473,7 @@ class ChatScreen(TalkScreen):
     @on(LeftLog.Wanted)
     def _left_wanted(self, event: LeftLog.Wanted) -> None:
         if event.deed == "open":
-            self.post_message(ScreenWanted("transcript", f"turn {event.turn}"))
+            self.action_want("transcript", f"turn {event.turn}")
         else:
             self.command(f"/restore turn {event.turn}")
             if event.deed == "pin":
@@ -487,10 +487,10 @@ class ChatScreen(TalkScreen):
                 asked.enter(event.pressed)
             return
         steps = self.query("#welcome #steps")
-        if steps and steps.first().display:
-            self.set_focus(steps.first())
-        else:
+        if not (steps and steps.first().display):
             self.focus_next()
+        else:
+            self.set_focus(steps.first())
 
     def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
         """Run a slash command, which a key gave that decides."""
@@ -527,7 +527,7 @@ class ChatScreen(TalkScreen):
     def _broken(self, event: Prompt.Broken) -> None:
         if event.cleared:
             works = self.running and not self._asked  # then the second one stops it
-            self.unsent, self._broke = event.cleared, 0.0 if works else self.host.clock()
+            self._broke = 0.0 if works else self.host.clock()
         else:
             self._break()
 
@@ -541,14 +541,13 @@ class ChatScreen(TalkScreen):
             self.action_want("quit")
         elif self._asked:
             self._stopping = self.set_timer(_TWICE, self._stop_turn)
-            told = "Stopping the turn. Ctrl+C again leaves instead, and the question waits."
-            self.notify(told, timeout=_TWICE, markup=False)
+            self.notify(_STOPPING, timeout=_TWICE)
         elif not self._stop_turn():
             self.notify("Press Ctrl+C again, or Ctrl+D, to leave.", timeout=2, markup=False)
 
     @on(Prompt.Asked)
     @on(Prompt.Left)
-    def _want(self, event: Prompt.Asked | Prompt.Left) -> None:
+    def _want(self, event: Message) -> None:
         self.action_want("quit" if isinstance(event, Prompt.Left) else "words")
 
     def action_page(self, direction: int) -> None:

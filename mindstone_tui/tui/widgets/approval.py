@@ -394,7 +394,7 @@ class Approval(Decision):
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
-        self._why = event.value.strip()
+        self._why, event.input.value = event.value.strip(), ""
         self.key = "enter"
         super().action_choose("deny")
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -13,11 +12,11 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
-from textual.widgets import OptionList, Static, TextArea
+from textual.widgets import Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from mindstone_tui.tui import show
-from mindstone_tui.tui.host import CommandHelp
+from mindstone_tui.tui.host import AppHost
 from mindstone_tui.tui.prompt.completion import (
     Completion,
     Offer,
@@ -89,6 +88,8 @@ class Waiting(Vertical):
         return list(self.query(Queued))
 
 
+_LEAVING: Final = 3.0
+"""Seconds within which Ctrl+C clears the prompt, stops a turn, and leaves."""
 HELD = 0.6
 """Seconds within which a key that is held down repeats."""
 LABEL = 34
@@ -140,13 +141,11 @@ class InputArea(Vertical):
     prompt = query_one(Prompt)
     waiting = query_one(Waiting)
 
-    def __init__(
-        self, commands: Callable[[], Sequence[CommandHelp]], folder: Path, *, vim: bool
-    ) -> None:
+    def __init__(self, host: AppHost) -> None:
         super().__init__(id="input-area")
-        self._commands = commands
-        self._folder = folder
-        self._vim = vim
+        self._host = host
+        self._cleared = ("", 0.0)
+        """What was written and cleared last, and when."""
         self._files: list[str] = []
         self._listing = False
         self.decision: Decision | None = None
@@ -157,7 +156,7 @@ class InputArea(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Waiting()
-        yield Prompt(Pastes(self._folder), vim=self._vim)
+        yield Prompt(Pastes(self._host.folder), vim=self._host.settings.vim)
 
     def on_mount(self) -> None:
         self.call_after_refresh(lambda: self.completions)
@@ -170,6 +169,23 @@ class InputArea(Vertical):
         made = Completions()
         self.mount(made, Static(id="completion-help", markup=False), before=self.prompt)
         return made
+
+    async def show_queue(self, event: ev.AnyEvent) -> None:
+        """Keep up with what waits to be sent."""
+        await self.waiting.show(event)
+        self.prompt.queued = bool(self.waiting.messages)
+
+    @on(Prompt.Broken)
+    def _clear(self, event: Prompt.Broken) -> None:
+        if event.cleared:
+            self._cleared = event.cleared, self._host.clock()
+
+    @property
+    def unsent(self) -> str:
+        """What stands in the prompt, or was cleared by the first of the keys that leave."""
+        words, when = self._cleared
+        just_now = words if self._host.clock() - when < _LEAVING else ""
+        return self.prompt.unfolded or just_now
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -188,7 +204,7 @@ class InputArea(Vertical):
 
     def _completion(self, line: str, row: int, column: int) -> Completion | None:
         # Loading all commands takes a while; nobody waits for it who types no command.
-        commands = self._commands() if line.startswith("/") else ()
+        commands = self._host.commands() if line.startswith("/") else ()
         return complete(line, column, first_line=row == 0, commands=commands, files=self._files)
 
     def _offer_if_new(self, anything: bool, line: str) -> None:
@@ -203,7 +219,7 @@ class InputArea(Vertical):
     async def _list_files(self) -> None:
         self._listing = True
         try:
-            self._files = await asyncio.to_thread(names_below, self._folder)
+            self._files = await asyncio.to_thread(names_below, self._host.folder)
         finally:
             self._listing = False
         row, column = self.prompt.cursor_location
@@ -279,9 +295,12 @@ class InputArea(Vertical):
         self.mount(decision, before=0)
 
     def withdraw(self, decision: Decision) -> None:
-        """Ask it no longer."""
+        """Ask it no longer; a reason that was half written is not torn, but goes on below."""
         if decision.is_entered:
             self.screen.set_focus(self.prompt)
+        if words := "".join(each.value for each in decision.query(Input)):
+            self.prompt.move_cursor(self.prompt.document.end)
+            self.prompt.insert(f"\n{words}" if self.prompt.text else words)
         self.decision = None
         decision.remove()
 

@@ -269,6 +269,10 @@ class Prompt(TextArea):
         self.text = self._pastes.fold(text) if shown is None else shown
         self.move_cursor(self.document.end)
 
+    def write_before(self, text: str, *, literal: bool = True) -> None:
+        """Put a message back that was sent, above what was written since."""
+        self.write("\n".join(filter(None, (text, self.text))), literal=literal)
+
     # sending
 
     def action_send(self) -> None:

@@ -22,6 +22,7 @@ from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.events.question import answer_to
 from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.session.questions import decisions_of
 from tests.core.session.stage import calls, check_history, on_stage, script
 
 WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
@@ -45,7 +46,8 @@ async def test_another_surface_answers_and_the_turn_goes_on(home: Path, tmp_path
         asked = await owner.until(events.ToolAsked)
         seen = await other.until(events.ToolAsked)
         assert (seen.call, seen.shown, seen.digest) == (asked.call, asked.shown, asked.digest)
-        assert (seen.scopes, seen.diff, seen.channel) == (asked.scopes, asked.diff, "tui")
+        assert (seen.diff, seen.channel) == (asked.diff, "tui")
+        assert [one.remember for one in seen.scopes] == [one.remember for one in asked.scopes]
         other.session.answer(seen.call, YES)
         assert (await owner.until(events.TurnEnded)).ending == "done"
         assert (await owner.until(events.ToolAnswered)).channel == "acp"
@@ -306,9 +308,11 @@ async def test_a_turn_that_was_left_goes_on_with_its_own_model(home: Path, tmp_p
     assert (work / "note.txt").exists()
 
 
-async def test_until_you_leave_said_elsewhere_means_once(home: Path, tmp_path: Path) -> None:
+async def test_until_you_leave_said_elsewhere_holds_for_the_turn_and_says_so(
+    home: Path, tmp_path: Path
+) -> None:
     again = ("write", {"path": "note.txt", "content": "another"})
-    model = script(tmp_path, calls(WRITES), calls(again), {"text": "Done."})
+    model = script(tmp_path, calls(WRITES), calls(again), {"text": "Done."}, loop=True)
     work = tmp_path / "work"
     work.mkdir()
     async with (
@@ -316,12 +320,36 @@ async def test_until_you_leave_said_elsewhere_means_once(home: Path, tmp_path: P
         on_stage(home, model=model, cwd=work, follow=True, asks=True, channel="tui") as other,
     ):
         owner.session.send("write both")
+        here = await owner.until(events.ToolAsked)
         asked = await other.until(events.ToolAsked)
-        lasting = next(one for one in asked.scopes if one.keep == "session")
-        yes = events.Answer(allowed=True, remember=lasting.remember, keep="session")
-        other.session.answer(asked.call, yes)
-        second = await owner.until(events.ToolAsked, lambda one: "another" in one.shown)
-        owner.session.answer(second.call, NO)
-        await owner.until(events.TurnEnded)
-    assert (work / "note.txt").read_text() == "a stone remembers", "whoever said yes may have left"
-    assert len(owner.entries(ToolAsked)) == 2
+        number = next(n for n, one in enumerate(asked.scopes) if one.keep == "session")
+        assert here.scopes[number].label.endswith(", until you leave")
+        assert asked.scopes[number].label.endswith(", for this turn")
+        other.session.answer(asked.call, answer_to(asked, f"allow-{number}", how="s"))
+        assert (await owner.until(events.TurnEnded)).ending == "done"
+        assert (work / "note.txt").read_text() == "another"
+        assert len(owner.entries(ToolAsked)) == 1
+        told = decisions_of(owner.session.services.context.transcript, 1)
+        assert len(told) == 1
+        assert told[0].endswith(f" · {asked.scopes[number].label}")
+        owner.session.send("and once more")  # whoever said yes may have left
+        await owner.until(events.ToolAsked, lambda one: one.turn == 2)
+        owner.session.stop(how="Esc")
+        await owner.until(events.TurnEnded, lambda one: one.turn == 2)
+
+
+async def test_who_looks_on_goes_on_with_a_turn_that_was_left_and_got_its_yes_elsewhere(
+    home: Path, tmp_path: Path
+) -> None:
+    model = wants_to_write(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with on_stage(home, model=model, cwd=work, follow=True, asks=True) as onlooker:
+        async with on_stage(home, model=model, cwd=work, asks=True, channel="web") as owner:
+            owner.session.send("write it down")
+            asked = await onlooker.until(events.ToolAsked)
+        async with on_stage(home, model=model, cwd=tmp_path, channel="run") as shell:
+            shell.session.answer(asked.call, YES)
+            assert (await onlooker.until(events.TurnEnded)).ending == "done"
+    assert (work / "note.txt").read_text() == "a stone remembers"
+    check_history(onlooker.places)

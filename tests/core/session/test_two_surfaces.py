@@ -124,6 +124,28 @@ async def test_what_another_surface_told_to_be_unsent_is_not_sent_when_somebody_
     assert [entry.text for entry in page.entries(UserMessage)] == ["first question"]
 
 
+async def test_a_message_that_waits_for_anothers_turn_can_be_taken_back(
+    home: Path, tmp_path: Path
+) -> None:
+    slow, quick = named(tmp_path, "slow", SLOW), named(tmp_path, "quick", {"text": "quick"})
+    async with (
+        on_stage(home, model=slow, channel="web") as page,
+        on_stage(home, model=quick, channel="tui") as app,
+    ):
+        page.session.send("long story")
+        await page.until(events.TextDelta)
+        app.session.send("quick question")
+        waits = await app.until(events.MessageQueued)
+        await app.until(events.Noticed, lambda event: "another program" in event.message)
+        app.session.withdraw(waits.entry)
+        await app.until(events.MessageWithdrawn, lambda event: event.entry == waits.entry)
+        assert (await app.until(events.TurnEnded)).why == "The message was taken back."
+        page.session.stop(how="Esc")
+        await page.until(events.TurnEnded)
+        await app.session.settled()
+    assert [entry.text for entry in page.entries(UserMessage)] == ["long story"]
+
+
 async def test_the_second_waits_says_so_and_then_has_its_turn(home: Path, tmp_path: Path) -> None:
     slow, quick = named(tmp_path, "slow", SLOW), named(tmp_path, "quick", {"text": "quick"})
     async with (
