@@ -30,10 +30,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
-from mindstone_tui.core.events import Answer, AnyEvent
-from mindstone_tui.core.events.from_entry import tool_answered
-from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.events.narrate_entry import call_line
+from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.transcript import Transcript
@@ -53,10 +50,10 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     told: list[str] = []
     asked: dict[str, str] = {}
     for line in lines:
-        words = str(describe_line(line)).lstrip("· ")
+        words = str(narrate.describe_line(line)).lstrip("· ")
         match line.entry:
             case ToolAsked(call=call, name=name, shown=shown):
-                asked[call] = call_line(name, shown)
+                asked[call] = narrate_entry.call_line(name, shown)
             case ToolAnswered(call=call) if call in asked:  # a later answer comes to nothing
                 told.append(f"{asked.pop(call)} · {words}")
             case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
@@ -334,7 +331,7 @@ class SharedQuestions:
         if self._is_open(given):
             self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
             self._elsewhere.pop(given.call, None)
-            self._emit(tool_answered(line))
+            self._emit(from_entry.tool_answered(line))
 
 
 def _call_of(line: Line) -> str:
