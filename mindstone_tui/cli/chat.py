@@ -15,10 +15,8 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import own_command
+from mindstone_tui.core import errors, paths, text
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, project_of
-from mindstone_tui.core.text import exact
 
 if TYPE_CHECKING:
     from mindstone_tui.core.events import Conversation
@@ -36,9 +34,9 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
     app = MindstoneApp(open_conversation, host)
     code = app.run(mouse=host.settings.mouse)
     for noticed in app.chat.parting or ():
-        typer.echo(exact(noticed), err=True)
+        typer.echo(text.exact(noticed), err=True)
     if unsent := app.unsent:
-        typer.echo(f"Not sent, and in the prompt at the next start: {exact(unsent)}", err=True)
+        typer.echo(f"Not sent, and in the prompt at the next start: {text.exact(unsent)}", err=True)
     if app.leaves_open:
         typer.echo(f"A question stays open: `{own_command()} waiting` lists it.", err=True)
     if name := app.resume_name:
@@ -50,7 +48,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
     """Raise if the terminal cannot show the app."""
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = environ.get("TERM") or "unset"
-        raise UsageError(
+        raise errors.UsageError(
             f"The app cannot run on this terminal (TERM is {name}).",
             "Use `mindstone --plain`, a line-by-line chat that works on any terminal.",
         )
@@ -74,11 +72,11 @@ async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
     return await converse(talk, interactive=can_ask())
 
 
-def _several_in(home: Places, folder: Path) -> str:
+def _several_in(home: paths.Places, folder: Path) -> str:
     """The folder's project if it has more than one session; empty otherwise."""
     from mindstone_tui.core.library.projects import sessions_held_in  # as `Home.key` does
 
-    project = project_of(folder.resolve())
+    project = paths.project_of(folder.resolve())
     return str(project) if len(list(islice(sessions_held_in(home, project), 2))) > 1 else ""
 
 
@@ -109,7 +107,7 @@ def chat(
         typer.echo("The app draws on standard error, which goes elsewhere: chatting line by line.")
     plain = plain or not has_terminal()
     if plain and at:
-        raise UsageError(
+        raise errors.UsageError(
             "--at opens the transcript browser, which needs a terminal.",
             "Without one: `mindstone log`, or `mindstone replay --plain --at TURN`.",
         )

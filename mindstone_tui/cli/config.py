@@ -11,11 +11,8 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, ProfileOption, places, switch
 from mindstone_tui.cli.output import hint, say, say_json
-from mindstone_tui.core import config
+from mindstone_tui.core import config, disk, errors, redaction
 from mindstone_tui.core.config.edit import sections, toml_value
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.redaction import without_password
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Setting, such as context.ceiling.")
@@ -117,9 +114,9 @@ def edit() -> None:
     file = places().config_file
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
-        raise UsageError("No editor is set.", f"Set $EDITOR, or open {file} in your editor.")
+        raise errors.UsageError("No editor is set.", f"Set $EDITOR, or open {file} in your editor.")
     if not file.exists():
-        replace_file(file, _NEW_FILE.encode())
+        disk.replace_file(file, _NEW_FILE.encode())
     subprocess.run(["/bin/sh", "-c", f'{editor} "$1"', "sh", str(file)], check=False)
     _load("")
     hint(f"{file} is sound.")
@@ -146,10 +143,10 @@ def _value(loaded: config.Loaded, key: str) -> Any:
     value = getattr(getattr(loaded.settings, section), field)
     match value:
         case str():
-            return without_password(value)
+            return redaction.without_password(value)
         case dict():
             return {
-                name: without_password(each) if isinstance(each, str) else each
+                name: redaction.without_password(each) if isinstance(each, str) else each
                 for name, each in value.items()
             }
         case _:

@@ -7,9 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option
-from mindstone_tui.cli.output import say, say_json
+from mindstone_tui.cli import options, output
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
 from mindstone_tui.core.library.read_only import Look, look_at
@@ -22,8 +20,8 @@ def context(
     ] = ("list"),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
-    turn: Annotated[int | None, option("N", "As of this turn.", min=1)] = None,
-    call: Annotated[int | None, option("N", "A model call of that turn.", min=1)] = None,
+    turn: Annotated[int | None, options.option("N", "As of this turn.", min=1)] = None,
+    call: Annotated[int | None, options.option("N", "A model call of that turn.", min=1)] = None,
     model: options.ModelOption = "",
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",
@@ -48,12 +46,12 @@ def context(
         )
     )
     if json:
-        say_json(report)
+        output.say_json(report)
         return
     for line in (context_detail if what == "detail" else context_list)(report).split("\n"):
-        say(line, _colour(line))
+        output.say(line, _colour(line))
     if (worker := progress_of(options.places())).running:
-        say(f"Vectors are being made in the background; {worker.made:,} so far.")
+        output.say(f"Vectors are being made in the background; {worker.made:,} so far.")
 
 
 _COLOURS: Final = {"GREEN": "green", "YELLOW": "yellow", "ORANGE": "yellow", "RED": "red"}

@@ -11,9 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.api import connect
-from mindstone_tui.cli import options
-from mindstone_tui.cli.line_chat import LineChat, LineQuestions, read_line
-from mindstone_tui.cli.options import option
+from mindstone_tui.cli import line_chat, options
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
@@ -30,7 +28,7 @@ def waiting(
         list[str] | None,
         typer.Argument(metavar="[answer N yes|no]", help="Answer the question with that number."),
     ] = None,
-    why: Annotated[str, option("TEXT", "With a no: what the model is told.", "--why")] = "",
+    why: Annotated[str, options.option("TEXT", "With a no: what the model is told.", "--why")] = "",
     json: options.JsonOption = False,
 ) -> None:
     """List what waits for a decision, and answer it.
@@ -100,7 +98,7 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     talk = await connect(
         question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=_folder_of(question)
     )
-    chat = LineChat(talk, read_line, interactive=allowed)
+    chat = line_chat.LineChat(talk, line_chat.read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface
         return await chat.run(until=question.call)
     reason = f" {why}" if why and question.kind in ("approval", "plan") else ""
@@ -122,9 +120,9 @@ async def _agreed(question: OpenQuestion) -> events.Answer:
         scopes=(events.AskedScope(scope="once", label="Allow it"),),
     )
     given: list[events.Answer] = []
-    questions = LineQuestions(lambda call, answer: given.append(answer))
+    questions = line_chat.LineQuestions(lambda call, answer: given.append(answer))
     questions.kept = ""
     questions.ask(asked)
-    while not given and (line := await read_line()):
+    while not given and (line := await line_chat.read_line()):
         questions.take(line)
     return given[0] if given else events.Answer(allowed=False)

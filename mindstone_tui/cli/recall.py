@@ -13,14 +13,10 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
+from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.entries import KINDS
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.library import find
-from mindstone_tui.core.library.profile import OWN, whose_and_where
+from mindstone_tui.core.library import find, profile, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
-from mindstone_tui.core.library.vectors import follow
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import one_line, plural
 
 
@@ -48,12 +44,12 @@ def recall(
     With --auto only what a turn would be given is shown, as if its window were empty.
     """
     if bool(query) == bool(batch):
-        raise UsageError(
+        raise errors.UsageError(
             "Give one query, or a file of queries with --batch.", "mindstone recall --help"
         )
     if auto and (since or kind):
-        raise UsageError("--auto looks at everything.", "Leave --since and --kind out.")
-    options.check_kinds(kind or (), {*KINDS, *find.recallable_kinds()})
+        raise errors.UsageError("--auto looks at everything.", "Leave --since and --kind out.")
+    options.check_kinds(kind or (), {*entries.KINDS, *find.recallable_kinds()})
     home = options.places()
     settings = load(home, os.environ).settings
     key = options.session_key(session)
@@ -89,7 +85,7 @@ def reindex(
             with Progress(quiet=json) as bars:
                 row = _index_anew(each, settings, bars, wait=wait)
         finally:
-            follows = bool(follow(home, settings, os.environ, [each])) or follows
+            follows = bool(vectors.follow(home, settings, os.environ, [each])) or follows
         wait = wait and not row.pending
         if row.failure:
             hint(row.failure)
@@ -103,7 +99,7 @@ def reindex(
 
 
 def _index_anew(
-    session: SessionPlaces, settings: Settings, bars: Progress, *, wait: bool
+    session: paths.SessionPlaces, settings: Settings, bars: Progress, *, wait: bool
 ) -> find.Indexed:
     """Words and, if told to wait for them, vectors; Ctrl+C leaves those to the worker."""
     try:
@@ -125,7 +121,7 @@ def _queries(query: str, batch: str) -> Iterator[str]:
         try:
             lines = iter(Path(batch).read_text(encoding="utf-8", errors="replace").split("\n"))
         except OSError as error:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{batch} cannot be read: {error.strerror}.", "Check the path."
             ) from error
     for line in lines:
@@ -182,7 +178,7 @@ def search(
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():
-        raise UsageError("Nothing to search for.", 'For example: mindstone search "…"')
+        raise errors.UsageError("Nothing to search for.", 'For example: mindstone search "…"')
     home = options.places()
     chosen = options.session_filter(context)
     # Which program or project a session is of is known of those that are here.
@@ -229,6 +225,6 @@ def _marks(hit: SessionHit | find.RecalledHit) -> str:
 
 def _whose(hit: SessionHit) -> str:
     """The program and project of a hit; nothing for a session of ours that names no folder."""
-    if hit.program == OWN and not hit.folder:
+    if hit.program == profile.OWN and not hit.folder:
         return ""
-    return whose_and_where(hit.program, hit.folder)
+    return profile.whose_and_where(hit.program, hit.folder)

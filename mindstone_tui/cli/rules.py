@@ -6,16 +6,14 @@ from pathlib import Path
 
 import typer
 
-from mindstone_tui.cli import options
-from mindstone_tui.cli.output import say, say_json, say_words
-from mindstone_tui.cli.run import WordsArgument, run_command
+from mindstone_tui.cli import options, output, run
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import CommandPrinted
 from mindstone_tui.core.features.rules import listed, standing_in, tried, why
 
 
 def rules(
-    words: WordsArgument = None,
+    words: run.WordsArgument = None,
     session: options.SessionOption = "",
     json: options.JsonOption = False,
     project: bool = typer.Option(False, "--project", help="For every session in this folder."),
@@ -40,7 +38,7 @@ def rules(
         _check(rest, session, json)
     else:
         scope = ["--everywhere"] if everywhere else ["--project"] if project else []
-        run_command("rules", [verb, *rest, *(scope if verb == "add" else [])], session, json)
+        run.run_command("rules", [verb, *rest, *(scope if verb == "add" else [])], session, json)
 
 
 def _check(rest: list[str], session: str, json: bool) -> None:
@@ -51,8 +49,8 @@ def _check(rest: list[str], session: str, json: bool) -> None:
         )
     key = str(options.session_to_read(session))
     said, data = tried(options.places(), rest[0], " ".join(rest[1:]), Path.cwd(), key)
-    say_json(data) if json else say(said)
+    output.say_json(data) if json else output.say(said)
 
 
 def _print(printed: CommandPrinted, json: bool) -> None:
-    say_json(printed.data) if json else say_words(printed.text)
+    output.say_json(printed.data) if json else output.say_words(printed.text)

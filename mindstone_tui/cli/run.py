@@ -22,12 +22,10 @@ from mindstone_tui.cli import options
 from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
-from mindstone_tui.core import events
+from mindstone_tui.core import events, patterns, signals
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.library.open_questions import in_short, waiting_in
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.signals import on_ending
 
 Show = Callable[[events.AnyEvent], None]
 """Prints what an event has to say, if anything."""
@@ -131,7 +129,7 @@ async def _take(
 ) -> int:
     """Open the session, take the turn, close it, and show everything on the way."""
     conversation = await opening
-    on_ending(conversation.interrupt)
+    signals.on_ending(conversation.interrupt)
     outcome = asyncio.create_task(_listen(conversation, show, decline))
     try:
         if prompt.startswith("/") and "\n" not in prompt:
@@ -195,7 +193,7 @@ WordsArgument = Annotated[
 _BEGINNINGS: Final = frozenset({"/task start", "/memory add", "/rules add"})
 """What may begin a session; everything else is about one that exists."""
 
-_SLASHED: Final = pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health|rules)\b")
+_SLASHED: Final = patterns.pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health|rules)\b")
 
 
 def task(

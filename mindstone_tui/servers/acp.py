@@ -21,18 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from mindstone_tui import __version__, api
+from mindstone_tui.core import diagnostics, entries, patterns, signals, transcript
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import McpServerSettings
-from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.entries import Image, Line
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey, free_name, project_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import known_commands
-from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
-from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers import acp_updates as show
 from mindstone_tui.servers.lookup import Lookup
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer, PeerError, PeerGone
@@ -45,7 +41,7 @@ _TITLES: Final = {
     "mode": ("How room is made", None),
     "policy": ("What leaves first", None),
 }
-_PLAIN: Final = pattern_of(r"[^a-z0-9]+")
+_PLAIN: Final = patterns.pattern_of(r"[^a-z0-9]+")
 
 
 class OpenSession:
@@ -74,7 +70,9 @@ class OpenSession:
         """The session's full name, which is its id here."""
         return self.conversation.session
 
-    async def take(self, text: str, pictures: list[Image]) -> ev.TurnEnded | ev.CommandEnded:
+    async def take(
+        self, text: str, pictures: list[entries.Image]
+    ) -> ev.TurnEnded | ev.CommandEnded:
         """A message or a slash command, to its end."""
         done: asyncio.Future[ev.TurnEnded | ev.CommandEnded] = (
             asyncio.get_running_loop().create_future()
@@ -213,7 +211,7 @@ class EditorAgent:
         self._open: dict[str, OpenSession] = {}
         self._peer: Peer | None = None
         self.report_bug: Callable[[BaseException], object] = partial(
-            record, log=home.places.log, clean=str
+            diagnostics.record, log=home.places.log, clean=str
         )
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -269,10 +267,10 @@ class EditorAgent:
         told = await self._connect(session, _folder(params), params)
         # The whole of it, a line at a time: what is shown was written, however long it is.
         opened = self._open[told.pop("sessionId")]
-        with History(self._home.places.session(SessionKey.parse(session))) as history:
-            standings = standings_of(history)
+        with transcript.History(self._home.places.session(SessionKey.parse(session))) as history:
+            standings = transcript.standings_of(history)
             for item in history.read():
-                if isinstance(item, Line):
+                if isinstance(item, entries.Line):
                     for update in show.replayed(history.whole(item), standings):
                         await opened.update(update)
         return told
@@ -407,7 +405,7 @@ async def serve(home: api.Home) -> None:
     def stop() -> None:
         serving.cancel()
 
-    on_ending(stop)
+    signals.on_ending(stop)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
 
@@ -480,13 +478,13 @@ def _pairs(listed: object) -> dict[str, str]:
     }
 
 
-def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, list[Image]]:
+def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, list[entries.Image]]:
     """The words and pictures of a prompt, each part on lines of its own.
 
     What is linked is named and what is embedded is data, so that neither is taken for a command.
     """
     parts: list[str] = []
-    pictures: list[Image] = []
+    pictures: list[entries.Image] = []
     for number, block in enumerate(blocks if isinstance(blocks, list) else []):
         match block:
             case {"type": "text", "text": str(text)}:

@@ -29,11 +29,7 @@ from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, marker_in
-from mindstone_tui.core.library.at_action import AtAction
-from mindstone_tui.core.library.compactions import BEFORE, Compactions
-from mindstone_tui.core.library.project_recall import ProjectRecall, hand_over, offer
-from mindstone_tui.core.library.take_over import Cleaner
-from mindstone_tui.core.library.watch import FolderWatch, is_wanted, only_watch
+from mindstone_tui.core.library import at_action, compactions, project_recall, take_over, watch
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.peer import Handler
@@ -136,15 +132,15 @@ class Attached:
         self._home = home
         _allow_many_files()
         settings = self._settings()
-        self._watch = FolderWatch(home.places, settings, home.environ)
-        self._recall = ProjectRecall(home.places, settings, home.environ)
-        self._clean = Cleaner(home.environ)
+        self._watch = watch.FolderWatch(home.places, settings, home.environ)
+        self._recall = project_recall.ProjectRecall(home.places, settings, home.environ)
+        self._clean = take_over.Cleaner(home.environ)
         self._marker = marker_in(home.places)
-        self._at_action = AtAction(home.places, home.environ, settings.recall.exclude)
+        self._at_action = at_action.AtAction(home.places, home.environ, settings.recall.exclude)
         self._refused = ""
         # One at a time: two looks at one file would wait for each other anyway.
         self._taking = ThreadPoolExecutor(1, "attached")
-        self._compactions = Compactions(home.places, self._clean, self._taking.submit)
+        self._compactions = compactions.Compactions(home.places, self._clean, self._taking.submit)
         self._asking = ThreadPoolExecutor(1, "attached-recall")
         self._going_on: set[asyncio.Task[object]] = set()
 
@@ -160,11 +156,11 @@ class Attached:
         with contextlib.ExitStack() as held:
             follows = False
             while True:
-                if not is_wanted(places):
+                if not watch.is_wanted(places):
                     held.close()
                     follows = False
                 elif not follows and self._settings().attach.watch:
-                    follows = held.enter_context(only_watch(places))
+                    follows = held.enter_context(watch.only_watch(places))
                     if follows:
                         await self._in(self._taking, self._watch.begin)
                     else:
@@ -225,7 +221,7 @@ class Attached:
                 self._take(call, settled=True)
             case "compact":
                 self._take(call, settled=True)
-                await self._in(self._taking, partial(self._hand_over, call, BEFORE))
+                await self._in(self._taking, partial(self._hand_over, call, compactions.BEFORE))
                 self._go_on(self._in(self._taking, partial(self._announce, call)))
             case "end":
                 self._go_on(self._in(self._taking, partial(self._end, call)))
@@ -322,11 +318,13 @@ class Attached:
             return self._lost(call)
         tokens = self._settings().attach.handoff_tokens
         newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
-        return offer(newest, tokens) if newest is not None else ""
+        return project_recall.offer(newest, tokens) if newest is not None else ""
 
     def _hand_over(self, call: HookCall, trigger: str) -> None:
         if call.key is not None:
-            hand_over(self._home.places, call.key, Path(call.cwd), self._clean, trigger)
+            project_recall.hand_over(
+                self._home.places, call.key, Path(call.cwd), self._clean, trigger
+            )
 
     def _end(self, call: HookCall) -> None:
         if call.file is not None:

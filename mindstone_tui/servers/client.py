@@ -14,10 +14,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns, values
 from mindstone_tui.core.text import EXAMPLES_END, is_programs, without_reminders
-from mindstone_tui.core.values import Value
 from mindstone_tui.servers.wire import ClientRequest, decode, texts
 
 _PROGRAMS: Final = {
@@ -41,13 +39,13 @@ _CONVERSATION: Final = (
     *("x-opencode-session", "x-conversation-id", "x-session-id", "x-session-affinity"),
 )
 """Headers in which programs name a conversation, the most telling first."""
-_FOLDER: Final = pattern_of(
+_FOLDER: Final = patterns.pattern_of(
     r"<cwd>([^<\n]+)</cwd>"
     r"|(?:working directory|working in the directory|current directory)[ \t]*:[ \t]*`?([^\n`]+)"
     r"|Workspace Directories:\*\*\n[ \t]*- ([^\n]+)",
     re.IGNORECASE,
 )
-_AIDER: Final = pattern_of(
+_AIDER: Final = patterns.pattern_of(
     r"Act as an expert (?:software developer|code analyst|architect engineer)\b"
     r".*(?:supplied code|SEARCH/REPLACE|editor engineer)",
     re.DOTALL,
@@ -57,7 +55,7 @@ _LOOKED_AT: Final = 200_000
 """Characters in which a program's folder is looked for."""
 
 
-class Client(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class Client(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """Who asks."""
 
     program: str = ""
@@ -106,7 +104,7 @@ def _in_user(user: str) -> str:
     if user.startswith("{"):
         try:
             return next(texts(decode(user.encode("utf-8", "replace")), "session_id"))
-        except UsageError:
+        except errors.UsageError:
             return ""
     return user.partition("_session_")[2] if user.startswith("user_") else ""
 

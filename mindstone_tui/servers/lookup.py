@@ -20,12 +20,10 @@ from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_importe
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.library import profile
+from mindstone_tui.core.library import profile, project_recall, work
 from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
-from mindstone_tui.core.library.project_recall import newest_handoff
 from mindstone_tui.core.library.search import search_everywhere
-from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
@@ -82,8 +80,8 @@ class Lookup:
         return {"file": subject, "runs": told, "total": len(found)}
 
     @property
-    def _work(self) -> WorkDone:
-        return WorkDone(self._home.places, self.settings)
+    def _work(self) -> work.WorkDone:
+        return work.WorkDone(self._home.places, self.settings)
 
     def sessions(self, *, contains: str = "", limit: int = 0, offset: int = 0) -> dict[str, Any]:
         """Sessions, the default one first, then the one written to last."""
@@ -254,7 +252,7 @@ class Lookup:
         if not places.transcript.exists():
             raise places.missing()
         most = self.settings.mcp.max_chars
-        newest = newest_handoff(places)[: most // 2]
+        newest = project_recall.newest_handoff(places)[: most // 2]
         said = "\n\n".join(
             f"[{one['session']} line {one['line']}, {one['date']}"
             f"{', ' + MARK if 'imported' in one else ''}] {one['role']}:\n{one['text']}"

@@ -15,11 +15,9 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from mindstone_tui import __version__, api
-from mindstone_tui.core.diagnostics import record
+from mindstone_tui.core import diagnostics, events, values
 from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.events import CommandPrinted
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.values import Value
 from mindstone_tui.servers.lookup import Lookup
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ RESOURCE: Final = "mindstone://session/"
 
 
 class Arguments(
-    msgspec.Struct, metaclass=Value, frozen=True, forbid_unknown_fields=True, kw_only=True
+    msgspec.Struct, metaclass=values.Value, frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
     """What a tool is called with."""
 
@@ -245,7 +243,7 @@ class MemoryServer:
         told: dict[str, Any] = {}
         try:
             async for event in conversation.ask(f"/memory add {said}"):
-                if isinstance(event, CommandPrinted):
+                if isinstance(event, events.CommandPrinted):
                     if not event.ok:
                         raise UsageError(event.text)
                     told = {"proposal": (event.data or {}).get("proposal"), "shown": event.text}
@@ -322,7 +320,7 @@ def _tools(memory: MemoryServer, home: api.Home) -> dict[str, Any]:
         except MindstoneError as error:
             return failed(error.sentence)
         except Exception as error:  # a bug costs the call, and its traceback goes to the log
-            record(error, home.places.log, str)
+            diagnostics.record(error, home.places.log, str)
             return failed(f"The tool failed: {type(error).__name__}.")
         content = [types.TextContent(text=_pretty(told))]
         return types.CallToolResult(content=list(content), structured_content=told)

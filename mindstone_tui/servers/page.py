@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from mindstone_tui import api
+from mindstone_tui.core import entries, errors, paths, transcript
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
-from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.transcript import History, standings_of
-from mindstone_tui.servers import page_items
-from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.wire import bounded, decode, sse
+from mindstone_tui.servers import lookup, page_items, wire
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -55,7 +50,7 @@ class PageRoom:
 
     def __init__(self, conversation: api.Conversation, home: api.Home) -> None:
         self.conversation = conversation
-        self._places = home.places.session(SessionKey.parse(conversation.session))
+        self._places = home.places.session(paths.SessionKey.parse(conversation.session))
         self.readers: set[asyncio.Queue[page_items.Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
         self.panel: page_items.Item | None = None
@@ -112,10 +107,10 @@ class PageRoom:
                 self._tell(item)
 
     def _of_others(self, seq: int) -> list[page_items.Item]:
-        with History(self._places) as history:
+        with transcript.History(self._places) as history:
             line = history.whole(history.line(seq))
             # A new line is changed by none yet; where an import comes from stands before it.
-            known = standings_of(history) if is_imported(line) else Standings()
+            known = transcript.standings_of(history) if is_imported(line) else Standings()
             return list(page_items.items_of_line(line, known))
 
     def _tell(self, item: page_items.Item) -> None:
@@ -133,7 +128,7 @@ class Page:
 
     def __init__(self, home: api.Home) -> None:
         self._home = home
-        self._lookup = Lookup(home)
+        self._lookup = lookup.Lookup(home)
         self._waits = WaitingRoom(home.places)
         self._rooms: dict[str, PageRoom] = {}
         self._opening = asyncio.Lock()
@@ -195,17 +190,17 @@ class Page:
 
         Or those after a line that a page has.
         """
-        places = self._home.places.session(SessionKey.parse(session))
-        with History(places) as history:
+        places = self._home.places.session(paths.SessionKey.parse(session))
+        with transcript.History(places) as history:
             head = history.head.seq
             if head == after:
                 return [], head
             first = max(head - _SHOWN, 0) if after is None else after + 1
-            standings = standings_of(history)
+            standings = transcript.standings_of(history)
             items = [
                 item
                 for line in history.read(first, head)
-                if isinstance(line, Line)
+                if isinstance(line, entries.Line)
                 for item in page_items.items_of_line(history.whole(line), standings)
                 if item != page_items.ANEW
             ]
@@ -226,7 +221,7 @@ class Page:
             if after is not None:  # what was written between the two answers
                 session = room.conversation.session
                 for missed in (await asyncio.to_thread(self._past, session, after))[0]:
-                    yield sse(missed)
+                    yield wire.sse(missed)
             while True:
                 try:
                     item = await asyncio.wait_for(reader.get(), _BEAT)
@@ -235,7 +230,7 @@ class Page:
                     continue
                 if item is None:
                     return
-                yield sse(item)
+                yield wire.sse(item)
         finally:
             room.leave(reader)
             room.used = asyncio.get_running_loop().time()
@@ -258,9 +253,9 @@ class Page:
     async def _send(self, request: Request) -> Response:
         told = await _told(request)
         room = await self._room(str(told.get("session", "")))
-        text = bounded(str(told.get("text", "")))
+        text = wire.bounded(str(told.get("text", "")))
         if not text.strip():
-            raise UsageError("There is nothing to send.", "Say something.")
+            raise errors.UsageError("There is nothing to send.", "Say something.")
         line = text.strip()
         if line.startswith("/") and "\n" not in line:
             room.conversation.command(line)
@@ -273,7 +268,7 @@ class Page:
         room = await self._room(str(told.get("session", "")))
         asked = room.asked.get(str(told.get("call", "")))
         if asked is None or told.get("since") != asked.since:  # a call's name may come again
-            raise UsageError("That question is no longer open.", "Somebody was first.")
+            raise errors.UsageError("That question is no longer open.", "Somebody was first.")
         room.conversation.answer(asked.call, page_items.answer_of(asked, told))
         return _json({"ok": True})
 
@@ -297,7 +292,7 @@ class Page:
 
 async def _told(request: Request) -> dict[str, Any]:
     """What a browser sent; read beside the loop, because it may be much."""
-    return await asyncio.to_thread(decode, await request.body())
+    return await asyncio.to_thread(wire.decode, await request.body())
 
 
 def _json(told: Any) -> Response:

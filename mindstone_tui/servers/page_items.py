@@ -11,12 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.entries.provenance import MARK
+from mindstone_tui.core.entries import Line, conversation, derived, provenance
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Restored, Rewound
-from mindstone_tui.core.events.from_entry import tool_answered
+from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
@@ -39,7 +37,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
         case ev.TurnStarted(resumed=True):  # history showed what was asked
             return
         case ev.TurnStarted(text=text, turn=turn):
-            marks = [MARK] if event.imported else []
+            marks = [provenance.MARK] if event.imported else []
             told = {"text": as_written(text), "turn": turn, "marks": marks}
             yield {"type": "user", "entry": event.entry, **told}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
@@ -58,7 +56,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
         case ev.ToolOutput(call=call, text=text):
             yield {"type": "output", "call": call, "text": text[-_SHOWN:]}
         case ev.ToolEnded() as end:
-            yield _ended(end.call, end.name, end.shown, end.status, end.text, end.diff)
+            told = tool(end.call, end.name, end.shown, end.status)
+            yield {**told, "text": inside(end.text)[:_SHOWN], "diff": end.diff[:_SHOWN]}
         case ev.RecallInjected(passages=passages):
             yield recall(passages)
         case ev.ContextReported(report=report):
@@ -102,20 +101,14 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
                 yield {"type": "answer", "html": prose(text), **told}
         case conversation.AssistantPartial(text=text) if text:
             yield {"type": "answer", "html": prose(text), "partial": True, **told}
-        case conversation.ToolCalled(call=call, name=name, shown=shown):
-            yield tool(call, name, shown, "running")
-        case conversation.ToolAnswered():
-            yield answered(tool_answered(line))
-        case conversation.ToolReturned() as gave:
-            yield _ended(gave.call, gave.name, gave.shown, gave.status, gave.text, gave.diff)
-        case RecallInjected(passages=passages):
-            yield recall(passages)
-        case conversation.TurnEnded(ending=ending, why=why, remedy=remedy):
-            yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
-        case Rewound() | Restored():
-            yield ANEW
-        case conversation.ToolAsked() | _:
-            return
+        case conversation.ToolCalled() | conversation.ToolAnswered() | conversation.ToolReturned():
+            yield from _retold(line)
+        case conversation.TurnEnded() | derived.RecallInjected() | Rewound() | Restored():
+            yield from _retold(line)
+
+
+def _retold(line: Line) -> Iterator[Item]:
+    return (item for event in events_of(line) for item in items_of(event))
 
 
 def tool(call: str, name: str, shown: str, state: str) -> Item:
@@ -221,8 +214,3 @@ def panel(report: ev.ContextReport) -> Item:
         ],
         "warnings": list(report.warnings),
     }
-
-
-def _ended(call: str, name: str, shown: str, status: str, text: str, diff: str) -> Item:
-    told = tool(call, name, shown, status)
-    return {**told, "text": inside(text)[:_SHOWN], "diff": diff[:_SHOWN]}

@@ -24,17 +24,11 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui import __version__, api
-from mindstone_tui.core import disk
+from mindstone_tui.core import diagnostics, disk, paths, signals
 from mindstone_tui.core.config import load
-from mindstone_tui.core.diagnostics import record
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.library.vectors import pending_everywhere
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.signals import on_ending
-from mindstone_tui.servers.attached import Attached
-from mindstone_tui.servers.gateway import Gateway
-from mindstone_tui.servers.lookup import Lookup
-from mindstone_tui.servers.page import Page
+from mindstone_tui.servers import attached, gateway, lookup, page
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer
 
 HOST: Final = "127.0.0.1"
@@ -96,7 +90,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     """Started by a hook: it makes room for one that a person starts."""
 
 
-def listening(places: Places) -> Listening | None:
+def listening(places: paths.Places) -> Listening | None:
     """The home's resident, if one is alive."""
     own = ResidentPlaces(places.state)
     with contextlib.suppress(OSError, msgspec.MsgspecError), own.lock.open("rb") as held:
@@ -164,10 +158,10 @@ class Resident:
         self._home = home
         self._pause = pause
         self._own = ResidentPlaces(home.places.state)
-        self._lookup = Lookup(home)
-        self._gateway = Gateway(home)
-        self._page = Page(api.Home(environ=home.environ, folder=Path.cwd()))
-        self._attached = Attached(home)
+        self._lookup = lookup.Lookup(home)
+        self._gateway = gateway.Gateway(home)
+        self._page = page.Page(api.Home(environ=home.environ, folder=Path.cwd()))
+        self._attached = attached.Attached(home)
         self._started = time.time()
         self._stop = asyncio.Event()
         self._told: Listening | None = None
@@ -198,7 +192,7 @@ class Resident:
                 server = self._server(number, token)
             self._told = told = self._leave_word(url, on_demand=linger > 0)
             files.callback(self._own.told.unlink, missing_ok=True)
-            on_ending(self.stop)
+            signals.on_ending(self.stop)
             tasks = [
                 asyncio.create_task(self._tend(linger)),
                 asyncio.create_task(self._end_when_left_behind()),
@@ -277,7 +271,7 @@ class Resident:
         files.callback(server.close)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        bug = partial(record, log=self._own.log)
+        bug = partial(diagnostics.record, log=self._own.log)
         try:
             await Peer(reader, writer, self.methods(), report_bug=bug).listen()
         finally:
@@ -450,7 +444,7 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def start_in_background(places: Places, arguments: list[str]) -> Listening:
+def start_in_background(places: paths.Places, arguments: list[str]) -> Listening:
     """Start a resident that outlives this process, and wait until it listens."""
     own = ResidentPlaces(places.state)
     if listening(places) is not None:

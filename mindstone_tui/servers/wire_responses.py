@@ -68,15 +68,9 @@ def _messages(items: list[Any]) -> Iterator[wire.ClientMessage]:
     for item in items:
         match item:
             case {"type": "function_call", "call_id": str(call), "name": str(name)}:
-                arguments = wire.arguments_of(item.get("arguments"))
-                yield wire.ClientMessage(
-                    role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
-                )
+                yield _calling(call, name, item.get("arguments"))
             case {"type": "custom_tool_call", "call_id": str(call), "name": str(name)}:
-                arguments = wire.arguments_of({"input": item.get("input")})
-                yield wire.ClientMessage(
-                    role="assistant", calls=(ToolCall(id=call, name=name, arguments=arguments),)
-                )
+                yield _calling(call, name, {"input": item.get("input")})
             case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call)}:
                 given = item.get("output")
                 yield wire.ClientMessage(
@@ -94,6 +88,11 @@ def _messages(items: list[Any]) -> Iterator[wire.ClientMessage]:
                 continue
             case _:
                 raise UsageError("An item of `input` is not known.", "Send messages and calls.")
+
+
+def _calling(call: str, name: str, given: object) -> wire.ClientMessage:
+    called = ToolCall(id=call, name=name, arguments=wire.arguments_of(given))
+    return wire.ClientMessage(role="assistant", calls=(called,))
 
 
 def _output(output: object) -> str:

@@ -15,10 +15,8 @@ from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config.settings import Effort
-from mindstone_tui.core.context import budget, build_report, plan
+from mindstone_tui.core.context import budget, build_report, measure, plan
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.measure import ComponentName
-from mindstone_tui.core.context.plan import Prepared
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import PromptPrices, Target
@@ -371,7 +369,7 @@ class TurnContext:
             if served is not None:
                 self._served[self.model] = served
 
-    def shrink(self, prepared: Prepared) -> None:
+    def shrink(self, prepared: plan.Prepared) -> None:
         """Plan for less from here on: the provider called this request too long.
 
         What we believe about its window or its tokens is wrong, so the prompt itself is the
@@ -418,7 +416,7 @@ class TurnContext:
         """How large a text is for the model that answers."""
         return self.window.ledger(self.model).counter.text(text)
 
-    def share(self, component: ComponentName, target: Target) -> int:
+    def share(self, component: measure.ComponentName, target: Target) -> int:
         """Tokens that one component may take of a prompt."""
         room = budget.room_for(
             target.window, target.label, self.settings.budget, self.settings.context.max_tokens
@@ -452,7 +450,7 @@ class TurnContext:
         expected = self.share("memory_injection", target) if self.services.recalls() else 0
         return await plan.make_room(self.window, target, expected=expected)
 
-    def options(self, prepared: Prepared, target: Target) -> Options:
+    def options(self, prepared: plan.Prepared, target: Target) -> Options:
         """How the planned request is made."""
         models, asked = self.settings.models, prepared.sampling
         return Options(
@@ -490,7 +488,7 @@ class TurnContext:
         return [*part, *self.take_steering()]
 
 
-def _cache_marks(prepared: Prepared) -> tuple[int, ...]:
+def _cache_marks(prepared: plan.Prepared) -> tuple[int, ...]:
     """Where a provider may be told to cache: behind the head, and behind all but the tail."""
     planned = prepared.plan.entry
     tail = 1 if isinstance(planned, PromptPlanned) and planned.tail else 0

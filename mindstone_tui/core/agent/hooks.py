@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import bounded_json, errors, events, paths, redaction
 from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.bounded_json import read_arguments
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Entry, Line, ToolCall
 from mindstone_tui.core.entries.actions import kind_of
 from mindstone_tui.core.entries.derived import HookRun
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError
-from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import as_data, exact, fresh_nonce, one_line
 from mindstone_tui.core.tools.base import ToolContext, ToolResult
 from mindstone_tui.core.tools.hooks import FoundHooks, Hook, HookEvent, HookVerdict, run_hook
@@ -74,10 +70,10 @@ class Hooks:
         *,
         load: Callable[[], FoundHooks],
         record: Callable[[Entry, int | None], Line],
-        places: SessionPlaces,
+        places: paths.SessionPlaces,
         permissions: Permissions,
         tool_context: Callable[[str], ToolContext],
-        redactor: Redactor,
+        redactor: redaction.Redactor,
         seconds: float,
         network: bool,
     ) -> None:
@@ -89,7 +85,8 @@ class Hooks:
         self._redactor = redactor
         self._seconds = seconds
         self._network = network
-        self._hooks: tuple[Hook, ...] = ()
+        self.all: tuple[Hook, ...] = ()
+        """Every hook that would be run."""
         self.problems: tuple[str, ...] = ()
         """What is wrong with their files, in sentences."""
         self.started = ""
@@ -100,18 +97,11 @@ class Hooks:
 
     def refresh(self) -> None:
         """Read the files again: one may have changed, or a project been trusted."""
-        self._hooks, self.problems = self._load()
-
-    @property
-    def all(self) -> tuple[Hook, ...]:
-        """Every hook that would be run."""
-        return self._hooks
+        self.all, self.problems = self._load()
 
     def wanted(self, event: HookEvent, tool: str = "") -> list[Hook]:
         """The hooks of an event; for a tool, those that fit it."""
-        return [
-            hook for hook in self._hooks if hook.event == event and (not tool or hook.fits(tool))
-        ]
+        return [hook for hook in self.all if hook.event == event and (not tool or hook.fits(tool))]
 
     async def begin(self, *, resumed: bool, turn: int | None) -> Fired:
         """The start of a session, once; what its hooks say stands in the head from here on."""
@@ -174,7 +164,7 @@ class Hooks:
         return await self.fire("SessionEnd", {"reason": "close"}, seconds=seconds)
 
     def _of_tool(self, name: str, arguments: str, call: str) -> dict[str, object]:
-        given = dict(read_arguments(arguments) or {})
+        given = dict(bounded_json.read_arguments(arguments) or {})
         path = given.get("path")
         if isinstance(path, str) and "file_path" not in given:
             given["file_path"] = str(self._tool_context(call).workspace.cwd / path)
@@ -235,7 +225,7 @@ class Hooks:
                     refused = why_refused(verdict.why)
                     why = f"{verdict.why} ({refused})" if refused else verdict.why
                     verdict = msgspec.structs.replace(verdict, why=why)
-        except (MindstoneError, OSError) as error:
+        except (errors.MindstoneError, OSError) as error:
             verdict = HookVerdict(status="failed", why=str(error))
         entry = HookRun(
             event=hook.event,
@@ -303,7 +293,7 @@ class AlertHooks:
     async def _fire(self, told: Mapping[str, object]) -> Fired:
         try:
             return await self._hooks.fire("Alert", told)
-        except EntryNotSaved:  # the disk's own alarm is louder
+        except errors.EntryNotSaved:  # the disk's own alarm is louder
             return Fired()
 
     async def close(self) -> None:

@@ -14,9 +14,7 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Entry, Line, derived
-from mindstone_tui.core.entries.standings import Rewinds, not_rewound
-from mindstone_tui.core.entries.window import HealthMeasured, Restored, Rewound, Section
+from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import consolidation, notes, proposals
@@ -40,7 +38,7 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
-    HealthMeasured,
+    window.HealthMeasured,
     derived.SummaryJudged,
     derived.NoteTaken,
     derived.MemoryProposed,
@@ -51,8 +49,8 @@ _KEPT: Final = (
     derived.TaskDone,
     derived.TodoChanged,
     derived.PlanChanged,
-    Rewound,
-    Restored,
+    window.Rewound,
+    window.Restored,
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
@@ -84,15 +82,15 @@ class RecentHistory:
         return bool(self._rewinds)
 
     @cached_property
-    def _rewinds(self) -> Rewinds:
-        return Rewinds(self._read)
+    def _rewinds(self) -> standings.Rewinds:
+        return standings.Rewinds(self._read)
 
     @cached_property
     def _read(self) -> list[Line]:
         with self._transcript.history() as history:
             kinds = [str(kind.__struct_config__.tag) for kind in _KEPT]
             found = list(history.newest(kinds, LOOKED_BACK))
-            if any(isinstance(line.entry, Rewound) for line in found):
+            if any(isinstance(line.entry, window.Rewound) for line in found):
                 # What was rewound may hide something older, and no prompt can be asked for it.
                 found = list(history.newest(kinds, history.head.seq + 1))
             return found
@@ -110,7 +108,7 @@ def waiting_in(places: SessionPlaces) -> list[ProposalState]:
     """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
     kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
     with contextlib.suppress(MindstoneError), History(places) as history:
-        lines = not_rewound(history.newest(kinds, LOOKED_BACK))
+        lines = standings.not_rewound(history.newest(kinds, LOOKED_BACK))
         found = proposals.proposals_of(reversed(lines)).values()
         return [one for one in found if not one.decision]
     return []
@@ -210,7 +208,7 @@ class Memories:
         notes.write(self.places, self.notes)
         return line
 
-    def head_sections(self) -> tuple[tuple[Section, ...], tuple[str, ...]]:
+    def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
         shelf, context = read_shelf(self.agent), self._context
         settings, share = context.settings.memory, context.share("system_prompt", context.target)

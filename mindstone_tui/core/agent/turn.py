@@ -15,16 +15,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import errors, events
-from mindstone_tui.core.agent.answer import ModelCall
+from mindstone_tui.core.agent import answer, hooks, oversize
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.hooks import Fired, notices_of
-from mindstone_tui.core.agent.oversize import ask_how, find_oversized
 from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.context import build_report, plan
+from mindstone_tui.core.context import build_report, plan, window_view
 from mindstone_tui.core.context.messages import said
-from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.window_view import SESSIONS_OWN
 from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.conversation import (
@@ -149,11 +145,11 @@ class _Turn:
         self._asked_at: int | None = None
         """The line of the message."""
         self._watch = LoopWatch()
-        self._asking: ModelCall | None = None
+        self._asking: answer.ModelCall | None = None
         self._asked: tuple[ToolCall, ...] = ()
         self._call_ids: set[str] = set()
-        self._prepared: Prepared | None = None
-        self._target = SESSIONS_OWN
+        self._prepared: plan.Prepared | None = None
+        self._target = window_view.SESSIONS_OWN
         self._last_answer = ""
         self._sampled: Sampling | None = None
         """What was asked of the answer before, which its choice of a tool holds for."""
@@ -184,9 +180,9 @@ class _Turn:
         lines += context.services.heard(asked, text)
         for event in announcements(*lines):
             yield event
-        found = await find_oversized(context, asked, self._target)
+        found = await oversize.find_oversized(context, asked, self._target)
         if found is not None and context.permissions.asks:
-            async for event in ask_how(context, turn, found, self._target):
+            async for event in oversize.ask_how(context, turn, found, self._target):
                 yield event
         for event in _told(await context.make_room(self._target)):
             yield event
@@ -377,7 +373,7 @@ class _Turn:
         context, turn = self._context, self._turn
         context.added.clear()
         started = await context.hooks.begin(resumed=turn > 1 or text is None, turn=turn)
-        fired = Fired()
+        fired = hooks.Fired()
         if text is not None:
             fired = await context.hooks.fire("UserPromptSubmit", {"prompt": text}, turn=turn)
         for notice in (*started.notices, *fired.notices):
@@ -393,10 +389,10 @@ class _Turn:
         """Whether a hook could still send the turn on after its answer."""
         return not self._sent_on and bool(self._context.hooks.wanted("Stop"))
 
-    async def _before_the_end(self) -> Fired:
+    async def _before_the_end(self) -> hooks.Fired:
         """What hooks say to the end of the turn; one can send it on, once."""
         if not self._may_go_on:
-            return Fired()
+            return hooks.Fired()
         told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
         return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
@@ -458,7 +454,7 @@ class _Turn:
             yield events.ContextReported(report=context.with_panel(report))
         if isinstance(prepared.plan.entry, PromptPlanned):
             yield model_called(turn, prepared.plan.entry)
-        asking = ModelCall(
+        asking = answer.ModelCall(
             context, prepared, self._target, turn=turn, call=self._calls, taken=self._call_ids
         )
         self._asking = asking
@@ -470,7 +466,7 @@ class _Turn:
         for event in self._keep(asking):
             yield event
 
-    def _keep(self, asking: ModelCall) -> Iterator[events.AnyEvent]:
+    def _keep(self, asking: answer.ModelCall) -> Iterator[events.AnyEvent]:
         """Write the answer down, and what it took."""
         context, turn = self._context, self._turn
         message, report = asking.answer()
@@ -525,7 +521,7 @@ class _Turn:
 
 def _told(lines: Sequence[Line]) -> list[events.AnyEvent]:
     """Decisions about the window, and what became of hooks that heard of them first."""
-    return [*notices_of(lines), *announcements(*lines)]
+    return [*hooks.notices_of(lines), *announcements(*lines)]
 
 
 def _of_recall(entry: RecallInjected) -> dict[str, object]:

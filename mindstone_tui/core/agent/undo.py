@@ -16,21 +16,18 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from mindstone_tui.core import disk, errors, text, transcript
 from mindstone_tui.core.config.settings import UndoSettings
-from mindstone_tui.core.disk import LARGEST_BLOB, read_regular, replace_file
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.standings import REWINDS, Rewinds
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
-from mindstone_tui.core.errors import MindstoneError, UndoError
 from mindstone_tui.core.events.from_entry import files_let_go
 from mindstone_tui.core.events.narrate import turn_names
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.text import exact, fresh_nonce
 from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import Outlook, apply, clear_removed, finish, look, node_in
@@ -106,7 +103,7 @@ class FileKeeper:
         workspace: Workspace,
         settings: UndoSettings,
         *,
-        history: Callable[[], History],
+        history: Callable[[], transcript.History],
         record: Callable[[Entry], Line],
     ) -> None:
         self._folder = places.files
@@ -146,8 +143,8 @@ class FileKeeper:
             watched = self._with_room(lambda: self._watch(tool, approval))
             self.store.save()
             if watched:
-                replace_file(self._note, msgspec.msgpack.encode(watched))
-        except (MindstoneError, OSError) as error:
+                disk.replace_file(self._note, msgspec.msgpack.encode(watched))
+        except (errors.MindstoneError, OSError) as error:
             self._complain(f"What {tool.name} changes cannot be undone: {error}")
             return ()
         return watched
@@ -181,11 +178,11 @@ class FileKeeper:
             return []
         try:
             found = await asyncio.to_thread(self._compare, watched)
-        except (UndoError, OSError) as error:
+        except (errors.UndoError, OSError) as error:
             self._complain(f"What was changed cannot be undone: {error}")
             return []
         lines = self._write_down(found, recovered=False)
-        with contextlib.suppress(MindstoneError, OSError):  # a cache
+        with contextlib.suppress(errors.MindstoneError, OSError):  # a cache
             await asyncio.to_thread(self._take_over)
         return lines
 
@@ -250,7 +247,7 @@ class FileKeeper:
         lines: list[Line] = []
         clear_removed(self._folder)
         self.store.tidy()
-        with contextlib.suppress(UndoError, OSError):
+        with contextlib.suppress(errors.UndoError, OSError):
             if (restoring := _noted(self._act, _Restoring)) is not None:
                 self.store.refresh()
                 lines += self._finish(restoring)
@@ -311,7 +308,7 @@ class FileKeeper:
         """What putting back would meet; what is there now is kept first."""
         root = Path(each.root)
         if root not in self.roots:
-            raise UndoError(
+            raise errors.UndoError(
                 f"These changes were made in {each.root}, which is not the workspace now.",
                 f"Open this session there: `mindstone --cwd {each.root}`.",
             )
@@ -335,10 +332,10 @@ class FileKeeper:
         each = ChangeSet(root, tuple(changes))
         manifest = self.store.put(each.encode())
         self.store.save()
-        act = _Restoring(fresh_nonce(), direction, turns, manifest, left)
-        replace_file(self._act, msgspec.msgpack.encode(act))
+        act = _Restoring(text.fresh_nonce(), direction, turns, manifest, left)
+        disk.replace_file(self._act, msgspec.msgpack.encode(act))
         problems = apply(Path(root), each.changes, self.store)
-        act = msgspec.structs.replace(act, left=(*left, *map(exact, problems)))
+        act = msgspec.structs.replace(act, left=(*left, *map(text.exact, problems)))
         line = self._record(_restored(act, each))
         self._act.unlink(missing_ok=True)
         clear_removed(self._folder)
@@ -405,7 +402,7 @@ class FileKeeper:
             return
         self.store.save()
         stored = {name: _stored_tree(each) for name, each in self._trees.items()}
-        replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
+        disk.replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
 
     def _take_over(self) -> None:
         """Know the folders as a call left them: its note, which needs them as before, is gone."""
@@ -457,13 +454,13 @@ def _read_tree(nodes: _Nodes, stamps: _Stamps) -> TreeState:
 def _noted(path: Path, kind: Any) -> Any:
     """What a note on disk says; None where there is none that can be read."""
     try:
-        return msgspec.msgpack.decode(read_regular(path, most=LARGEST_BLOB), type=kind)
+        return msgspec.msgpack.decode(disk.read_regular(path, most=disk.LARGEST_BLOB), type=kind)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 
 def _put_back_in_words(entry: FilesRestored) -> str:
-    names = [exact(each.path) for each in entry.changes[:_MOST_NAMED]]
+    names = [text.exact(each.path) for each in entry.changes[:_MOST_NAMED]]
     names += ["…"] if entry.total > len(names) else []
     did = "took back" if entry.direction == "undo" else "did again"
     what = f"what {turn_names(entry.turns)} had done to files"

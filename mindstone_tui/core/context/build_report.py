@@ -10,16 +10,13 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import budget, exchanges, window_view
+from mindstone_tui.core.context import budget, exchanges, prune, watch, window, window_view
 from mindstone_tui.core.context import report as reports
 from mindstone_tui.core.context.fold import Fold, Placed, holds
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
-from mindstone_tui.core.context.prune import units_of
-from mindstone_tui.core.context.watch import completed
-from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries import Line, ToolSchema
 from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import ToolReturned
@@ -169,7 +166,7 @@ _LEFT_SHOWN: Final = 50
 
 
 def report(
-    live: LiveWindow,
+    live: window.LiveWindow,
     target: window_view.Target = window_view.SESSIONS_OWN,
     *,
     tail: Sequence[int] = (),
@@ -216,7 +213,7 @@ def report_at(
 
 
 def check_before_add(
-    live: LiveWindow,
+    live: window.LiveWindow,
     component: ComponentName,
     tokens: int,
     target: window_view.Target = window_view.SESSIONS_OWN,
@@ -250,10 +247,10 @@ class _Account:
         self.room = call.room
         self.measured = view.measure(call)
         self.marks = view.marks(call)
-        self.units = units_of(view, call, self.measured, self.marks)
+        self.units = prune.units_of(view, call, self.measured, self.marks)
         self.shares = budget.components(self.measured, call.room, settings.budget)
         self.growth = view.growth(call)
-        self.finished = completed(self.growth, call.turn, ended=view.turn_ended)
+        self.finished = watch.completed(self.growth, call.turn, ended=view.turn_ended)
         self.speed = budget.velocity(self.finished, settings.zones.velocity_turns)
         self.utilization = self.measured.total / call.room.usable
         self.pinned = sum(unit.tokens for unit in self.units if unit.protected == exchanges.PINNED)

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import entries, errors, transcript, values
 from mindstone_tui.core.context import budget, cascade, extract, prune, summaries
 from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
@@ -19,12 +20,8 @@ from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.context.trim import freed_by, trimmable
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import Trimmed
-from mindstone_tui.core.errors import RecallError
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.values import Value
 
 SUMMARIES: Final = 20
 """Percent of the usable room that summaries may take; the oldest then make place."""
@@ -44,7 +41,7 @@ class CompactionSteps:
         self.live = live
         self.call = call
         self.usable = max(call.room.usable, 1)
-        self.lines: list[Line] = []
+        self.lines: list[entries.Line] = []
         self.beside: int | None = None
         """Tokens that come into the head beside a summary; None where it need not gain anything."""
         self.marks: Marks = live.marks(call)
@@ -211,7 +208,7 @@ class CompactionSteps:
         asked = [ExchangeLines(unit.turn, unit.lines) for unit in units]
         try:
             receipts = await self.live.ensure(asked)
-        except RecallError as error:
+        except errors.RecallError as error:
             return cascade.Effect(held=False, why=error.what)
         found = {each.turn: receipt for each in asked if (receipt := proven(each, receipts))}
         leaving = [unit for unit in units if unit.turn in found]
@@ -333,14 +330,14 @@ class CompactionSteps:
         return tuple(sorted(staying))
 
 
-def _kept_share(originals: Iterable[Line], text: str) -> float | None:
+def _kept_share(originals: Iterable[entries.Line], text: str) -> float | None:
     """How much of what must survive stands in a text; None when the originals had nothing."""
     facts = extract.facts_of(extract.passages_of(originals), extract.SURVIVORS)
     wanted = sum(len(getattr(facts, name)) for name in extract.Facts.__struct_fields__)
     return round(1 - len(extract.missing(facts, text)) / wanted, 4) if wanted else None
 
 
-def _trimmed(line: Line, size: int, outcome: summaries.Summary, factor: float) -> Trimmed:
+def _trimmed(line: entries.Line, size: int, outcome: summaries.Summary, factor: float) -> Trimmed:
     return Trimmed(
         result=line.seq,
         placeholder=outcome.text,
@@ -357,7 +354,7 @@ _LOOKED_BACK: Final = 10_000
 """Lines among which a checkpoint of this pressure is looked for."""
 
 
-class Means(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class Means(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """What a mode needs from outside the window."""
 
     summarizer: summaries.Summarizer
@@ -390,7 +387,7 @@ class Modes:
         summarizer = msgspec.structs.replace(self.means.summarizer, ask=ask, model=model)
         self.means = msgspec.structs.replace(self.means, summarizer=summarizer)
 
-    async def make_room(self, live: LiveWindow, call: Call) -> list[Line]:
+    async def make_room(self, live: LiveWindow, call: Call) -> list[entries.Line]:
         """Bring the next prompt under its marks; the lines that were written are returned."""
         room = CompactionSteps(live, call, self.means.summarizer)
         if live.mode != "sliding_window":
@@ -431,7 +428,7 @@ class Modes:
         if room.fullness() >= room.plan.emergency:  # the handoff itself may be what does not fit
             room.lines += await prune.make_room(live, call)
 
-    async def compact(self, live: LiveWindow, call: Call) -> list[Line]:
+    async def compact(self, live: LiveWindow, call: Call) -> list[entries.Line]:
         """Compact now, whatever the mode and the marks say: the same chain, asked for by hand.
 
         Unlike under pressure, a window that would not get smaller stays as it is.
@@ -510,7 +507,7 @@ class Modes:
             await self.means.ended(outcome)
 
 
-def _armed(history: History) -> bool:
+def _armed(history: transcript.History) -> bool:
     """The checkpoint mark fires once, whoever asks, until something left or was shortened."""
     for line in history.newest(_REARMING | {"checkpoint_saved"}, _LOOKED_BACK):
         if not isinstance(line.entry, CheckpointSaved):

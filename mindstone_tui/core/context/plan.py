@@ -7,21 +7,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.context import budget
+from mindstone_tui.core import bounded_json, disk, errors, transcript
+from mindstone_tui.core.context import budget, measure, messages, trim
 from mindstone_tui.core.context.build_report import stable_prefix
-from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.context.prune import make_room as slide
 from mindstone_tui.core.context.prune import repair
-from mindstone_tui.core.context.trim import refuse_if_hopeless
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
-from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Line, Request, Sampling, window
 from mindstone_tui.core.entries.base import ShareLevel
-from mindstone_tui.core.errors import NoSuchEntry, UnpairedRequest, WindowError
-from mindstone_tui.core.transcript import History
 
 AS_ALWAYS: Final = Sampling()
 """Nothing in particular is asked of an answer."""
@@ -53,7 +47,7 @@ async def make_room(
 async def _make_room(live: LiveWindow, call: Call) -> list[Line]:
     await live.ledger(call.model).counter.ready()
     live.note_growth(call)
-    refuse_if_hopeless(live, call)
+    trim.refuse_if_hopeless(live, call)
     return await (live.room_maker or slide)(live, call)
 
 
@@ -118,16 +112,16 @@ def _request(live: LiveWindow, call: Call) -> Request:
         images=call.images,
         sounds=call.sounds,
     )
-    if wrong := first_unpaired(request.messages):
-        raise UnpairedRequest(
+    if wrong := messages.first_unpaired(request.messages):
+        raise errors.UnpairedRequest(
             f"The request cannot be sent: {wrong}.", "Rewind the last turn with /rewind."
         )
     if not any(message["role"] == "user" for message in request.messages):
-        raise WindowError("There is nothing to answer yet.", "Say something first.")
+        raise errors.WindowError("There is nothing to answer yet.", "Say something first.")
     return request
 
 
-def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+def _note_zone(live: LiveWindow, call: Call, measured: measure.Measured) -> list[Line]:
     before = live.watch.carried.zone
     utilization = measured.total / call.room.usable
     after = budget.zone_after(before, utilization, call.room.window, live.settings.zones)
@@ -144,7 +138,7 @@ def _note_zone(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
     return [live.record(entry, call.turn)]
 
 
-def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]:
+def _note_shares(live: LiveWindow, call: Call, measured: measure.Measured) -> list[Line]:
     """Announce shares that crossed a mark; recall fills its own on purpose and passes."""
     known: dict[str, ShareLevel] = dict(live.watch.carried.shares)
     lines: list[Line] = []
@@ -166,7 +160,7 @@ def _note_shares(live: LiveWindow, call: Call, measured: Measured) -> list[Line]
 def _plan(
     live: LiveWindow,
     call: Call,
-    measured: Measured,
+    measured: measure.Measured,
     prompt_hash: str,
     number: int,
     max_tokens: int,
@@ -213,15 +207,15 @@ def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
     return msgspec.structs.replace(
         sampling,
         stop=tuple(clean(text) for text in sampling.stop),
-        output_format=read_object(form) or {},
+        output_format=bounded_json.read_object(form) or {},
     )
 
 
-def rebuild(history: History, plan_line: Line) -> Request:
+def rebuild(history: transcript.History, plan_line: Line) -> Request:
     """The request that a plan announced, byte for byte."""
     plan = plan_line.entry
     if not isinstance(plan, window.PromptPlanned):
-        raise NoSuchEntry(
+        raise errors.NoSuchEntry(
             f"Line {plan_line.seq} is {plan_line.kind}, not a planned request.",
             "`mindstone replay --turn N --prompt` finds the plans of a turn.",
         )
@@ -230,13 +224,13 @@ def rebuild(history: History, plan_line: Line) -> Request:
         plan.model,
         turn=plan_line.turn,
         tail=plan.tail,
-        blob=(lambda digest: read_blob(blobs, digest)) if plan.images or plan.sounds else None,
+        blob=(lambda digest: disk.read_blob(blobs, digest)) if plan.images or plan.sounds else None,
         images=plan.images,
         sounds=plan.sounds,
     )
 
 
-def plans_of_turn(history: History, turn: int) -> list[Line]:
+def plans_of_turn(history: transcript.History, turn: int) -> list[Line]:
     """The plans of a turn's model calls, in order; side calls are not among them."""
     return [
         line

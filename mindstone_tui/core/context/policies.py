@@ -13,13 +13,11 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from mindstone_tui.core import errors, patterns, text_cache
 from mindstone_tui.core.config.settings import EvictionSettings, Policy
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text_cache import remembers
 
 Source = Literal["user", "assistant", "tool_result"]
 Similarity = Callable[[str, str], float]
@@ -88,7 +86,7 @@ def _cosine(first: tuple[int, float], second: tuple[int, float]) -> float:
     return (first[0] & second[0]).bit_count() / lengths if lengths else 0.0
 
 
-@remembers(1_024)
+@text_cache.remembers(1_024)
 def _signature(text: str) -> tuple[int, float]:
     """A text's words as bits of one number, and its length: quick to compare with many others."""
     bits = 0
@@ -97,7 +95,7 @@ def _signature(text: str) -> tuple[int, float]:
     return bits, math.sqrt(bits.bit_count())
 
 
-@remembers(512)
+@text_cache.remembers(512)
 def _words(text: str) -> frozenset[str]:
     return frozenset(plain_words(text, shortest=3))
 
@@ -193,7 +191,7 @@ def known_policy(name: str) -> Policy:
     for policy in get_args(Policy):
         if name == policy:
             return policy  # type: ignore[no-any-return]
-    raise UnknownName(
+    raise errors.UnknownName(
         f"There is no eviction policy {name!r}.", f"The policies are {', '.join(POLICIES)}."
     )
 
@@ -276,10 +274,10 @@ def source_of(line: Line) -> Source:
             return "assistant"
 
 
-_MARK: Final = pattern_of(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
+_MARK: Final = patterns.pattern_of(r"\b(?:DO_NOT_EVICT|IMPORTANT)\b")
 
 
-_STAYS: Final = pattern_of(r"\bDO_NOT_EVICT\b")
+_STAYS: Final = patterns.pattern_of(r"\bDO_NOT_EVICT\b")
 
 
 def marked_to_stay(lines: Iterable[Line]) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context import budget, trim
+from mindstone_tui.core.context import budget, measure, messages, trim, watch
 from mindstone_tui.core.context.exchanges import (
     RECENT,
     Exchange,
@@ -23,11 +23,8 @@ from mindstone_tui.core.context.exchanges import (
     read_again,
 )
 from mindstone_tui.core.context.fold import single, without
-from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
-from mindstone_tui.core.context.watch import completed
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span, window
@@ -170,7 +167,7 @@ class Tempo(msgspec.Struct, frozen=True):
 def tempo_of(live: LiveWindow, call: Call) -> Tempo:
     """How fast the window fills, measured once a call."""
     growth = live.growth(call)
-    before = completed(growth, call.turn, ended=False)
+    before = watch.completed(growth, call.turn, ended=False)
     now = next((each.tokens for each in growth if each.turn == call.turn), 0)
     return Tempo(
         speed=budget.velocity(before, live.settings.zones.velocity_turns),
@@ -242,7 +239,7 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
     return [live.record(entry, turn)]
 
 
-def units_of(live: View, call: Call, measured: Measured, marks: Marks) -> list[Exchange]:
+def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -> list[Exchange]:
     """The window's exchanges with their protection."""
     found = exchanges(measured, live.fold.task)
     fixed = measured.total - sum(unit.tokens for unit in found)
@@ -375,7 +372,7 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
 def _placeholders(
     live: LiveWindow,
     call: Call,
-    measured: Measured,
+    measured: measure.Measured,
     ranked: Sequence[Scored],
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
@@ -394,7 +391,7 @@ def _placeholders(
 def record_trimmed(
     live: LiveWindow,
     call: Call,
-    measured: Measured,
+    measured: measure.Measured,
     taken: Sequence[window.Trimmed],
     trigger: TrimTrigger,
 ) -> list[Line]:
@@ -460,7 +457,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
 async def prune_ranked(
     live: LiveWindow,
     call: Call,
-    measured: Measured,
+    measured: measure.Measured,
     units: Sequence[Exchange],
     target: int,
     trigger: str,
@@ -537,7 +534,7 @@ def _remainder(live: LiveWindow, turn: int) -> bool:
     held = [seq for seq, line in live.fold.lines.items() if line.turn == turn]
     if len(held) != 1:
         return False
-    return sum(said(line) is not None for line in live.history.turn(turn)) > 1
+    return sum(messages.said(line) is not None for line in live.history.turn(turn)) > 1
 
 
 def _blocked(

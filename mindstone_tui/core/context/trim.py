@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final
 
+from mindstone_tui.core.context import measure, messages, policies, report
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
-from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.context.messages import said, shorten
-from mindstone_tui.core.context.policies import Scored
-from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Line
@@ -24,7 +21,7 @@ _LEAST_SAVED: Final = 32
 
 
 def trimmable(
-    measured: Measured, *, trimmed: Container[int], spared: Container[int], keep: int
+    measured: measure.Measured, *, trimmed: Container[int], spared: Container[int], keep: int
 ) -> list[tuple[Line, int]]:
     """Results that a later model call already answered, oldest first.
 
@@ -49,7 +46,7 @@ def trimmable(
 
 
 def plan_trim(
-    ranked: Sequence[Scored],
+    ranked: Sequence[policies.Scored],
     lines: dict[int, Line],
     *,
     factor: float,
@@ -92,7 +89,7 @@ TASK_SHARE: Final = 10.0
 """Percent of the usable room that the original task may keep once its turn is over."""
 
 
-def cut_oversized(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
+def cut_oversized(live: LiveWindow, call: Call, marks: report.Marks) -> list[Line]:
     """Shorten what is too large for any window: messages of the current exchange, and the task."""
     measured = live.measure(call)
     if measured.total <= marks.emergency:
@@ -152,7 +149,7 @@ def _cap(sizes: Sequence[int], excess: int) -> int | None:
 def _cut_one(
     live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
 ) -> list[Line]:
-    message = said(line)
+    message = messages.said(line)
     if message is None or not message.text:
         return []
     count = live.ledger(call.model).counter.text
@@ -165,7 +162,7 @@ def _cut_one(
         )
 
     most, whole = max(int(cap / factor) - 12, 16), round(size / factor)
-    shorter = shorten(message.text, most, count, note, whole)
+    shorter = messages.shorten(message.text, most, count, note, whole)
     if _size(live, call, shorter, factor) >= size:
         return []
     return [stand_in(live, call, line, size, shorter)]

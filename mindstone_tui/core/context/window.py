@@ -13,10 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import window_view
-from mindstone_tui.core.context.findings import Placeholders
-from mindstone_tui.core.context.policies import Similarity, known_policy, word_similarity
-from mindstone_tui.core.context.watch import UsageNote
+from mindstone_tui.core.context import findings, policies, watch, window_view
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, ToolSchema
 from mindstone_tui.core.entries.window import (
     InstructionsChanged,
@@ -58,7 +55,7 @@ class LiveWindow(window_view.View):
         indexer: window_view.Indexer,
         counters: Callable[[str], Counter] = counter_for,
         calibration: Calibration | None = None,
-        similar: Similarity = word_similarity,
+        similar: policies.Similarity = policies.word_similarity,
         off_loop: OffLoop = _in_thread,
     ) -> None:
         super().__init__(
@@ -70,7 +67,7 @@ class LiveWindow(window_view.View):
         self._missed: list[Line] = []
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
-        self.placeholders = Placeholders()
+        self.placeholders = findings.Placeholders()
         self.open_steps = 0
         """Of the list of what is to be done: how much is still open."""
         self.room_maker: RoomMaker | None = None
@@ -193,7 +190,7 @@ class LiveWindow(window_view.View):
         """Remember what each turn added before anything leaves: afterwards nobody could tell."""
         self.watch.carried = msgspec.structs.replace(self.watch.carried, growth=self.growth(call))
 
-    def note_usage(self, line: Line) -> UsageNote:
+    def note_usage(self, line: Line) -> watch.UsageNote:
         """Learn from a provider's report: how far off we were, and whether it cut the prompt."""
         self.take(line)
         return self.watch.learn(line)
@@ -250,6 +247,6 @@ class LiveWindow(window_view.View):
 
     def set_policy(self, policy: str) -> Line | None:
         """Change the order in which things leave; raises `UnknownName`."""
-        if known_policy(policy) == self.policy:
+        if policies.known_policy(policy) == self.policy:
             return None
         return self.record(PolicyChanged(policy=policy, state=self.fold.state), self.fold.turn)

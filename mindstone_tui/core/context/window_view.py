@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import policies
+from mindstone_tui.core.context import policies, report, watch
 from mindstone_tui.core.context.budget import Room, marks, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
@@ -21,8 +21,6 @@ from mindstone_tui.core.context.measure import (
     scaled,
 )
 from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
-from mindstone_tui.core.context.report import GoneExchange, Marks
-from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
@@ -160,7 +158,7 @@ class View:
     def _begin(self, fold: Fold) -> None:
         """Know a window and nothing that was measured of another."""
         self.fold = fold
-        self.watch = Watch(self._calibration, reader(self.history))
+        self.watch = watch.Watch(self._calibration, reader(self.history))
         plan = fold.plan
         after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
@@ -173,7 +171,7 @@ class View:
             | None
         ) = None
         self._encoded: dict[Key, bytes] = {}
-        self.gone: dict[tuple[int, str], GoneExchange] = {}
+        self.gone: dict[tuple[int, str], report.GoneExchange] = {}
         """The exchanges outside the window that are shown, by turn and model; none changes."""
 
     def forget_measure(self) -> None:
@@ -198,7 +196,7 @@ class View:
             self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
         return self._measured[1]
 
-    def marks(self, call: Call) -> Marks:
+    def marks(self, call: Call) -> report.Marks:
         """Where things happen in the room of a call."""
         return marks(call.room, self.settings.context, self.settings.zones)
 
@@ -367,7 +365,7 @@ class PastView(View):
         super().__init__(history, settings, fold=fold_at(history, plan_line), counters=counters)
         self.plan = plan
         self._plan_seq = plan_line.seq
-        self.watch = Watch(Calibration(), reader(history))
+        self.watch = watch.Watch(Calibration(), reader(history))
         self.watch.start(plan_line, ())
         self._windows = self.watch.carried.windows
         for line in reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD):

@@ -10,17 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from mindstone_tui.core import numbers
+from mindstone_tui.core import numbers, plugins, text, transcript
 from mindstone_tui.core.doctor import Check, CheckEnvironment, failed, passed, warned
 from mindstone_tui.core.interchange import formats
 from mindstone_tui.core.library.vectors import pending_everywhere, progress_of
-from mindstone_tui.core.plugins import LeftOut, Plugin, installed
 from mindstone_tui.core.providers import registry
 from mindstone_tui.core.recall.multilingual import EXTRA, open_multilingual
 from mindstone_tui.core.session.features import load_features
-from mindstone_tui.core.text import plural
 from mindstone_tui.core.tools import sandbox_probe
-from mindstone_tui.core.transcript import History
 
 
 def engines(around: CheckEnvironment) -> Iterator[Check]:
@@ -40,7 +37,7 @@ def engines(around: CheckEnvironment) -> Iterator[Check]:
 class PluginState(msgspec.Struct, frozen=True):
     """A plug-in, and why it is left out; empty when it is in use."""
 
-    plugin: Plugin
+    plugin: plugins.Plugin
     why: str
 
 
@@ -48,14 +45,14 @@ def plugin_states() -> list[PluginState]:
     """Every plug-in that is installed, tried."""
     left_out = (*load_features()[1], *formats.door().left_out, *registry.door().left_out)
     whys = {each.plugin: each.why for each in left_out}
-    return [PluginState(each, whys.get(each, "")) for each in installed()]
+    return [PluginState(each, whys.get(each, "")) for each in plugins.installed()]
 
 
 def _plugins() -> Check:
     states = plugin_states()
-    bad = [LeftOut(each.plugin, each.why).sentence for each in states if each.why]
+    bad = [plugins.LeftOut(each.plugin, each.why).sentence for each in states if each.why]
     if not bad:
-        return passed("plugins", f"{plural(len(states), 'plug-in')}.")
+        return passed("plugins", f"{text.plural(len(states), 'plug-in')}.")
     remedy = "Update or uninstall the package; `mindstone plugins` lists all."
     return warned("plugins", " ".join(bad), remedy)
 
@@ -101,7 +98,7 @@ def _worker(around: CheckEnvironment) -> Check:
         return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
     doing = "they are being made in the background" if worker.running else "the app makes them"
-    detail = f"By words only so far: {plural(waiting, 'passage')}; {doing}."
+    detail = f"By words only so far: {text.plural(waiting, 'passage')}; {doing}."
     return passed("vectors", detail)
 
 
@@ -140,7 +137,7 @@ def _agreement(around: CheckEnvironment, seq: int, digest: str, remedy: str) -> 
     size = numbers.size(around.places.library.stat().st_size)
     if not around.places.session(around.session).transcript.exists():
         return passed("index", f"The index of all sessions is sound; it takes {size}.")
-    with History(around.places.session(around.session)) as history:
+    with transcript.History(around.places.session(around.session)) as history:
         newest = history.head.seq
         if seq >= 0 and digest and (seq > newest or history.line(seq).hash != digest):
             detail = f"The index of {around.session} belongs to another history."

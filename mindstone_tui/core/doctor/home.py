@@ -17,10 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core import doctor
+from mindstone_tui.core import doctor, errors, text, tokens, transcript
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
-from mindstone_tui.core.errors import ContinuityError, MindstoneError
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.metrics import table
 from mindstone_tui.core.health.monitor import Monitor
@@ -31,9 +30,6 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
-from mindstone_tui.core.text import plural
-from mindstone_tui.core.tokens import counter_for
-from mindstone_tui.core.transcript import History, list_sessions
 from mindstone_tui.core.transcript.rescue import waiting
 
 _SPACE_TO_WORK: Final = 100 << 20
@@ -133,7 +129,7 @@ def _launcher(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     try:
         check_place(launcher)
         check_content(launcher)
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         yield doctor.refused("launcher", error)
     else:
         said = f"{launcher} is what `mindstone attach` wrote, and only you can change it."
@@ -197,7 +193,7 @@ def _space(around: doctor.CheckEnvironment) -> doctor.Check:
 
 
 def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
-    found = list_sessions(around.places)
+    found = transcript.list_sessions(around.places)
     bad = [summary.session for summary in found if not summary.readable]
     size = sum(summary.size for summary in found)
     if bad:
@@ -206,7 +202,7 @@ def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
             f"{len(bad)} of {len(found)} sessions cannot be read, first {bad[0]}.",
             f"mindstone verify --session {bad[0]}",
         )
-    many = plural(len(found), "session")
+    many = text.plural(len(found), "session")
     detail = f"{many}, {size / 1e6:.1f} MB." if found else "No sessions yet."
     return doctor.passed("sessions", detail)
 
@@ -218,11 +214,11 @@ def _rescued(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
         names = ", ".join(map(str, kept[:_MOST_NAMED]))
         waits = waiting(around.places.rescued).most_common(_MOST_NAMED)
         told = "".join(
-            f" {plural(count, 'line')} of {name or 'no session'}." for name, count in waits
+            f" {text.plural(count, 'line')} of {name or 'no session'}." for name, count in waits
         )
         yield doctor.warned(
             "rescued",
-            f"{plural(len(kept), 'file')} with lines that no transcript has: {names}.{told}",
+            f"{text.plural(len(kept), 'file')} with lines that no transcript has: {names}.{told}",
             "Opening their session writes them first; `mindstone import FILE` makes one of them.",
         )
 
@@ -236,11 +232,11 @@ def _session(around: doctor.CheckEnvironment) -> doctor.Check:
             return doctor.failed("session", gone.what, gone.remedy)
         return doctor.passed("session", f"{around.session} has not been started yet.")
     try:
-        with History(places) as history:
+        with transcript.History(places) as history:
             history.header  # noqa: B018 (reading it is the check)
             head = history.head
             lines = len(history.offsets)
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         return doctor.refused("session", error)
     if lines != head.seq + 1:
         return doctor.failed(
@@ -260,7 +256,7 @@ def continuity(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     yield from _memory(around)
     places = around.places.session(around.session)
     if places.transcript.exists():
-        with History(places) as history:
+        with transcript.History(places) as history:
             yield _checkpoint(places, history)
             yield from _health(around, history)
 
@@ -276,28 +272,28 @@ def _memory(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
             f"Correct it, or move it out of {places.memory}.",
         )
     room = around.settings.memory.invariant_tokens
-    if warning := invariants(shelf, room, counter_for("").text).warning:
+    if warning := invariants(shelf, room, tokens.counter_for("").text).warning:
         yield doctor.warned(
             "memory.invariants", f"{warning}.", "Shorten them, or raise memory.invariant_tokens."
         )
 
 
-def _checkpoint(places: SessionPlaces, history: History) -> doctor.Check:
+def _checkpoint(places: SessionPlaces, history: transcript.History) -> doctor.Check:
     if not places.checkpoint.exists():
         return doctor.passed("checkpoint", "None was saved yet.")
     try:
         found = load_proven(places, history)
-    except ContinuityError as error:
+    except errors.ContinuityError as error:
         return doctor.warned("checkpoint", error.what, error.remedy)
     return doctor.passed(
         "checkpoint", f"Version {found.version} of {found.saved_at} can be resumed from."
     )
 
 
-def _health(around: doctor.CheckEnvironment, history: History) -> Iterator[doctor.Check]:
+def _health(around: doctor.CheckEnvironment, history: transcript.History) -> Iterator[doctor.Check]:
     try:
         newest = [one for one in islice(history.back(), _LOOKED_BACK) if isinstance(one, Line)]
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         yield doctor.warned("health", error.what, error.remedy)
         return
     measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
@@ -349,7 +345,7 @@ def _server(around: doctor.CheckEnvironment, url: str) -> Iterator[doctor.Check]
             took = (time.perf_counter() - began) * 1000
             states = compare(around.places, store, [])
             search = _search(around, store, states)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             yield doctor.failed("history.server", error.what, error.remedy or "Check history.url.")
             return
     yield doctor.passed(
@@ -369,7 +365,7 @@ def _server(around: doctor.CheckEnvironment, url: str) -> Iterator[doctor.Check]
     yield from search
     wrong = [one for one in states if one.state in ("differs", "ahead")]
     alone = sum(one.state == "only here" for one in states)
-    detail = f"{plural(len(states), 'session')}; {alone} only here."
+    detail = f"{text.plural(len(states), 'session')}; {alone} only here."
     yield doctor.Check(
         "history.copies",
         "warn" if wrong else "pass",
@@ -395,7 +391,7 @@ def _search(
             "history.search",
             "warn" if missing else "pass",
             f"Search in the database, by {by}. "
-            f"{plural(missing, 'session')} not wholly found there.",
+            f"{text.plural(missing, 'session')} not wholly found there.",
             "`mindstone history index --all` adds those of this machine." if missing else "",
         )
     ]

@@ -41,7 +41,7 @@ KINDS: Final = MappingProxyType(
         str(kind.__struct_config__.tag): kind
         for family in (conversation, window, derived, store)
         for kind in vars(family).values()
-        if isinstance(kind, type) and issubclass(kind, Entry) and kind is not Entry
+        if isinstance(kind, type) and issubclass(kind, Entry) and family.__name__ == kind.__module__
     }
 )
 """Every kind this version writes, by name."""

@@ -44,8 +44,6 @@ class Entry(
     """
 
     role: ClassVar[Role] = "event"
-    carries_text: ClassVar[bool] = False
-    """Holds text that a person, a model or a tool wrote: redacted before it is written."""
 
     @property
     def kind(self) -> str:
@@ -60,6 +58,10 @@ class Entry(
     def as_written(self) -> Any:
         """What the line holds of it: the same, said once where the entry itself says it twice."""
         return self
+
+
+class TextEntry(Entry):
+    """It holds text that a person, a model or a tool wrote: redacted before it is written."""
 
 
 class Part(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):

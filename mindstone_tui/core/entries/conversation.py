@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Image, Part, Role, ToolCall, Usage
+from mindstone_tui.core.entries.base import Entry, Image, Part, Role, TextEntry, ToolCall, Usage
 from mindstone_tui.core.entries.line import Message
 
 TurnEnding = Literal["done", "interrupted", "failed"]
@@ -59,11 +59,10 @@ class ClientMatched(Entry):
     """`appended`, `rewound`, `forked`, or `retried` for one more attempt at a message."""
 
 
-class UserMessage(Entry):
+class UserMessage(TextEntry):
     """What a person said. The only kind whose line has the role `user`."""
 
     role: ClassVar[Role] = "user"
-    carries_text: ClassVar[bool] = True
 
     text: str
     name: str = ""
@@ -100,11 +99,10 @@ class AnswerUsage(Part):
     position: int = 0
 
 
-class AssistantMessage(Entry):
+class AssistantMessage(TextEntry):
     """One complete answer of a model: text, and the tool calls it wants."""
 
     role: ClassVar[Role] = "assistant"
-    carries_text: ClassVar[bool] = True
 
     text: str
     model: str = ""
@@ -117,21 +115,18 @@ class AssistantMessage(Entry):
     """What it took. Imported answers have none, older ones a `usage_reported` behind them."""
 
 
-class AssistantPartial(Entry):
+class AssistantPartial(TextEntry):
     """Text streamed so far when the turn was interrupted or the stream broke."""
 
     role: ClassVar[Role] = "assistant"
-    carries_text: ClassVar[bool] = True
 
     text: str
     model: str = ""
     why: str = ""
 
 
-class ToolCalled(Entry):
+class ToolCalled(TextEntry):
     """A tool is about to run: written, and on disk, before it does."""
-
-    carries_text: ClassVar[bool] = True
 
     call: str
     """Id of the call in the assistant's message."""
@@ -181,10 +176,8 @@ class DeclinedCall(Part, omit_defaults=False):
     why: str
 
 
-class ToolAsked(Entry):
+class ToolAsked(TextEntry):
     """A turn waits with a tool until somebody says yes or no, on whichever surface."""
-
-    carries_text: ClassVar[bool] = True
 
     call: str
     name: str
@@ -204,13 +197,11 @@ class ToolAsked(Entry):
     """The sub-agent that wants it, by its work; empty for the turn itself."""
 
 
-class ToolAnswered(Entry):
+class ToolAnswered(TextEntry):
     """An answer to a question; the first one on disk holds, whoever gave it.
 
     Its line's channel is the surface that it was given on.
     """
-
-    carries_text: ClassVar[bool] = True
 
     call: str
     allowed: bool
@@ -246,21 +237,18 @@ class ToolApproved(Entry):
     """`` (once), `session` or `config`."""
 
 
-class ToolRefused(Entry):
+class ToolRefused(TextEntry):
     """Permission was not given; the call gets a result that says so."""
-
-    carries_text: ClassVar[bool] = True
 
     call: str
     by: str
     why: str
 
 
-class ToolReturned(Entry):
+class ToolReturned(TextEntry):
     """What a tool gave back, as the model will see it."""
 
     role: ClassVar[Role] = "tool"
-    carries_text: ClassVar[bool] = True
 
     call: str
     name: str
@@ -318,10 +306,8 @@ def without_usage(entry: Entry) -> Entry:
     return entry
 
 
-class SideRequestSent(Entry):
+class SideRequestSent(TextEntry):
     """A question to a model beside the conversation, whole, written before it is sent."""
-
-    carries_text: ClassVar[bool] = True
 
     purpose: str
     """`summary`, `judge`, `handoff`, `consolidation` …"""
@@ -332,10 +318,8 @@ class SideRequestSent(Entry):
     """The package's prompt that was used, by name and hash."""
 
 
-class ModelFailed(Entry):
+class ModelFailed(TextEntry):
     """A request got no usable answer; what was streamed before that is an `assistant_partial`."""
-
-    carries_text: ClassVar[bool] = True
 
     call: int
     model: str
@@ -360,10 +344,8 @@ class TurnEnded(Entry):
     """The key or the click with which a person stopped it, on the surface of its channel."""
 
 
-class MessageQueued(Entry):
+class MessageQueued(TextEntry):
     """A person wrote while a turn was running; it waits for its own turn."""
-
-    carries_text: ClassVar[bool] = True
 
     text: str
     images: tuple[Image, ...] = ()
@@ -375,10 +357,8 @@ class MessageWithdrawn(Entry):
     queued: str
 
 
-class MessageCut(Entry):
+class MessageCut(TextEntry):
     """One message is larger than the window allows: this shortened text is sent instead."""
-
-    carries_text: ClassVar[bool] = True
 
     target: int
     """Sequence number of the message, which stays whole in history."""

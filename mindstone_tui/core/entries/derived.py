@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Part, Span
+from mindstone_tui.core.entries.base import Entry, Part, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 
 Importance = Literal["critical", "high", "normal"]
@@ -39,10 +39,8 @@ class RecalledPassage(Part):
     """In a line: signs of the text that the block shows in another form, by their place in it."""
 
 
-class RecallInjected(Entry):
+class RecallInjected(TextEntry):
     """Passages that stand at the end of this turn's prompts, and in no other turn's."""
-
-    carries_text: ClassVar[bool] = True
 
     passages: tuple[RecalledPassage, ...]
     text: str
@@ -148,10 +146,8 @@ def _without(block: str, holes: list[Hole]) -> str:
     return "".join((*kept, block[at:]))
 
 
-class MemoryDigested(Entry):
+class MemoryDigested(TextEntry):
     """Memories that bear on this turn, at the end of its prompts beside what was recalled."""
-
-    carries_text: ClassVar[bool] = True
 
     text: str
     """The exact block the model sees, with its delimiters."""
@@ -194,10 +190,8 @@ class RecallUsed(Entry):
     """Why nothing was brought back for a message that history was searched for, in a sentence."""
 
 
-class StandingInstructionOffered(Entry):
+class StandingInstructionOffered(TextEntry):
     """Something that sounds like a rule or decision was said; it can be kept."""
-
-    carries_text: ClassVar[bool] = True
 
     text: str
     source: int
@@ -206,10 +200,8 @@ class StandingInstructionOffered(Entry):
     """What it was recognised by; a form that was offered and not kept is not offered again."""
 
 
-class RuleSet(Entry):
+class RuleSet(TextEntry):
     """A person set a rule; it stands until it is retired."""
-
-    carries_text: ClassVar[bool] = True
 
     number: int
     words: str
@@ -274,10 +266,8 @@ class OfferAnswered(Entry):
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class SummaryDerived(Entry):
+class SummaryDerived(TextEntry):
     """A shorter text made from originals. It names them and loses against them."""
-
-    carries_text: ClassVar[bool] = True
 
     strategy: str
     """`conversation_compaction`, `notes`, `tool_result_summary`, `progressive`, `sub_agent`."""
@@ -294,10 +284,8 @@ class SummaryDerived(Entry):
     fallback: bool = False
 
 
-class NoteTaken(Entry):
+class NoteTaken(TextEntry):
     """Something worth keeping, written at the moment it became clear."""
-
-    carries_text: ClassVar[bool] = True
 
     category: str
     text: str
@@ -305,10 +293,8 @@ class NoteTaken(Entry):
     by: str = "model"
 
 
-class MemoryProposed(Entry):
+class MemoryProposed(TextEntry):
     """A durable memory is proposed; nothing is stored until a person agrees."""
-
-    carries_text: ClassVar[bool] = True
 
     proposal: str
     path: str
@@ -319,10 +305,8 @@ class MemoryProposed(Entry):
     why: str = ""
 
 
-class MemoryDecided(Entry):
+class MemoryDecided(TextEntry):
     """A proposal was approved, edited, refused or undone."""
-
-    carries_text: ClassVar[bool] = True
 
     proposal: str
     decision: Literal["approved", "edited", "refused", "undone"]
@@ -351,10 +335,8 @@ class HandoffWritten(Entry):
     trigger: str
 
 
-class HandoffReplayed(Entry):
+class HandoffReplayed(TextEntry):
     """A handoff was taken over, once; an empty one ends what stood in its place."""
-
-    carries_text: ClassVar[bool] = True
 
     sha256: str
     text: str
@@ -391,20 +373,16 @@ class Consolidated(Entry):
     tokens: int = 0
 
 
-class Delegated(Entry):
+class Delegated(TextEntry):
     """A sub-agent took a task with a window and a transcript of its own."""
-
-    carries_text: ClassVar[bool] = True
 
     task: str
     child: str
     call: str = ""
 
 
-class DelegationEnded(Entry):
+class DelegationEnded(TextEntry):
     """What a sub-agent brought back, and what it cost."""
-
-    carries_text: ClassVar[bool] = True
 
     child: str
     ending: str
@@ -413,30 +391,24 @@ class DelegationEnded(Entry):
     cost: float | None = None
 
 
-class TaskStarted(Entry):
+class TaskStarted(TextEntry):
     """A task began: its first message is kept in the window until it is done."""
-
-    carries_text: ClassVar[bool] = True
 
     title: str
     criteria: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
 
 
-class TaskDone(Entry):
+class TaskDone(TextEntry):
     """The task is over: summary, archived checkpoint, trend."""
-
-    carries_text: ClassVar[bool] = True
 
     title: str
     summary: str = ""
     checkpoint: str = ""
 
 
-class HookRun(Entry):
+class HookRun(TextEntry):
     """A program that a person set up for an event was run; what it said may join this turn."""
-
-    carries_text: ClassVar[bool] = True
 
     event: str
     """`PreToolUse`, `UserPromptSubmit` …"""
@@ -461,20 +433,16 @@ class TodoItem(Part):
     status: Literal["planned", "in_progress", "done"] = "planned"
 
 
-class TodoChanged(Entry):
+class TodoChanged(TextEntry):
     """The list of what is to be done, whole, as it is from here on."""
-
-    carries_text: ClassVar[bool] = True
 
     items: tuple[TodoItem, ...]
     by: str = "model"
     """`model`, `person` or `plan`."""
 
 
-class PlanChanged(Entry):
+class PlanChanged(TextEntry):
     """Planning began, or what became of the plan."""
-
-    carries_text: ClassVar[bool] = True
 
     stage: Literal["planning", "edited", "approved", "refused"]
     steps: tuple[str, ...] = ()
@@ -484,10 +452,8 @@ class PlanChanged(Entry):
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class JobStarted(Entry):
+class JobStarted(TextEntry):
     """A command goes on in the background; on record before it begins."""
-
-    carries_text: ClassVar[bool] = True
 
     job: int
     command: str
@@ -497,10 +463,8 @@ class JobStarted(Entry):
     """It goes on when the session is closed."""
 
 
-class JobEnded(Entry):
+class JobEnded(TextEntry):
     """A command in the background is over."""
-
-    carries_text: ClassVar[bool] = True
 
     job: int
     command: str

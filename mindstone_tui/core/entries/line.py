@@ -51,9 +51,7 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Any]
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry with its place in history."""
-
+class _Placed(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     id: str
     session: str
@@ -61,11 +59,16 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     role: Role
     channel: str
-    entry: Entry | Unknown
-    parent: str | None
     prev: str
     hash: str
-    blobs: Mapping[str, Blob]
+    parent: str | None = None
+    blobs: Mapping[str, Blob] = {}
+
+
+class Line(_Placed, frozen=True, kw_only=True):
+    """An entry with its place in history."""
+
+    entry: Entry | Unknown
     raw: bytes
     """The line's own bytes, without the newline."""
 
@@ -87,20 +90,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
-class _Envelope(msgspec.Struct, frozen=True):
+class _Envelope(_Placed, frozen=True, kw_only=True):
     v: int
-    seq: int
-    id: str
-    session: str
-    ts: str
-    turn: int
-    role: Role
-    channel: str
     kind: str
-    prev: str
-    hash: str
-    parent: str | None = None
-    blobs: dict[str, Blob] = {}
 
 
 RESERVED: Final = frozenset(_Envelope.__struct_fields__) | {"altered", "batch"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from mindstone_tui.core.entries.base import Entry, Part, Usage
+from mindstone_tui.core.entries.base import Entry, Part, TextEntry, Usage
 
 
 class FileChange(Part):
@@ -19,10 +19,8 @@ class FileChange(Part):
     after: str = ""
 
 
-class FilesChanged(Entry):
+class FilesChanged(TextEntry):
     """Files were changed by one call; their contents before and after are kept beside this file."""
-
-    carries_text: ClassVar[bool] = True
 
     call: str
     name: str
@@ -39,10 +37,8 @@ class FilesChanged(Entry):
     """Found after the program had stopped during the call."""
 
 
-class FilesRestored(Entry):
+class FilesRestored(TextEntry):
     """A person took back what turns had done to files, or did it again."""
-
-    carries_text: ClassVar[bool] = True
 
     direction: Literal["undo", "redo"]
     turns: tuple[int, ...]
@@ -155,10 +151,8 @@ class ProjectTrusted(Entry):
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class CommandRun(Entry):
+class CommandRun(TextEntry):
     """A slash command was used; its output is not part of any prompt."""
-
-    carries_text: ClassVar[bool] = True
 
     command: str
     output: str = ""

@@ -18,6 +18,7 @@ from mindstone_tui.core.entries.base import (
     Sampling,
     ShareLevel,
     Span,
+    TextEntry,
     ToolSchema,
     Zone,
 )
@@ -318,10 +319,8 @@ class Trimmed(Part):
     reason: str = ""
 
 
-class ToolResultsTrimmed(Entry):
+class ToolResultsTrimmed(TextEntry):
     """Older tool results became placeholders in the prompt; history keeps them whole."""
-
-    carries_text: ClassVar[bool] = True
 
     results: tuple[Trimmed, ...]
     state: WindowState
@@ -409,11 +408,10 @@ class Section(Part):
     """Characters the source had before it was cut to its bound."""
 
 
-class InstructionsChanged(Entry):
+class InstructionsChanged(TextEntry):
     """The standing part of the prompt, by content, so that replay needs no other file."""
 
     role: ClassVar[Role] = "system"
-    carries_text: ClassVar[bool] = True
 
     sections: tuple[Section, ...]
     state: WindowState

@@ -10,14 +10,12 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.transcript import History
 
 FORMATS: Final = ("html", "md", "json", "cast")
 
@@ -54,7 +52,7 @@ class AppFeature(Feature):
         if word not in ("", "yes", "no"):
             raise WrongUse(f"`{argument}` is no answer.")
         if word == "yes" and not self.context.permissions.asks:
-            raise UsageError(
+            raise errors.UsageError(
                 "A yes is for somebody who saw the question.",
                 "Answer it in the app, the line chat or on the page; /answer no declines it here.",
             )
@@ -160,8 +158,8 @@ class AppFeature(Feature):
             from mindstone_tui.core.library.stats import session_numbers  # 32 ms
 
             clean = self.context.transcript.clean
-            with History(self.session.places) as history:
+            with transcript.History(self.session.places) as history:
                 text = "".join(export(history, kind, clean=clean, numbers=session_numbers))
-            replace_file(path, text.encode())
+            disk.replace_file(path, text.encode())
 
         await asyncio.to_thread(work)

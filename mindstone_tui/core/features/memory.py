@@ -21,9 +21,7 @@ from mindstone_tui.core.agent.context import TurnContext, recent_texts
 from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.entries import Line, derived
-from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries import Line, conversation, derived, provenance
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
@@ -175,7 +173,7 @@ class MemoryFeature(Feature):
             source = self.session.sources.refer(arguments.source)
         except NoSuchEntry as error:
             raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
-        if is_imported(source):
+        if provenance.is_imported(source):
             raise ToolError(
                 f"#{source.seq} was imported from another program: nothing is remembered from it.",
                 "If it should be, ask the person to say so here, and name that message.",
@@ -411,5 +409,5 @@ def _said_before(fold: Fold, words: str, asked: int) -> bool:
     return any(
         words in line.entry.text
         for line in fold.lines.values()
-        if isinstance(line.entry, UserMessage) and line.seq < asked
+        if isinstance(line.entry, conversation.UserMessage) and line.seq < asked
     )

@@ -9,22 +9,19 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
 from mindstone_tui.core.entries.standings import superseded_in
-from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, RecallError, ToolError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.inject import OriginOf, marks_of, render
 from mindstone_tui.core.recall.passages import Passage
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tokens import UNCALIBRATED
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.history import (
     ANSWER,
@@ -38,7 +35,7 @@ _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
 
 _SHOWN: Final = 8
-_SOURCE: Final = pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
+_SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
 
@@ -68,9 +65,9 @@ class RecallFeature(Feature):
         self._looked = False
         return ()
 
-    def _known_of(self, call: ToolCall, result: ToolResult | None) -> str:
+    def _known_of(self, call: entries.ToolCall, result: ToolResult | None) -> str:
         """What other sessions of the project know of a call; whatever fails, the call goes on."""
-        with contextlib.suppress(MindstoneError, OSError):
+        with contextlib.suppress(errors.MindstoneError, OSError):
             if not self._looked:
                 self._at_action.get_ready(self.session.cwd, read=False)
                 self._looked = True
@@ -92,21 +89,21 @@ class RecallFeature(Feature):
 
     async def bring(self, text: str, share: int, taken: int) -> RecallInjected | None:
         """The passages worth bringing back for a message; None when nothing is good enough."""
-        room = max(int(share / UNCALIBRATED) - _DELIMITERS - taken, 0)
+        room = max(int(share / tokens.UNCALIBRATED) - _DELIMITERS - taken, 0)
         vacancy = vacancy_beside(self.context.window.fold, room, self.context.count)
         return await self.session.recall.gather(text, vacancy)
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
         recall = self.session.recall
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             await asyncio.to_thread(recall.keep_up)
         recalled = next(
             (each for each in turn.lines if isinstance(each.entry, RecallInjected)), None
         )
         injected = self.session.history.whole(recalled).entry if recalled is not None else None
         if isinstance(injected, RecallInjected) and turn.answer:
-            with contextlib.suppress(RecallError):
+            with contextlib.suppress(errors.RecallError):
                 used = await asyncio.to_thread(
                     recall.note_use, injected, injected.query, turn.answer
                 )
@@ -153,8 +150,8 @@ class RecallFeature(Feature):
         """Read one entry or memory whole, from an offset on."""
         try:
             source = self.session.sources.read(arguments.entry)
-        except NoSuchEntry as error:
-            raise ToolError(
+        except errors.NoSuchEntry as error:
+            raise errors.ToolError(
                 error.what, "Use a number as #42, an id that recall gave, or a memory's file."
             ) from None
         text, full = bounded(source.text[arguments.offset :], context)

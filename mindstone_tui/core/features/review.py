@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from mindstone_tui.core import errors, events, text
 from mindstone_tui.core.agent.memories import Memories, body_of, now
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.handoffs import HandoffsFeature
 from mindstone_tui.core.features.health import HealthFeature
@@ -19,7 +18,6 @@ from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.proposals import write_index
 from mindstone_tui.core.session.features import EndedTurn, Feature, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import plural
 
 PROBED_LINES: Final = 2_000
 """Newest lines of history from which the questions come that recall is checked with."""
@@ -35,7 +33,7 @@ class ReviewFeature(Feature):
         self._used = False
         """Whether a turn was taken here."""
 
-    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+    async def after_turn(self, turn: EndedTurn) -> Sequence[events.AnyEvent]:
         """Look back when exchanges were summarised in this turn."""
         self._used = True
         entries = [each.entry for each in turn.lines]
@@ -46,11 +44,11 @@ class ReviewFeature(Feature):
     async def close(self) -> None:
         """Look back at what was said; whoever comes next is told what was found."""
         if self._used and is_worth_a_review(self.context.transcript):
-            with contextlib.suppress(MindstoneError):
+            with contextlib.suppress(errors.MindstoneError):
                 await self.session.features.get(MemoryFeature).look_back()
 
     @command("consolidate", usage="[with model]", changes_window=True)
-    async def consolidate(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def consolidate(self, argument: str) -> AsyncIterator[events.AnyEvent]:
         """Review history since the last time and propose what is worth remembering.
 
         It writes no memory by itself: `/memory` shows the proposals. Each piece that was read is
@@ -66,14 +64,14 @@ class ReviewFeature(Feature):
             found += len(piece.findings)
             left_out += piece.left_out
             finished = piece.finished
-            so_far = f"{plural(found, 'finding')} so far."
+            so_far = f"{text.plural(found, 'finding')} so far."
             said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {so_far}"
-            yield Noticed(message=f"{said} {piece.objection}".rstrip())
+            yield events.Noticed(message=f"{said} {piece.objection}".rstrip())
         lines, told = await self._finish(memories, began)
         for event in announcements(*lines):
             yield event
         sentences = outcome_in_words(found, left_out, told, finished=finished)
-        yield CommandPrinted(
+        yield events.CommandPrinted(
             command="consolidate",
             text="\n".join(sentences),
             data={
@@ -92,9 +90,9 @@ class ReviewFeature(Feature):
         told in sentences.
         """
         lines = memories.propose_merges()
-        told = [f"{plural(len(lines), 'memory file')} could be merged."] if lines else []
+        told = [f"{text.plural(len(lines), 'memory file')} could be merged."] if lines else []
         lag = await self.session.recall.backfill()
-        behind = f"{plural(lag, 'exchange')} could not be indexed."
+        behind = f"{text.plural(lag, 'exchange')} could not be indexed."
         told.append(behind if lag else "The index is complete.")
         write_index(memories.agent)
         with self.context.transcript.history() as history:
@@ -117,7 +115,7 @@ def outcome_in_words(
 ) -> list[str]:
     """What a review came to, one sentence each."""
     proposed = (
-        f"{plural(found, 'finding')} proposed. `/memory` shows them."
+        f"{text.plural(found, 'finding')} proposed. `/memory` shows them."
         if found
         else "Nothing new is worth proposing."
     )

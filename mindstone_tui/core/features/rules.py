@@ -14,10 +14,7 @@ import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
-from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.actions import kind_of, targets_of
-from mindstone_tui.core.entries.derived import RuleFired, RuleRetired, RuleSet
-from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.entries import Line, ToolCall, actions, derived, window
 from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
@@ -66,7 +63,7 @@ class RulesFeature(Feature):
             return SystemPrompt(())
         lines = [f"{one.number}. {one.words}" for one in rules]
         text = "\n".join(["The person set these rules. They bind you:", *lines])
-        section = Section(name="settled", text=text, source="/rules", raw_size=len(text))
+        section = window.Section(name="settled", text=text, source="/rules", raw_size=len(text))
         return SystemPrompt((section,))
 
     def panel(self) -> Sequence[str]:
@@ -82,7 +79,7 @@ class RulesFeature(Feature):
         folder = str(self.session.cwd) if scope == "project" else ""
 
         def written(number: int) -> StandingRule:
-            entry = RuleSet(
+            entry = derived.RuleSet(
                 number=number,
                 words=words,
                 scope=scope,
@@ -105,7 +102,7 @@ class RulesFeature(Feature):
 
         return self.book.add(written)
 
-    def record(self, entry: RuleSet | RuleRetired) -> Line:
+    def record(self, entry: derived.RuleSet | derived.RuleRetired) -> Line:
         """Write down what a person said about a rule."""
         return self.context.window.record(entry, self.context.transcript.last_turn)
 
@@ -154,7 +151,7 @@ class RulesFeature(Feature):
                 yield told(self.set_rule(words, scope))
             case "retire":
                 rule = self.book.retire(_number(rest), _now())
-                self.record(RuleRetired(number=rule.number, **self.context.by_hand()))
+                self.record(derived.RuleRetired(number=rule.number, **self.context.by_hand()))
                 text = f"Rule {rule.number} stands no longer: {rule.words}"
                 yield CommandPrinted(command="rules", text=text, data=_data(rule))
             case "why":
@@ -210,7 +207,7 @@ class RulesFeature(Feature):
         rows = [
             f"turn {one.turn}, line {one.line}: {one.said.verdict}, rule "
             f"{one.said.rule.number if one.said.rule else 0}: "
-            f"{one_line(' '.join(targets_of(one.call)) or one.call.name, 120)}"
+            f"{one_line(' '.join(actions.targets_of(one.call)) or one.call.name, 120)}"
             for one in found
         ]
         data = [{"turn": one.turn, "line": one.line, **as_data(one.said)} for one in found]
@@ -274,7 +271,7 @@ def tried(
     home: Places, tool: str, argument: str, folder: Path, session: str
 ) -> tuple[str, dict[str, Any]]:
     """What the rules say to a call, in words and for a program."""
-    if (kind := kind_of(tool)) == "other":
+    if (kind := actions.kind_of(tool)) == "other":
         raise UsageError(f"Rules know no tool `{tool}`.", "Name one such as shell, write or edit.")
     if kind == "command":
         deed = deeds.of_command(argument, folder, tool)
@@ -317,7 +314,7 @@ def record_firing(
         if transcript is None:
             note(f"rule {number}: {said.verdict} for a call of {call.name} in {own.key}", log)
         elif said.verdict != "allow":
-            fired = RuleFired(number=number, call=call.id, verdict=said.verdict)
+            fired = derived.RuleFired(number=number, call=call.id, verdict=said.verdict)
             transcript.append(fired, turn=transcript.last_turn)
 
 

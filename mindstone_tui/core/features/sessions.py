@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
@@ -21,7 +20,6 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, co
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
-from mindstone_tui.core.transcript import blackened_in
 from mindstone_tui.core.transcript.directory import LONGEST_TITLE
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
@@ -77,7 +75,7 @@ class SessionsFeature(Feature):
         """Say what this turn blacked out for the first time, and where."""
         where: dict[str, int] = {}
         for line in turn.lines:
-            for place in blackened_in(line.entry):
+            for place in transcript.blackened_in(line.entry):
                 if place.label not in self._blackened:
                     where.setdefault(place.label, line.seq)
         self._blackened |= where.keys()
@@ -211,7 +209,7 @@ class SessionsFeature(Feature):
     def _set_title(self, text: str) -> str:
         """Give the session a title for lists; an empty one goes back to its first request."""
         title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
-        replace_file(self.session.places.title, title.encode())
+        disk.replace_file(self.session.places.title, title.encode())
         return title
 
     def _free_name(self) -> str:
@@ -238,7 +236,7 @@ class SessionsFeature(Feature):
             name if name.startswith("agent:") else f"agent:{self.session.key.agent}:{name}"
         )
         if self._exists(key):
-            raise UsageError(f"There is a session {key} already.", "Choose another name.")
+            raise errors.UsageError(f"There is a session {key} already.", "Choose another name.")
         child = self.session.home.session(key)
         fork_session(self.context, self.session.history, child, turn, self._store_of(key))
         profile_of(child)  # so that lists know it before anybody says something there

@@ -10,9 +10,7 @@ from typing import get_args
 import msgspec
 
 from mindstone_tui.core.config.settings import Mode, Policy
-from mindstone_tui.core.context import manual
-from mindstone_tui.core.context.build_report import check_before_add
-from mindstone_tui.core.context.measure import COMPONENTS
+from mindstone_tui.core.context import build_report, manual, measure
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
@@ -196,7 +194,7 @@ class WindowFeature(Feature):
         for event in _chosen("mode", argument, MODE_CHOICES, window.mode, window.set_mode):
             yield event
 
-    @command("budget", usage="[TOKENS [SHARE]] [--json]", words=COMPONENTS)
+    @command("budget", usage="[TOKENS [SHARE]] [--json]", words=measure.COMPONENTS)
     async def budget(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show the six shares of the window, how full each is and how fast it fills.
 
@@ -240,12 +238,12 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
     """Whether something of a size may be added to the next prompt."""
     number, _, named = argument.partition(" ")
     share = next(
-        (name for name in COMPONENTS if name == (named.strip() or "message_history")), None
+        (name for name in measure.COMPONENTS if name == (named.strip() or "message_history")), None
     )
     if not number.isdigit() or share is None:
-        raise WrongUse(f"Write a number of tokens, and one of {', '.join(COMPONENTS)}.")
+        raise WrongUse(f"Write a number of tokens, and one of {', '.join(measure.COMPONENTS)}.")
     context = services.context
-    found = check_before_add(context.window, share, int(number), context.target)
+    found = build_report.check_before_add(context.window, share, int(number), context.target)
     verdict = "would fit" if found.allowed else "would not fit"
     said = [
         f"{int(number):,} tokens more {verdict}: the prompt would be at "

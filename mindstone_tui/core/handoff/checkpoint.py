@@ -21,9 +21,7 @@ from mindstone_tui.core.entries.actions import actions_of, plan_in
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
-from mindstone_tui.core.language.clause import content_words
-from mindstone_tui.core.language.intent import is_small_talk
-from mindstone_tui.core.language.lists import pattern_beside
+from mindstone_tui.core.language import clause, intent, lists
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
@@ -48,7 +46,7 @@ _TOPIC_WORDS: Final = 4
 """Telling words that make a request a topic of its own; a shorter one goes on with the last."""
 _TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
 _COMMAND_LENGTH: Final = 160
-_COMMAND_LINE: Final = pattern_beside(__file__, "command line")
+_COMMAND_LINE: Final = lists.pattern_beside(__file__, "command line")
 """A command that somebody pasted is no topic of a conversation."""
 
 _STATUS: Final[dict[str, Status]] = {
@@ -58,10 +56,10 @@ _STATUS: Final[dict[str, Status]] = {
     "x": "done", "done": "done", "finished": "done", "completed": "done",
 }  # fmt: skip
 _CHECKBOX: Final = pattern_of(r"\s{0,12}(?:[-*]|\d{1,3}[.)])?\s{0,3}\[([ xX~>-])\]\s+(\S.{0,300})")
-_PREFIX: Final = pattern_beside(__file__, "prefix", re.IGNORECASE)
+_PREFIX: Final = lists.pattern_beside(__file__, "prefix", re.IGNORECASE)
 _SUFFIX: Final = pattern_of(r"\s{1,3}\((doing|current|in progress|now)\)\.?$", re.IGNORECASE)
 _SOLVED: Final = pattern_of(r"(?:fixed|solved|resolved|closed)\s{0,2}:\s+(\S.*)", re.IGNORECASE)
-_NEXT: Final = pattern_beside(__file__, "next", re.IGNORECASE)
+_NEXT: Final = lists.pattern_beside(__file__, "next", re.IGNORECASE)
 
 
 class Sourced(Part):
@@ -408,7 +406,7 @@ def _only_tells(said: str) -> bool:
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     text = text[:_LONGEST_TOLD]
     said = text.strip()
-    if is_small_talk(text):
+    if intent.is_small_talk(text):
         # Better than nothing to go on from, and only until something is asked.
         known = state.goal or not said
         goal = quoted(line, shortened(said, TOPIC_LENGTH))
@@ -417,10 +415,10 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     state = msgspec.structs.replace(state, asked=asked, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
-    words = len(content_words(said.lower()))
+    words = len(clause.content_words(said.lower()))
     broad = words >= _TOPIC_WORDS and not told and not _COMMAND_LINE.fullmatch(said)
     weak = (
-        is_small_talk(state.goal)
+        intent.is_small_talk(state.goal)
         or (not told and _only_tells(state.goal))
         or (is_quotation(state.goal) and not is_imported(line))
     )

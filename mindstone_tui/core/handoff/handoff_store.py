@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.disk import read_regular, replace_file
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries import Line, Part, provenance, standings, window
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
-from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.standings import not_rewound
-from mindstone_tui.core.entries.window import WindowState
-from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff import handoff
 from mindstone_tui.core.handoff.checkpoint_store import HashAt, hashes
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import rewinds_of
 
 
@@ -29,7 +24,7 @@ class TakenOver(Part):
     text: str
     tokens: int
 
-    def entry(self, state: WindowState) -> HandoffReplayed:
+    def entry(self, state: window.WindowState) -> HandoffReplayed:
         """What the transcript remembers of it."""
         return HandoffReplayed(sha256=self.sha256, text=self.text, state=state)
 
@@ -37,7 +32,7 @@ class TakenOver(Part):
 def write(places: SessionPlaces, letter: handoff.Letter) -> HandoffWritten:
     """Put a handoff into its own file, whole or not at all."""
     name = f"{letter.covers.last:08d}-{letter.sha256[:12]}.md"
-    replace_file(places.handoffs / name, handoff.render(letter).encode())
+    disk.replace_file(places.handoffs / name, handoff.render(letter).encode())
     return HandoffWritten(
         path=f"handoffs/{name}", sha256=letter.sha256, covers=letter.covers, trigger=letter.trigger
     )
@@ -47,7 +42,7 @@ def newest_file(places: SessionPlaces) -> Path:
     """The handoff that was written last; raises `ContinuityError` when there is none."""
     files = sorted(places.handoffs.glob("*.md")) if places.handoffs.is_dir() else []
     if not files:
-        raise ContinuityError("There is no handoff yet.", "/handoff writes one.")
+        raise errors.ContinuityError("There is no handoff yet.", "/handoff writes one.")
     return files[-1]
 
 
@@ -56,9 +51,9 @@ def load(path: Path, session: str, hash_at: HashAt) -> handoff.Letter:
     try:
         if path.stat().st_size > handoff.MAX_BYTES:
             raise handoff.refused("foreign", "it is larger than any that was written here")
-        text = read_regular(path).decode()
+        text = disk.read_regular(path).decode()
     except OSError as error:
-        raise ContinuityError(
+        raise errors.ContinuityError(
             f"The handoff cannot be read ({error.strerror}).", "/handoff writes one."
         ) from error
     except UnicodeDecodeError as error:
@@ -73,31 +68,31 @@ def load(path: Path, session: str, hash_at: HashAt) -> handoff.Letter:
     return letter
 
 
-def show_newest(places: SessionPlaces, history: History) -> str:
+def show_newest(places: SessionPlaces, history: transcript.History) -> str:
     """The newest handoff as it stands in its file; refused as it would be when it is used."""
     return handoff.render(_newest(places, history))
 
 
-def _newest(places: SessionPlaces, history: History) -> handoff.Letter:
+def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Letter:
     letter = load(newest_file(places), str(places.key), hashes(history))
     head = history.line(letter.covers.last)
     if (by := rewinds_of(history).of_place(head.seq, head.turn)) is not None:
         raise handoff.refused("rewound", f"line {by} went back to before it was written")
     if letter.format < handoff.TELLS_IMPORTED_APART:
         covered = history.read(letter.covers.first, letter.covers.last)
-        if any(isinstance(line, Line) and is_imported(line) for line in covered):
+        if any(isinstance(line, Line) and provenance.is_imported(line) for line in covered):
             raise handoff.refused("outdated", "it takes imported words for what was said here")
     return letter
 
 
-def take_over_newest(places: SessionPlaces, history: History, count: Count) -> TakenOver:
+def take_over_newest(places: SessionPlaces, history: transcript.History, count: Count) -> TakenOver:
     """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
     letter = _newest(places, history)
     since = [
         history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
-    return take_over(letter, not_rewound(since), count, replayed=used)
+    return take_over(letter, standings.not_rewound(since), count, replayed=used)
 
 
 def take_over(

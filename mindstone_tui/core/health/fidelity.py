@@ -21,20 +21,17 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core import bounded_json, entries, errors, values
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import extract, prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
-from mindstone_tui.core.entries import Part
-from mindstone_tui.core.errors import RecallError
 from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.statement import Statement, StatementKind
-from mindstone_tui.core.values import Value
 
 _FILE: Final = Path(__file__).with_name("questions.txt")
 _NAME: Final = pattern_of(r"\w[._/-]\w|\d|_|`|[a-z][A-Z]|\A[A-Z]{2,}\Z")
@@ -65,7 +62,7 @@ def _between() -> re.Pattern[str]:
     return re.compile(rf"{signs}|(?<![\w'-])(?:{words})(?![\w'-])", re.IGNORECASE)
 
 
-class Matter(msgspec.Struct, metaclass=Value, frozen=True):
+class Matter(msgspec.Struct, metaclass=values.Value, frozen=True):
     """What a sentence is about: a deed with its object, or a thing."""
 
     words: str
@@ -243,7 +240,7 @@ _KINDS: Final[dict[StatementKind, tuple[ProbeKind, str]]] = {
 """What a statement is a probe of, and how it is asked for; a promise has a question of its own."""
 
 
-class FidelityProbe(Part):
+class FidelityProbe(entries.Part):
     """A question whose answer left the window."""
 
     kind: ProbeKind
@@ -257,7 +254,7 @@ Recall = Callable[[str, int], Awaitable[Sequence[str]]]
 """`recall(query, k)`: the passages that it brings back, best first; raises a `RecallError`."""
 
 
-class Fidelity(Part, omit_defaults=False):
+class Fidelity(entries.Part, omit_defaults=False):
     """How much comes back; the score is None when nothing was measured."""
 
     score: float | None
@@ -409,7 +406,7 @@ async def measure(
     for probe in probes:
         try:
             passages = await recall(probe.query, k)
-        except RecallError as error:
+        except errors.RecallError as error:
             return Fidelity(score=None, asked=0, found=0, why=error.what)
         if not _comes_back(probe, passages[:k], count, budget):
             missed.append(probe)
@@ -435,7 +432,7 @@ LEAST: Final = 3
 UNANSWERABLE: Final = "UNANSWERABLE"
 
 
-class Judged(Part, omit_defaults=False):
+class Judged(entries.Part, omit_defaults=False):
     """How many answers survived; the score is None when nothing was measured."""
 
     score: float | None
@@ -527,7 +524,7 @@ async def _list(ask: Ask, prompt: str, text: str, length: int | None, within: fl
     if reply.objection:
         raise _Unmeasured(reply.objection)
     try:
-        said = read_as(reply.text, list[str])
+        said = bounded_json.read_as(reply.text, list[str])
     except msgspec.DecodeError as error:
         raise _Unmeasured(f"the answer is no list of texts: {error}") from error
     if not said or (length is not None and len(said) != length):

@@ -15,9 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
-from mindstone_tui.core.entries import Line, Part, window
-from mindstone_tui.core.entries.conversation import ToolCalled, usage_in
-from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries import Line, Part, conversation, derived, window
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.text import one_line
 
@@ -162,7 +160,7 @@ def sample_of(report: ContextReport, lines: Iterable[Line]) -> TurnSample:
             case window.ToolResultsTrimmed(results=results):
                 before += sum(one.tokens_before for one in results)
                 after += sum(one.tokens_after for one in results)
-            case SummaryDerived(strategy=strategy) as summary:
+            case derived.SummaryDerived(strategy=strategy) as summary:
                 if strategy != "tool_result_summary":  # counted where it stands in for its result
                     before += summary.tokens_before
                     after += summary.tokens_after
@@ -201,7 +199,7 @@ def cut_by_provider(lines: Iterable[Line]) -> tuple[int, int] | None:
             case window.PromptPlanned(call=call, purpose="", measure=window.Measure(tokens=tokens)):
                 sent[call] = tokens
             case entry:
-                report = usage_in(entry)
+                report = conversation.usage_in(entry)
                 if report is None or report.purpose or report.by != "provider":
                     continue
                 planned, counted = sent.get(report.call, 0), report.usage.prompt or 0
@@ -215,7 +213,7 @@ def looping_in(lines: Iterable[Line]) -> str:
     made = Counter(
         (line.entry.digest, f"{line.entry.name} {line.entry.shown}")
         for line in lines
-        if isinstance(line.entry, ToolCalled)
+        if isinstance(line.entry, conversation.ToolCalled)
     )
     often = [shown for (_, shown), times in made.items() if times >= LOOPED]
     return one_line(often[0], 80) if often else ""

@@ -274,18 +274,14 @@ class Monitor:
                 self._history.clear()
             elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
                 self.judged = line.entry
-        self._active = active(self.history, settings, self.judged)
+        self.alerts = active(self.history, settings, self.judged)
+        """What is wrong now."""
         self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
 
     @property
     def history(self) -> tuple[Snapshot, ...]:
         """The turns that are remembered, oldest first."""
         return tuple(self._history)
-
-    @property
-    def alerts(self) -> tuple[AlertRaised, ...]:
-        """What is wrong now."""
-        return self._active
 
     def record(self, sample: TurnSample, at: str = "") -> Checked:
         """Take a finished turn in."""
@@ -295,9 +291,9 @@ class Monitor:
         return Checked(
             snapshot=snapshot,
             raised=raised,
-            over=over(before, self._active),
+            over=over(before, self.alerts),
             cleared=tuple(
-                sorted({one.metric for one in before} - {one.metric for one in self._active})
+                sorted({one.metric for one in before} - {one.metric for one in self.alerts})
             ),
         )
 
@@ -309,8 +305,8 @@ class Monitor:
 
     def _look(self, turn: int) -> tuple[tuple[AlertRaised, ...], tuple[AlertRaised, ...]]:
         """See what is wrong now: what was before, and what was not said yet."""
-        before, self._active = self._active, active(self.history, self.settings, self.judged)
-        raised = news(before, self._active, self._raised, turn)
+        before, self.alerts = self.alerts, active(self.history, self.settings, self.judged)
+        raised = news(before, self.alerts, self._raised, turn)
         self._raised |= {(one.metric, one.level): (turn, one.value) for one in raised}
         return before, raised
 
@@ -321,7 +317,7 @@ class Monitor:
     def reset(self) -> None:
         """Forget the turns of a finished task."""
         self._history.clear()
-        self._active = ()
+        self.alerts = ()
 
 
 def trend(history: Sequence[Snapshot]) -> Trend | None:

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import open_to_changes, read_regular, replace_file
-from mindstone_tui.core.errors import InterchangeError
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core import disk, errors, paths
 from mindstone_tui.core.rules.book import RULES
 
 LAUNCHER: Final = "mindstone-hook"
@@ -27,14 +25,14 @@ _HOOK: Final = (
 )
 
 
-def launcher_in(places: Places) -> Path | None:
+def launcher_in(places: paths.Places) -> Path | None:
     """Where the program lies that is nothing but our hook; None where it would not run."""
     folder = next(each for each in (places.state, *places.state.parents) if each.exists())
     runs = not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
     return places.state / LAUNCHER if runs else None
 
 
-def marker_in(places: Places) -> Path:
+def marker_in(places: paths.Places) -> Path:
     """Is there as long as memory may speak before a tool; without it, the launcher is silent."""
     return places.state / "at-action"
 
@@ -57,12 +55,12 @@ def write_launcher(
         "hook": shlex.quote(_HOOK),
     }
     text = Path(__file__).with_name("hook.sh").read_text()
-    replace_file(path, re.sub(r"@(\w+)@", lambda found: values[found[1]], text).encode())
+    disk.replace_file(path, re.sub(r"@(\w+)@", lambda found: values[found[1]], text).encode())
     path.chmod(0o700)
-    replace_file(_hash_file(path), f"{_hash_of(path)}\n".encode())
+    disk.replace_file(_hash_file(path), f"{_hash_of(path)}\n".encode())
 
 
-def remove_launcher(places: Places) -> None:
+def remove_launcher(places: paths.Places) -> None:
     """No program is attached any more."""
     for path in (places.state / LAUNCHER, _hash_file(places.state / LAUNCHER), marker_in(places)):
         path.unlink(missing_ok=True)
@@ -70,8 +68,8 @@ def remove_launcher(places: Places) -> None:
 
 def check_place(launcher: Path) -> None:
     """Refuse a place where somebody else could put another program; says what mends it."""
-    if commands := open_to_changes(launcher):
-        raise InterchangeError(
+    if commands := disk.open_to_changes(launcher):
+        raise errors.InterchangeError(
             f"Others can change what lies at {launcher}, and it would run as you.",
             f"Run: {'; '.join(commands)}",
         )
@@ -87,14 +85,14 @@ def check_content(launcher: Path) -> None:
     except OSError:
         digest = ""
     if digest != known:
-        raise InterchangeError(
+        raise errors.InterchangeError(
             f"{launcher} is not what `mindstone attach` wrote: somebody changed it.",
             f"Look at it, then remove it (rm {shlex.quote(str(launcher))}) and attach again.",
         )
 
 
 def _hash_of(launcher: Path) -> str:
-    return hashlib.sha256(read_regular(launcher, most=_LARGEST, follow=False)).hexdigest()
+    return hashlib.sha256(disk.read_regular(launcher, most=_LARGEST, follow=False)).hexdigest()
 
 
 def _hash_file(launcher: Path) -> Path:
@@ -104,6 +102,6 @@ def _hash_file(launcher: Path) -> Path:
 def _written(launcher: Path) -> str:
     """The hash of what was written; empty where an older version wrote it and kept none."""
     try:
-        return read_regular(_hash_file(launcher)).decode("ascii").strip()
+        return disk.read_regular(_hash_file(launcher)).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""

@@ -15,9 +15,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import is_too_deep
-from mindstone_tui.core.disk import open_regular
-from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core import bounded_json, disk, errors
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript.encode import timestamp
 
@@ -44,15 +42,15 @@ class Flaw(msgspec.Struct, frozen=True):
 def open_file(path: Path) -> IO[bytes]:
     """The file, for reading; raises `InterchangeError` when it is no file."""
     if path.is_dir():
-        raise InterchangeError(
+        raise errors.InterchangeError(
             f"{path} is a folder, but one file is needed here.", "Name a file in it."
         )
     try:
-        return os.fdopen(open_regular(path), "rb", _CHUNK)
+        return os.fdopen(disk.open_regular(path), "rb", _CHUNK)
     except FileNotFoundError as error:
-        raise InterchangeError(f"There is no file {path}.", "Check the path.") from error
+        raise errors.InterchangeError(f"There is no file {path}.", "Check the path.") from error
     except OSError as error:
-        raise InterchangeError(
+        raise errors.InterchangeError(
             f"{path} cannot be read: {error.strerror}.", "Check its permissions."
         ) from error
 
@@ -92,7 +90,7 @@ def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
 
 def decode(raw: bytes) -> Any:
     """Any JSON value, or a `Flaw`."""
-    if is_too_deep(raw):
+    if bounded_json.is_too_deep(raw):
         return Flaw("nested too deeply")
     try:
         return msgspec.json.decode(raw)

@@ -26,18 +26,15 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import is_too_deep
+from mindstone_tui.core import bounded_json, disk, paths, patterns
 from mindstone_tui.core.config.settings import MemorySettings
 from mindstone_tui.core.context.extract import first_sentence
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.disk import read_regular
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.memory.notes import KEPT_BY_PERSON, Note
 from mindstone_tui.core.memory.notes import render as render_notes
-from mindstone_tui.core.paths import AgentPlaces
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_data
 
 Kind = Literal["preference", "decision", "lesson", "procedure", "fact", "project", "reference"]
@@ -48,8 +45,8 @@ LARGEST: Final = 256 * 1024
 """Bytes of a memory file; a larger one is not read."""
 
 _FENCE: Final = "---"
-_KEY: Final = pattern_of(r"[a-z][a-z0-9_]{0,40}")
-_NUMBER: Final = pattern_of(r"-?\d{1,15}(?:\.\d{1,6})?")
+_KEY: Final = patterns.pattern_of(r"[a-z][a-z0-9_]{0,40}")
+_NUMBER: Final = patterns.pattern_of(r"-?\d{1,15}(?:\.\d{1,6})?")
 
 
 class Memory(Part):
@@ -112,7 +109,7 @@ class Shelf(Part):
         return tuple(one for one in self.memories if one.file not in gone)
 
 
-def read_shelf(places: AgentPlaces) -> Shelf:
+def read_shelf(places: paths.AgentPlaces) -> Shelf:
     """Every memory in the agent's folder, by file name."""
     memories: list[Shelved] = []
     unreadable: list[Unreadable] = []
@@ -138,7 +135,7 @@ def read_text(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         raise ContinuityError(f"{path.name} is larger than a memory may be.", "Split it.")
     try:
-        return read_regular(path, most=LARGEST, follow=False).decode()
+        return disk.read_regular(path, most=LARGEST, follow=False).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ContinuityError(f"{path.name} cannot be read: {error}.", "Restore it.") from error
 
@@ -172,7 +169,7 @@ def parse(text: str) -> Memory:
 def _value(text: str) -> Any:
     if text[:1] in ('"', "["):
         try:
-            return text if is_too_deep(text) else msgspec.json.decode(text)
+            return text if bounded_json.is_too_deep(text) else msgspec.json.decode(text)
         except msgspec.DecodeError:
             return text
     if text in ("true", "false"):

@@ -16,19 +16,16 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core import disk, entries, patterns, redaction
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.memory import files
 from mindstone_tui.core.paths import AgentPlaces
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import for_terminal
 
 _FILE: Final = Path(__file__).with_name("personal.txt")
-_CARD: Final = pattern_of(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
+_CARD: Final = patterns.pattern_of(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
 
 
 @cache
@@ -40,7 +37,7 @@ def _personal() -> dict[str, re.Pattern[str]]:
     }
 
 
-def cautions(text: str, redactor: Redactor | None = None) -> tuple[str, ...]:
+def cautions(text: str, redactor: redaction.Redactor | None = None) -> tuple[str, ...]:
     """Why a person should look twice before this is remembered; empty when nothing was noticed."""
     found = [label for label, pattern in _personal().items() if pattern.search(text)]
     if any(_passes_luhn(match.group()) for match in _CARD.finditer(text)):
@@ -66,7 +63,7 @@ def write_index(places: AgentPlaces) -> None:
     """Bring `MEMORY.md` up to date with the files beside it."""
     if places.memory.is_dir():
         text = files.index_text(files.read_shelf(places))
-        replace_file(places.memory / files.INDEX, text.encode())
+        disk.replace_file(places.memory / files.INDEX, text.encode())
 
 
 def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False) -> files.Memory:
@@ -79,7 +76,7 @@ def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False)
         prevented=memory.prevented + prevented,
         last_applied=now,
     )
-    replace_file(path, files.render(counted).encode())
+    disk.replace_file(path, files.render(counted).encode())
     return counted
 
 
@@ -140,7 +137,7 @@ PERSON: Final = "person"
 LONGEST_TEXT: Final = 4_000
 
 
-class ProposalDraft(Part):
+class ProposalDraft(entries.Part):
     """What somebody wants to be remembered."""
 
     kind: files.Kind
@@ -148,7 +145,7 @@ class ProposalDraft(Part):
     text: str
 
 
-class Proposal(Part):
+class Proposal(entries.Part):
     """A proposal as it is recorded, the diff a person sees, and reasons to look twice."""
 
     entry: MemoryProposed
@@ -156,7 +153,7 @@ class Proposal(Part):
     cautions: tuple[str, ...] = ()
 
 
-class ProposalState(Part):
+class ProposalState(entries.Part):
     """A proposal and what became of it; an empty decision is still open."""
 
     entry: MemoryProposed
@@ -178,7 +175,7 @@ def propose(
     by: str,
     created: str,
     why: str = "",
-    redactor: Redactor | None = None,
+    redactor: redaction.Redactor | None = None,
 ) -> Proposal:
     """A new or changed memory, with secrets blacked out; nothing is written."""
     if not draft.text.strip() or not draft.name.strip():
@@ -347,14 +344,14 @@ def apply(places: AgentPlaces, entry: MemoryProposed, decided: MemoryDecided) ->
         return False
     path = path_of(places, entry.path)
     if decided.after:
-        replace_file(path, with_counts_of(decided.after, current).encode())
+        disk.replace_file(path, with_counts_of(decided.after, current).encode())
     else:
         path.unlink(missing_ok=True)
     write_index(places)
     return True
 
 
-def proposals_of(lines: Iterable[Line]) -> dict[str, ProposalState]:
+def proposals_of(lines: Iterable[entries.Line]) -> dict[str, ProposalState]:
     """Every proposal among these lines with what became of it, oldest first."""
     found: dict[str, ProposalState] = {}
     for line in lines:

@@ -11,21 +11,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from mindstone_tui.core import entries, paths, text, values
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.entries import Part
 from mindstone_tui.core.errors import ProviderRefused, UnknownName
-from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.catalogue import knows_provider, look_up
 from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
 from mindstone_tui.core.providers.key_store import stored_key
-from mindstone_tui.core.text import one_line
-from mindstone_tui.core.values import Value
 
 _ALIKE: Final = 0.75
 """How much a provider's name must be like another to be a slip of the pen."""
 
 
-class KnownProvider(Part):
+class KnownProvider(entries.Part):
     """What is known of a provider beforehand; others follow the usual pattern."""
 
     name: str
@@ -62,7 +59,7 @@ VARIABLES: Final = {name: each.variables for name, each in KNOWN.items() if each
 _UNKNOWN: Final = KnownProvider(name="")
 
 
-class ApiKey(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class ApiKey(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """A secret, and where it came from; only the origin may be shown."""
 
     secret: str
@@ -117,7 +114,7 @@ def server_name(base_url: str) -> str:
     return "server_" + re.sub(r"[^a-z0-9]+", "_", urlsplit(base_url).netloc.lower())[:56]
 
 
-class Address(Part):
+class Address(entries.Part):
     """Everything a request needs besides its content."""
 
     model: str
@@ -142,7 +139,7 @@ class Address(Part):
 
 
 def address_of(
-    name: str, settings: ModelSettings, places: Places, environ: Mapping[str, str]
+    name: str, settings: ModelSettings, places: paths.Places, environ: Mapping[str, str]
 ) -> Address:
     """Where a remote model is asked; raises when nobody could know."""
     provider, called = _provider_of(name, settings)
@@ -197,7 +194,7 @@ def _key(
     provider: str,
     base_url: str,
     settings: ModelSettings,
-    places: Places,
+    places: paths.Places,
     environ: Mapping[str, str],
 ) -> ApiKey | None:
     """The key for this address; a key for one place is never sent to another."""
@@ -228,9 +225,9 @@ def require_key(address: Address) -> None:
     if address.provider not in VARIABLES and not knows_provider(address.provider):
         alike = difflib.get_close_matches(address.provider, VARIABLES, 1, _ALIKE)
         raise ProviderRefused(
-            f"There is no provider called {one_line(address.provider, 40)}.",
+            f"There is no provider called {text.one_line(address.provider, 40)}.",
             f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those "
-            f"there are; one of your own needs models.base_url or {one_line(variable, 60)}.",
+            f"there are; one of your own needs models.base_url or {text.one_line(variable, 60)}.",
         )
     raise ProviderRefused(
         f"There is no key for {address.provider}.",

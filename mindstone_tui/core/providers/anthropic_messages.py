@@ -7,12 +7,9 @@ from typing import Any, Final
 
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Request
-from mindstone_tui.core.providers import dialect
+from mindstone_tui.core.providers import dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.http import HttpCall
-from mindstone_tui.core.providers.litellm import messages_for
-from mindstone_tui.core.providers.tool_names import with_valid_calls
 
 _ADDRESS: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
@@ -26,14 +23,14 @@ _FINISH: Final = {"model_context_window_exceeded": "length", "pause_turn": "stop
 _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def call(request: Request, options: Options, address: Address) -> HttpCall:
+def call(request: Request, options: Options, address: Address) -> http.HttpCall:
     """The request in this format."""
-    system, rest = dialect.system_and_rest(messages_for(request, options, address.model))
+    system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
     thinking = _thinking(options)
     body = {
         "model": dialect.wire_name(address),
         "system": [block for message in system for block in _said(message)] or None,
-        "messages": in_turn(with_valid_calls(message) for message in rest),
+        "messages": in_turn(tool_names.with_valid_calls(message) for message in rest),
         "max_tokens": options.max_tokens,
         "temperature": None if thinking else options.temperature,
         "top_p": None if thinking else options.sampling.top_p,
@@ -55,7 +52,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     headers = {"anthropic-version": _VERSION}
     if address.key:
         headers["x-api-key"] = address.key.secret
-    return HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=dialect.encoded(body))
+    return http.HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=dialect.encoded(body))
 
 
 def _choice(request: Request, options: Options) -> dict[str, Any] | None:

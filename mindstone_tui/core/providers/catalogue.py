@@ -13,19 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_object
+from mindstone_tui.core import bounded_json, entries, lockdown, patterns
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.entries import Part, Usage
-from mindstone_tui.core.lockdown import litellm_folder
-from mindstone_tui.core.patterns import pattern_of
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
-_DATE: Final = pattern_of(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
+_DATE: Final = patterns.pattern_of(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
 """How providers name one day's version of a model."""
-_TIER: Final = pattern_of(r"input_cost_per_token_above_(\d+)k_tokens")
+_TIER: Final = patterns.pattern_of(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
-class Prices(Part):
+class Prices(entries.Part):
     """Dollars per token; None is unknown."""
 
     prompt: float | None = None
@@ -35,14 +32,14 @@ class Prices(Part):
     cache_hour: float | None = None
 
 
-class Tier(Part):
+class Tier(entries.Part):
     """Other prices for the whole request when its prompt is longer than this."""
 
     above: int
     prices: Prices
 
 
-class Listing(Part):
+class Listing(entries.Part):
     """One model in the list."""
 
     name: str
@@ -64,7 +61,7 @@ class Listing(Part):
         return max(reached, key=lambda tier: tier.above).prices if reached else self.prices
 
 
-def cost(usage: Usage, prices: Prices) -> float | None:
+def cost(usage: entries.Usage, prices: Prices) -> float | None:
     """Dollars for one request; a cached token costs the full price where no other is known."""
     if usage.prompt is None or usage.completion is None:
         return None
@@ -90,7 +87,7 @@ def look_up(model: str) -> Listing | None:
     for name in _spellings(model):
         if (told := listed.get(name)) is None:
             continue
-        facts = read_object(bytes(told)) or {}
+        facts = bounded_json.read_object(bytes(told)) or {}
         if _is_of(facts, model):
             return _listing(name, facts)
     return None
@@ -108,14 +105,14 @@ class PriceBook:
         own, listing = price_of(model, self._own), self._look_up(model)
         return own or (listing.prices_for(prompt) if listing else Prices())
 
-    def missing(self, model: str, usage: Usage) -> float | None:
+    def missing(self, model: str, usage: entries.Usage) -> float | None:
         """What nobody priced, of many requests, of which none is taken for a long one."""
         return cost(usage, self.prices(model)) if usage.cost is None else None
 
 
 def list_name() -> str:
     """Whose list it is, and of which release: `litellm-1.105.3`."""
-    beside = folder.parent if (folder := litellm_folder()) else Path()
+    beside = folder.parent if (folder := lockdown.litellm_folder()) else Path()
     return next((each.stem for each in beside.glob("litellm-*.dist-info")), "litellm")
 
 
@@ -162,7 +159,7 @@ def _listed() -> dict[str, msgspec.Raw]:
 
     Empty when litellm is not installed or its file cannot be read.
     """
-    folder = litellm_folder()
+    folder = lockdown.litellm_folder()
     if folder is None:
         return {}
     try:

@@ -12,10 +12,8 @@ import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Final
 
-from mindstone_tui.core.bounded_json import read_json, read_object
+from mindstone_tui.core import bounded_json, entries, errors
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.entries import Request
-from mindstone_tui.core.errors import ProviderError, ProviderUnreachable, UnknownName
 from mindstone_tui.core.providers import anthropic_messages, ollama, openai_chat, openai_responses
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
@@ -58,7 +56,7 @@ def direct_provider(
     if dialect is not None:
         return DirectProvider(address, dialect, settings, **timing)
     if settings.transport == "direct":
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{address.provider} can only be asked through litellm.",
             "Set models.transport to auto, or choose another model.",
         )
@@ -89,7 +87,7 @@ class DirectProvider(ModelServer):
             await self._client.close()
 
     async def _attempt(
-        self, request: Request, options: Options, attempt: int
+        self, request: entries.Request, options: Options, attempt: int
     ) -> AsyncGenerator[Delta, None]:
         call = self._dialect.call(request, options, self._address)
         if self._client is None:
@@ -126,7 +124,7 @@ class DirectProvider(ModelServer):
         try:
             while not heard.over:
                 if clock.is_up:
-                    raise ProviderUnreachable(
+                    raise errors.ProviderUnreachable(
                         f"{self._where} came to no end within {self._settings.answer_timeout:g} s.",
                         "Ask again, or raise models.answer_timeout.",
                     )
@@ -138,7 +136,7 @@ class DirectProvider(ModelServer):
                     clock.restart()
                 if pieces is None:
                     return
-        except ProviderError:
+        except errors.ProviderError:
             if not heard.complete:
                 raise
 
@@ -155,7 +153,7 @@ class DirectProvider(ModelServer):
     def _check_end(self, heard: Heard) -> None:
         if heard.complete:
             return
-        if not heard.began and (failure := failure_in(read_object(heard.stray) or {})):
+        if not heard.began and (failure := failure_in(bounded_json.read_object(heard.stray) or {})):
             raise self._translated(failure)
         raise self._unfinished(began=heard.began)
 
@@ -212,7 +210,7 @@ class Heard:
             self._ended = True
             return
         try:
-            event = read_json(payload)
+            event = bounded_json.read_json(payload)
         except ValueError as error:
             raise ValueError("an event that is not JSON") from error
         if not isinstance(event, dict):

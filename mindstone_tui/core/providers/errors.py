@@ -15,18 +15,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import errors
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core import bounded_json, entries, errors, patterns
 from mindstone_tui.core.language.lists import expression, lists_in
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.stream import field
 
 _LISTS: Final = Path(__file__).with_suffix(".txt")
 _LABEL: Final = r"\w+(?:Error|Exception|Timeout)"
-_LABELS: Final = pattern_of(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
-_ADVICE: Final = pattern_of(r"\.? Handle with `litellm\.\w+`\.?$")
-_BYTES: Final = pattern_of(r"^b(['\"])(.*)\1$", re.DOTALL)
+_LABELS: Final = patterns.pattern_of(rf"^(?:litellm\.)?(?:{_LABEL}\s+)*{_LABEL}\s*[:-]\s*")
+_ADVICE: Final = patterns.pattern_of(r"\.? Handle with `litellm\.\w+`\.?$")
+_BYTES: Final = patterns.pattern_of(r"^b(['\"])(.*)\1$", re.DOTALL)
 
 
 def plain_words(message: str) -> str:
@@ -36,7 +33,7 @@ def plain_words(message: str) -> str:
         text = shorter
     if found := _BYTES.match(text):
         text = found[2].replace("\\'", "'")
-    told = read_object(text) if text.startswith("{") else None
+    told = bounded_json.read_object(text) if text.startswith("{") else None
     return (Words(told).message if told else "") or text
 
 
@@ -89,7 +86,7 @@ def _get(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-_SECRET: Final = pattern_of(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
+_SECRET: Final = patterns.pattern_of(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_A-Za-z0-9*]{8,}")
 
 LONGEST_WORDS: Final = 4_000
 """Characters of an error that are looked at."""
@@ -102,7 +99,7 @@ LOST: Final = frozenset(
 """Errors of a connection: no server answered, whatever status the library makes up for them."""
 
 
-class Failure(Part):
+class Failure(entries.Part):
     """What is known about a failed request."""
 
     kind: str

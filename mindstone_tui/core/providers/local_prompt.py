@@ -309,7 +309,8 @@ class AnswerReader:
         """Everything the model said, as it said it."""
         self._at = 0
         """How much of it was turned into text."""
-        self._inside = False
+        self.is_answer = False
+        """Whether the model answers, instead of asking for a tool."""
         self._ended = False
 
     def feed(self, piece: str) -> str:
@@ -317,21 +318,16 @@ class AnswerReader:
         self.raw += piece
         if self._ended:
             return ""
-        if not self._inside:
+        if not self.is_answer:
             begun = _ANSWER.match(self.raw)
             if begun is None:
                 return ""
-            self._inside, self._at = True, begun.end()
+            self.is_answer, self._at = True, begun.end()
         return self._decode()
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether the model answers, instead of asking for a tool."""
-        return self._inside
 
     def call(self) -> tuple[str, str] | None:
         """The tool it asks for and its arguments as JSON; None when it does not."""
-        if self._inside:
+        if self.is_answer:
             return None
         asked = read_arguments(self.raw)
         if not asked or not isinstance(name := asked.pop("tool", None), str):

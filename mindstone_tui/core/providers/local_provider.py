@@ -23,18 +23,13 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import disk, entries, paths, signals
 from mindstone_tui.core.config.settings import ModelSettings, Settings
-from mindstone_tui.core.disk import REAL, ensure_folder
-from mindstone_tui.core.entries import Part, Request
 from mindstone_tui.core.errors import ContextTooLong, ProviderRefused, ProviderUnreachable
 from mindstone_tui.core.numbers import megabytes
-from mindstone_tui.core.paths import Places
-from mindstone_tui.core.providers import base, local_models, local_prompt
-from mindstone_tui.core.providers.errors import Failure, translate
+from mindstone_tui.core.providers import base, errors, local_evidence, local_models, local_prompt
 from mindstone_tui.core.providers.guide.provider import GUIDE, about_mindstone
-from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO
 from mindstone_tui.core.providers.stream import Translator
-from mindstone_tui.core.signals import let_go
 
 CHILD: Final = (sys.executable, "-P", str(Path(__file__).with_name("local_child.py")))
 _LOADING: Final = 180.0
@@ -51,7 +46,7 @@ class ChildDied(ProviderUnreachable):
     """The process ended before the answer did."""
 
 
-class Start(Part):
+class Start(entries.Part):
     """How a child is started."""
 
     weights: Path
@@ -114,7 +109,7 @@ class ModelProcess:
         if child.stdin is not None:
             child.stdin.close()
         # Pipes first: waiting for the child also waits for whoever else holds an end of them.
-        let_go(child)
+        signals.let_go(child)
         await asyncio.shield(child.wait())
 
     def failed(self, why: str, kind: type[ProviderUnreachable] = ProviderUnreachable) -> Exception:
@@ -130,8 +125,8 @@ class ModelProcess:
             return
         await self.close()
         self._log = start.log
-        ensure_folder(start.log.parent)
-        log = REAL.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        disk.ensure_folder(start.log.parent)
+        log = disk.REAL.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             self._child = await asyncio.create_subprocess_exec(
                 *start.command,
@@ -219,7 +214,7 @@ class ModelProcess:
             await child.wait()
 
 
-Missing = Callable[[Places, local_models.LocalModel, ModelSettings], str]
+Missing = Callable[[paths.Places, local_models.LocalModel, ModelSettings], str]
 _ATTEMPTS: Final = 2
 _SLOW: Final = 5
 """How many times as long a process may be silent as a server: it works, however slowly."""
@@ -227,7 +222,7 @@ _LONGEST_CHECKED: Final = 400
 """Characters of an answer from notes that are held back to be checked; more is an explanation."""
 
 
-def why_not(places: Places, model: local_models.LocalModel, settings: ModelSettings) -> str:
+def why_not(places: paths.Places, model: local_models.LocalModel, settings: ModelSettings) -> str:
     """Why a model cannot answer now; empty when it can."""
     if not local_models.present(places, model):
         fetch = f"`mindstone models add {model.name}` fetches it ({megabytes(model.size)})"
@@ -246,7 +241,7 @@ class LocalProvider:
     def __init__(
         self,
         model: local_models.LocalModel,
-        places: Places,
+        places: paths.Places,
         settings: ModelSettings,
         environ: Mapping[str, str] = os.environ,
         *,
@@ -283,7 +278,7 @@ class LocalProvider:
         return base.Window(tokens=self._planned(), label="measured")
 
     async def stream(
-        self, request: Request, options: base.Options
+        self, request: entries.Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer from the child; whoever stops listening stops the answer at once."""
         if not options.purpose and (known := about_mindstone(request, self._explained)):
@@ -383,8 +378,8 @@ class LocalProvider:
 
     def _told(self, error: ProviderUnreachable) -> Exception:
         """The same error, unless the prompt was too long: that has a remedy of its own."""
-        failure = Failure(kind="child", message=error.what)
-        told = translate(failure, model=self._model.full_name, where="the local model")
+        failure = errors.Failure(kind="child", message=error.what)
+        told = errors.translate(failure, model=self._model.full_name, where="the local model")
         return told if isinstance(told, ContextTooLong) else error
 
 
@@ -435,13 +430,13 @@ class _Answer:
 
     def refuse(self) -> None:
         """Say that nothing is known instead of it."""
-        self._held, self._check = NOTHING_SAYS_SO, None
+        self._held, self._check = local_evidence.NOTHING_SAYS_SO, None
 
     def end(self) -> list[base.TextPart | base.CallDelta]:
         """What was held back, or what is said instead; or the tool it asks for, if it does."""
         if self._held:
             shown = self._check is None or self._check.bears_out(self._held)
-            return [base.TextPart(text=self._held if shown else NOTHING_SAYS_SO)]
+            return [base.TextPart(text=self._held if shown else local_evidence.NOTHING_SAYS_SO)]
         asked = None if self._reader is None or self.is_loop else self._reader.call()
         if asked is None:
             return []

@@ -16,11 +16,9 @@ from typing import Final, TypeVar
 
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
+from mindstone_tui.core.providers import catalogue, discovery, errors
 from mindstone_tui.core.providers.address import Address, require_key
 from mindstone_tui.core.providers.base import Delta, ModelInfo, Options, Retrying, Window
-from mindstone_tui.core.providers.catalogue import Listing, look_up, per_million
-from mindstone_tui.core.providers.discovery import loaded_window
-from mindstone_tui.core.providers.errors import Failure, failure_of, translate
 from mindstone_tui.core.providers.stream import Translator
 
 FIRST_WAIT: Final = 0.5
@@ -53,14 +51,14 @@ class ModelServer(abc.ABC):
     def info(self, model: str) -> ModelInfo:
         """What the catalogue knows; who is asked, and whether the request leaves the machine."""
         place = "this machine" if self._address.local else self._where
-        return info_from(model, look_up(model), note=f"Answers come from {place}.")
+        return info_from(model, catalogue.look_up(model), note=f"Answers come from {place}.")
 
     async def served_window(self, model: str) -> Window | None:
         """The window a server on this machine runs with; Ollama is told one with each request."""
         address = self._address
         if not address.local or address.provider in TOLD_ITS_WINDOW:
             return None
-        tokens = await loaded_window(address.model, address.base_url)
+        tokens = await discovery.loaded_window(address.model, address.base_url)
         return Window(tokens=tokens, label="measured") if tokens else None
 
     async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
@@ -102,11 +100,11 @@ class ModelServer(abc.ABC):
         except ProviderError:
             raise
         except Exception as error:  # the libraries below share no common error
-            raise self._translated(failure_of(error)) from error
+            raise self._translated(errors.failure_of(error)) from error
 
-    def _translated(self, failure: Failure) -> ProviderError:
+    def _translated(self, failure: errors.Failure) -> ProviderError:
         key = self._address.key
-        return translate(
+        return errors.translate(
             failure, model=self._address.model, where=self._where, secret=key.secret if key else ""
         )
 
@@ -132,7 +130,7 @@ class ModelServer(abc.ABC):
         return round(min(backoff, LONGEST_WAIT), 2)
 
 
-def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
+def info_from(model: str, listing: catalogue.Listing | None, note: str = "") -> ModelInfo:
     """What the catalogue says about a model; what it does not say is unknown."""
     if listing is None:
         return ModelInfo(name=model, note=note)
@@ -140,9 +138,9 @@ def info_from(model: str, listing: Listing | None, note: str = "") -> ModelInfo:
         name=model,
         window=Window(tokens=listing.window, label="measured") if listing.window else None,
         max_output=listing.max_output,
-        prompt_price=per_million(listing.prices.prompt),
-        completion_price=per_million(listing.prices.completion),
-        cached_price=per_million(listing.prices.cached),
+        prompt_price=catalogue.per_million(listing.prices.prompt),
+        completion_price=catalogue.per_million(listing.prices.completion),
+        cached_price=catalogue.per_million(listing.prices.cached),
         tools=listing.tools,
         images=listing.images,
         sounds=listing.sounds,

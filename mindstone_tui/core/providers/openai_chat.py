@@ -8,13 +8,9 @@ from typing import Any, Final
 
 from mindstone_tui.core.entries import Message, Request
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.providers import dialect
+from mindstone_tui.core.providers import catalogue, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import KNOWN, Address, KnownProvider
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.catalogue import look_up
-from mindstone_tui.core.providers.http import HttpCall
-from mindstone_tui.core.providers.litellm import messages_for
-from mindstone_tui.core.providers.tool_names import NINE, STRICT_ID, with_valid_calls
 
 _REASONING: Final = pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
@@ -25,14 +21,14 @@ HOSTS: Final = {name: each for name, each in KNOWN.items() if each.chats}
 """Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
 
 
-def call(request: Request, options: Options, address: Address) -> HttpCall:
+def call(request: Request, options: Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     host, name = HOSTS[address.provider], _name_at(address)
     body = {
         "model": name,
         "messages": [
             _fit(message, address, host)
-            for message in messages_for(request, options, address.model)
+            for message in litellm.messages_for(request, options, address.model)
         ],
         **limits(options, address),
         **_more(options, address),
@@ -44,7 +40,7 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         **host.extra,
     }
     base_url = (address.base_url or host.base_url).rstrip("/")
-    return HttpCall(
+    return http.HttpCall(
         url=f"{base_url.removesuffix('/chat/completions')}/chat/completions",
         headers=bearer(address),
         body=dialect.encoded(body),
@@ -79,7 +75,9 @@ def _more(options: Options, address: Address) -> dict[str, Any]:
 
 def _fit(message: Message, address: Address, host: KnownProvider) -> Message:
     """A message as this server takes it."""
-    fit = with_valid_calls(message, NINE if host.nine_letter_ids else STRICT_ID)
+    fit = tool_names.with_valid_calls(
+        message, tool_names.NINE if host.nine_letter_ids else tool_names.STRICT_ID
+    )
     fit.pop("thinking_blocks", None)
     mark = fit.pop("cache_control", None)
     if mark is not None:  # a mark on a whole message is litellm's own idea
@@ -90,7 +88,7 @@ def _fit(message: Message, address: Address, host: KnownProvider) -> Message:
 
 
 def _sees(address: Address) -> bool:
-    listing = look_up(address.model)
+    listing = catalogue.look_up(address.model)
     return listing is not None and listing.images
 
 

@@ -10,13 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core.entries import Message, Request, ToolSchema
-from mindstone_tui.core.providers import dialect
+from mindstone_tui.core.providers import dialect, http, litellm, openai_chat, tool_names
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.http import HttpCall
-from mindstone_tui.core.providers.litellm import messages_for
-from mindstone_tui.core.providers.openai_chat import HOSTS, bearer, limits
-from mindstone_tui.core.providers.tool_names import with_valid_calls
 
 PREFIX: Final = "responses/"
 """Before a model's name it asks for this format, as it does for litellm."""
@@ -27,15 +23,17 @@ _THOUGHT: Final = ("response.reasoning_summary_text.delta", "response.reasoning_
 _ENDS: Final = ("response.completed", "response.incomplete")
 
 
-def call(request: Request, options: Options, address: Address) -> HttpCall:
+def call(request: Request, options: Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     name = dialect.wire_name(address).removeprefix(PREFIX)
-    system, rest = dialect.system_and_rest(messages_for(request, options, address.model))
+    system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
     body = {
         "model": name,
         "instructions": "\n\n".join(dialect.text_of(each) for each in system) or None,
-        "input": [item for message in rest for item in _items(with_valid_calls(message))],
-        **limits(options, address, "max_output_tokens"),
+        "input": [
+            item for message in rest for item in _items(tool_names.with_valid_calls(message))
+        ],
+        **openai_chat.limits(options, address, "max_output_tokens"),
         "reasoning": {"effort": options.effort} if options.effort else None,
         "stream": True,
         "store": False,
@@ -44,10 +42,10 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
         "text": _form(options.sampling.output_format),
     }
     body["max_output_tokens"] = max(options.max_tokens, _SHORTEST)
-    base_url = (address.base_url or HOSTS["openai"].base_url).rstrip("/")
-    return HttpCall(
+    base_url = (address.base_url or openai_chat.HOSTS["openai"].base_url).rstrip("/")
+    return http.HttpCall(
         url=f"{base_url.removesuffix('/responses')}/responses",
-        headers=bearer(address),
+        headers=openai_chat.bearer(address),
         body=dialect.encoded(body),
     )
 

@@ -155,17 +155,13 @@ class Configured:
     """A provider as the user's settings show it: own windows, own prices, cost filled in."""
 
     def __init__(self, provider: base.Provider, settings: ModelSettings) -> None:
-        self._provider = provider
-        self._settings = settings
-
-    @property
-    def behind(self) -> base.Provider:
+        self.behind = provider
         """Who really answers."""
-        return self._provider
+        self._settings = settings
 
     def info(self, model: str) -> base.ModelInfo:
         """What is known, with what the user said about it on top."""
-        known = self._provider.info(model)
+        known = self.behind.info(model)
         window, prices = self._settings.windows.get(model), price_of(model, self._settings)
         if window is not None:
             known = msgspec.structs.replace(known, window=base.Window(tokens=window, label="set"))
@@ -180,13 +176,13 @@ class Configured:
 
     async def served_window(self, model: str) -> base.Window | None:
         """What its server says."""
-        return await self._provider.served_window(model)
+        return await self.behind.served_window(model)
 
     async def stream(
         self, request: Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """The provider's own stream; the end carries what it cost, where that can be known."""
-        async with _closing(self._provider.stream(request, options)) as answer:
+        async with _closing(self.behind.stream(request, options)) as answer:
             async for delta in answer:
                 if isinstance(delta, base.Finished):
                     usage = self._priced(request.model, delta.usage)
@@ -196,7 +192,7 @@ class Configured:
 
     async def close(self) -> None:
         """Close what is behind."""
-        await self._provider.close()
+        await self.behind.close()
 
     def _priced(self, model: str, usage: Usage) -> Usage:
         """The user's price first, then what was reported, then the catalogue's."""

@@ -29,11 +29,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core import errors
-from mindstone_tui.core.bounded_json import read_as
-from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
-from mindstone_tui.core.entries import Request
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import bounded_json, disk, entries, errors, patterns
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.stream import usage_of
 
@@ -60,7 +56,7 @@ ERRORS: Final[dict[str, Callable[[], errors.ProviderError]]] = {
 }
 """What `error` may name, and what it becomes."""
 
-_WORD: Final = pattern_of(r"\s*\S+|\s+\Z")
+_WORD: Final = patterns.pattern_of(r"\s*\S+|\s+\Z")
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +100,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 def read_script(path: Path) -> Script:
     """Read a script, or name the file and the line that is wrong."""
     try:
-        raw = read_regular(path, most=LARGEST_BLOB)
+        raw = disk.read_regular(path, most=disk.LARGEST_BLOB)
     except OSError as error:
         raise errors.UnknownName(
             f"The script {path} cannot be read: {error.strerror}.",
@@ -123,7 +119,7 @@ def read_script(path: Path) -> Script:
 
 def _reply(path: Path, number: int, line: bytes) -> ScriptedReply:
     try:
-        return read_as(line, ScriptedReply)
+        return bounded_json.read_as(line, ScriptedReply)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _wrong(path, number, str(error)) from error
 
@@ -160,7 +156,7 @@ class ScriptedProvider:
         return None
 
     async def stream(
-        self, request: Request, options: base.Options
+        self, request: entries.Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Say the reply at `options.position`."""
         reply = self._script().reply(options.purpose, options.position)

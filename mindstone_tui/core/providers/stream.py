@@ -13,9 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.entries import Usage
-from mindstone_tui.core.errors import ProviderNonsense
+from mindstone_tui.core import bounded_json, entries, errors
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
 
@@ -25,7 +23,7 @@ _NAMES: Final = msgspec.json.decode(
 """Under which names providers report each figure; a point leads one level down."""
 
 
-def usage_of(report: object) -> Usage:
+def usage_of(report: object) -> entries.Usage:
     """The figures in a provider's usage report, whatever it calls them."""
     figures = {
         name: next((count for path in paths if (count := _count(report, path)) is not None), None)
@@ -33,7 +31,7 @@ def usage_of(report: object) -> Usage:
     }
     cost = field(report, "cost")
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
-    return Usage(**figures, cost=float(cost) if known else None)  # type: ignore[arg-type]
+    return entries.Usage(**figures, cost=float(cost) if known else None)  # type: ignore[arg-type]
 
 
 def field(value: object, name: str) -> object:
@@ -72,7 +70,7 @@ class Translator:
 
     def __init__(self, longest: int = LONGEST_ANSWER) -> None:
         self._longest = longest
-        self.usage = Usage()
+        self.usage = entries.Usage()
         self.model = ""
         self.reason = ""
         self._text = Joined()
@@ -111,7 +109,7 @@ class Translator:
     def _note(self, chunk: object) -> None:
         served = field(field(chunk, "_hidden_params"), "provider_response_model")
         self.model = _text(served) or self.model or _text(field(chunk, "model"))
-        if (usage := field(chunk, "usage")) is not None and usage_of(usage) != Usage():
+        if (usage := field(chunk, "usage")) is not None and usage_of(usage) != entries.Usage():
             self.usage = usage_of(usage)
 
     def _think(self, delta: object) -> Iterator[Delta]:
@@ -140,7 +138,7 @@ class Translator:
     def _sized(self, text: str) -> str:
         self._size += len(text)
         if self._size > self._longest:
-            raise ProviderNonsense(
+            raise errors.ProviderNonsense(
                 f"The model's answer is longer than {self._longest:,} characters.",
                 "Try again, or choose another model.",
             )
@@ -202,7 +200,7 @@ class _Calls:
         if index >= 0 and not self._is_another(index, number, call_id, name, arguments):
             return index
         if len(self._calls) >= MOST_CALLS:
-            raise ProviderNonsense(
+            raise errors.ProviderNonsense(
                 f"The model asked for more than {MOST_CALLS} tools at once.",
                 "Try again, or choose another model.",
             )
@@ -245,7 +243,7 @@ class _Call:
     @property
     def is_whole(self) -> bool:
         """Whether its arguments are an object to which nothing can be added."""
-        return read_object("".join(self.arguments)) is not None
+        return bounded_json.read_object("".join(self.arguments)) is not None
 
 
 def _items(value: object) -> list[object]:

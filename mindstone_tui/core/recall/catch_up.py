@@ -9,10 +9,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.entries.window import Restored, Rewound
-from mindstone_tui.core.recall.acts import Doings
+from mindstone_tui.core.recall import acts, passages, store
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.recall.passages import Chunker, Passage
-from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import with_blobs
 
@@ -38,11 +36,11 @@ class CatchUp:
         self._mark = index.mark
         if self._mark.seq >= 0 and not _belongs(self._mark, read):
             index.clear()
-            self._mark = IndexMark()
-        self._chunker = Chunker()
-        self._waiting: list[Passage] = []
+            self._mark = store.IndexMark()
+        self._chunker = passages.Chunker()
+        self._waiting: list[passages.Passage] = []
         self._rewinds: list[Line] = []
-        self._doings = Doings()
+        self._doings = acts.Doings()
         self._done: list[tuple[Action, str]] = []
         self._last: Line | None = None
         self.seen = 0
@@ -50,11 +48,11 @@ class CatchUp:
         for line in read(self._mark.seq + 1):
             self.take(line)
 
-    def take(self, line: Line) -> list[Passage]:
+    def take(self, line: Line) -> list[passages.Passage]:
         """Take in the line after the last one, with its whole body; what can be found of it."""
         last = self._last
         if last is not None and line.turn != last.turn:
-            self._mark = IndexMark(last.seq, last.hash)
+            self._mark = store.IndexMark(last.seq, last.hash)
             if len(self._waiting) >= AT_ONCE:
                 self._store(self._mark.seq)
         if isinstance(line.entry, Rewound | Restored) or superseded_in(line):
@@ -100,6 +98,6 @@ def reading(history: History) -> ReadFrom:
     return read
 
 
-def _belongs(mark: IndexMark, read: ReadFrom) -> bool:
+def _belongs(mark: store.IndexMark, read: ReadFrom) -> bool:
     line = next(iter(read(mark.seq)), None)
     return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
-from mindstone_tui.core.errors import VectorsUnavailable
+from mindstone_tui.core import errors, lockdown, recall
 from mindstone_tui.core.language.languages import is_english
-from mindstone_tui.core.lockdown import import_litellm, import_onnxruntime
-from mindstone_tui.core.recall import import_numpy_on_one_thread
 from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ def encode(embedder: Embedder, text: str) -> Encoded:
 
 def stacked(vectors: Sequence[Floats], dims: int) -> Floats:
     """Vectors as the rows of one matrix, which may have none."""
-    import_numpy_on_one_thread()
+    recall.import_numpy_on_one_thread()
     import numpy as np
 
     return np.stack(vectors) if vectors else np.empty((0, dims), np.float32)
@@ -155,8 +153,8 @@ def _load_runtime() -> tuple[Any, Any]:
     try:
         from tokenizers import Tokenizer
 
-        import_numpy_on_one_thread()
-        onnxruntime = import_onnxruntime()
+        recall.import_numpy_on_one_thread()
+        onnxruntime = lockdown.import_onnxruntime()
         tokenizer = Tokenizer.from_str((home / "tokenizer.json").read_text(encoding="utf-8"))
         tokenizer.enable_truncation(LONGEST_INPUT)
         tokenizer.no_padding()
@@ -167,7 +165,7 @@ def _load_runtime() -> tuple[Any, Any]:
         graph = (home / "minilm-int8.onnx").read_bytes() + _also_output(_LAST_LAYER)
         model = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime and tokenizers raise bare Exceptions of their own
-        raise VectorsUnavailable(
+        raise errors.VectorsUnavailable(
             f"The embedded model cannot be loaded: {error}.",
             "Recall works on words alone; reinstalling the package usually brings it back.",
         ) from error
@@ -203,7 +201,7 @@ class RemoteEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One request for all texts; a wrong count or size is an error, not a guess."""
-        import_numpy_on_one_thread()
+        recall.import_numpy_on_one_thread()
         import numpy as np
 
         if not texts:
@@ -212,13 +210,13 @@ class RemoteEmbedder:
             answer = self._call(model=self.name, input=list(texts))
             rows = np.array([row["embedding"] for row in answer["data"]], np.float32)
         except Exception as error:  # litellm's own tree is known only after its slow import
-            raise VectorsUnavailable(
+            raise errors.VectorsUnavailable(
                 f"{self.name} gave no embeddings: {error}.",
                 "Check the model's name and key; words still work meanwhile.",
             ) from error
         self._dims = self._dims or rows.shape[-1]
         if rows.shape != (len(texts), self._dims):
-            raise VectorsUnavailable(
+            raise errors.VectorsUnavailable(
                 f"{self.name} gave vectors of shape {rows.shape}, not {(len(texts), self._dims)}.",
                 "Words still work; choose another embedding model if this goes on.",
             )
@@ -276,4 +274,4 @@ def _embedded_model() -> EmbeddedModel:
 
 
 def _through_litellm(**request: Any) -> Any:
-    return import_litellm().embedding(**request)
+    return lockdown.import_litellm().embedding(**request)

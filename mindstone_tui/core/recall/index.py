@@ -22,23 +22,18 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core import disk, entries, paths
 from mindstone_tui.core.entries.actions import Action
 from mindstone_tui.core.entries.window import Receipt
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
-from mindstone_tui.core.paths import EARLIER_INDEX, SessionPlaces
-from mindstone_tui.core.recall import embedding, library_file
+from mindstone_tui.core.recall import acts, embedding, language_vectors, library_file, speak
 from mindstone_tui.core.recall import thresholds as tuned
-from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.candidates import Across, Filter, Gatherer
-from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import Counts
 from mindstone_tui.core.recall.passages import CHUNKING, Passage
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.recall.ranking import Hit, rank
-from mindstone_tui.core.recall.speak import Judgement, judge, silence
 from mindstone_tui.core.recall.store import IndexMark, Meaning, Tables, take_over
 
 T = TypeVar("T")
@@ -60,7 +55,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     query: str
     hits: tuple[Hit, ...]
-    judged: Judgement
+    judged: speak.Judgement
     """How good the best of them is."""
     vectors: bool
     """False when only words were searched."""
@@ -68,7 +63,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def abstained(self) -> bool:
         """Whether nothing found is good enough to be brought back unasked for such a message."""
-        return bool(silence(self.query, self.hits, self.judged))
+        return bool(speak.silence(self.query, self.hits, self.judged))
 
 
 class Asked:
@@ -114,7 +109,7 @@ class RecallIndex:
         path: Path,
         embedder: embedding.Embedder | None,
         owner: str | None = "",
-        session: SessionPlaces | None = None,
+        session: paths.SessionPlaces | None = None,
     ) -> None:
         """Open the part of an owner, or with None everybody's, which is for questions only."""
         self._path = path
@@ -135,7 +130,7 @@ class RecallIndex:
         return cls(path, embedder)
 
     @classmethod
-    def of(cls, session: SessionPlaces, embedder: embedding.Embedder | None) -> RecallIndex:
+    def of(cls, session: paths.SessionPlaces, embedder: embedding.Embedder | None) -> RecallIndex:
         """A session's part of its home's library."""
         return cls(session.library, embedder, str(session.key), session)
 
@@ -169,7 +164,7 @@ class RecallIndex:
         self,
         passages: Sequence[Passage],
         mark: IndexMark,
-        rewinds: Sequence[Line] = (),
+        rewinds: Sequence[entries.Line] = (),
         done: Sequence[tuple[Action, str]] = (),
     ) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
@@ -180,7 +175,7 @@ class RecallIndex:
         """Let a session whose transcript is lost be told from one that never was."""
         if self._session is not None and not os.path.lexists(self._session.indexed):
             with contextlib.suppress(OSError):
-                REAL.close(REAL.open(self._session.indexed, os.O_RDWR | os.O_CREAT))
+                disk.REAL.close(disk.REAL.open(self._session.indexed, os.O_RDWR | os.O_CREAT))
 
     def keep_only(self, passages: Sequence[Passage], mark: IndexMark) -> None:
         """Make these all that can be found; texts that stay keep their vectors."""
@@ -218,10 +213,10 @@ class RecallIndex:
         """By the name of each owner, its number and the note on what was read of it last."""
         return self._guarded(lambda: self._tables.known_owners("read"))
 
-    def ask_done(self, owners: Iterable[int], ask: Callable[[Done], T]) -> T:
+    def ask_done(self, owners: Iterable[int], ask: Callable[[acts.Done], T]) -> T:
         """What tools did for some owners, where everybody is asked."""
         numbers = list(owners)
-        return self._guarded(lambda: ask(Done(self._database, numbers)))
+        return self._guarded(lambda: ask(acts.Done(self._database, numbers)))
 
     def note(self, **facts: str) -> None:
         """Remember something about the owner."""
@@ -364,7 +359,7 @@ class RecallIndex:
                 weights=weights,
             )
             vectors = ours is not None or across is not None
-            judged = judge(question, gathered, hits, vectors=vectors, weights=weights)
+            judged = speak.judge(question, gathered, hits, vectors=vectors, weights=weights)
             return SearchResult(query=query, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
         return self._guarded(work)
@@ -439,14 +434,14 @@ class RecallIndex:
 
     def _look_anew(self) -> None:
         self._gatherer = Gatherer(self._database, self._tables.owner)
-        self._languages = LanguageVectors(self._database, self._tables)
+        self._languages = language_vectors.LanguageVectors(self._database, self._tables)
 
     def take_over_earlier(self) -> None:
         """Use the vectors of the index that this session had to itself, once."""
         session, embedder = self._session, self._embedder
         if session is None or embedder is None or not self._can_vectors:
             return
-        earlier = session.folder / EARLIER_INDEX
+        earlier = session.folder / paths.EARLIER_INDEX
 
         def work() -> None:
             if not self._tables.fact("taken_over"):

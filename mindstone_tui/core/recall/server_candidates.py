@@ -16,16 +16,13 @@ import msgspec
 
 from mindstone_tui.core.language.words import MOST_TERMS, indexed, words_of
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.recall import embedding, library_file, ranking, speak
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Filter, Gathered, by_chance, in_turn, usual
-from mindstone_tui.core.recall.embedding import Embedder, Encoded, understands
 from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
 from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
-from mindstone_tui.core.recall.library_file import EVERYTHING
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
-from mindstone_tui.core.recall.ranking import Candidate, rank
-from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement, judge
 from mindstone_tui.core.shared.passage_store import FoundPassage, PassageStore, Place, SearchBounds
 
 _AROUND: Final = 4
@@ -41,7 +38,7 @@ class Stemmer:
     """The stems of a text, as the index of a session makes them."""
 
     def __init__(self) -> None:
-        self._lexicon = Lexicon(apsw.Connection(":memory:"), EVERYTHING)
+        self._lexicon = Lexicon(apsw.Connection(":memory:"), library_file.EVERYTHING)
 
     def of(self, text: str) -> list[str]:
         """The stems of words that `words_of` cut."""
@@ -85,34 +82,34 @@ def search_server(
     query: str,
     k: int,
     *,
-    embedder: Embedder,
+    embedder: embedding.Embedder,
     asked: Asked,
     allowed: Filter,
     skip: Collection[SessionKey] = (),
 ) -> SearchResult:
     """The k best hits of all sessions on the server but those to skip."""
     question = read_question(query)
-    compared = store.compares(embedder.name) and understands(embedder, query)
+    compared = store.compares(embedder.name) and embedding.understands(embedder, query)
     meaning = asked.encoded if compared else None
     gathered = _gather(store, question, meaning, embedder.name, allowed, skip)
     answers = [
         _answer(question, each, k, vectors=meaning is not None) for each in gathered.values()
     ]
-    nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
+    nothing = speak.Judgement(strength=0.0, reason=speak.NOTHING_THERE)
     none = SearchResult(query=query, hits=(), judged=nothing, vectors=meaning is not None)
     return best_of(none, *answers, k=k)
 
 
 def _answer(question: Question, gathered: Gathered, k: int, *, vectors: bool) -> SearchResult:
-    hits = rank(question, gathered.candidates, count=max(k, JUDGED))
-    judged = judge(question, gathered, hits, vectors=vectors)
+    hits = ranking.rank(question, gathered.candidates, count=max(k, JUDGED))
+    judged = speak.judge(question, gathered, hits, vectors=vectors)
     return SearchResult(query=question.text, hits=tuple(hits[:k]), judged=judged, vectors=vectors)
 
 
 def _gather(
     store: PassageStore,
     question: Question,
-    asked: Encoded | None,
+    asked: embedding.Encoded | None,
     model: str,
     allowed: Filter,
     skip: Collection[SessionKey],
@@ -135,10 +132,10 @@ def _gather(
     found = _read(store, chosen, allowed)
     words = _words(found, rarity, stemmer)
     meaning, near = _meaning(store, lexicon, asked, model, [place for place, _, _ in found])
-    sessions: dict[str, list[Candidate]] = {}
+    sessions: dict[str, list[ranking.Candidate]] = {}
     for place, kept, passage in found:
         sessions.setdefault(kept.key, []).append(
-            Candidate(
+            ranking.Candidate(
                 row=kept.place,
                 sitting=kept.sitting,
                 passage=passage,
@@ -233,7 +230,7 @@ def _words(
 def _meaning(
     store: PassageStore,
     lexicon: _ServerLexicon,
-    asked: Encoded | None,
+    asked: embedding.Encoded | None,
     model: str,
     places: Sequence[Place],
 ) -> tuple[dict[Place, float], dict[Place, float]]:

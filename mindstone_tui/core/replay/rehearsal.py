@@ -12,12 +12,10 @@ import msgspec
 
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.config.settings import RecallSettings, Settings
-from mindstone_tui.core.context import manual, plan
+from mindstone_tui.core.context import manual, plan, policies, summaries
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import Means, Modes
-from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
@@ -260,7 +258,7 @@ class Rehearsal:
         self._learned = 0
         self._count = options.counters(options.model).text
         continuing = Continuing(self.sketch, self.window, self._count)
-        summarizer = Summarizer(
+        summarizer = summaries.Summarizer(
             count=self._count, ask=options.ask, model=options.model, nonce=lambda: _NONCE
         )
         self.window.room_maker = Modes(
@@ -344,7 +342,7 @@ class Rehearsal:
         fold = self.window.fold
         shown = [fold.lines[seq] for seq in fold.shown if fold.lines[seq].turn == reference.source]
         named = reference.kind == "name"
-        if any(not named or reference.words in text_of(line) for line in shown):
+        if any(not named or reference.words in policies.text_of(line) for line in shown):
             return "window"
         if reference.source in recalled:
             return "recalled"

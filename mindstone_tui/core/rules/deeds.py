@@ -8,18 +8,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core import bounded_json, entries, patterns, transcript
 from mindstone_tui.core.entries.actions import PATCHED, actions_of, kind_of, targets_of
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.handoff.environment import git_position
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.rules.book import Ruling, StandingRule, ruling
 from mindstone_tui.core.rules.checks import Deed, SeenCommand, commands_of
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import History
 
 _PUT_THERE: Final = frozenset([
     "new_string", "newString", "newText", "new_text", "new_str", "content", "contents", "text",
@@ -29,18 +26,18 @@ _PUT_THERE: Final = frozenset([
 _LOOKED_BACK: Final = 400
 """Lines in which what was done since the last change is looked for."""
 _PATCH: Final = "*** Begin Patch"
-_DELETED: Final = pattern_of(r"(?m)^\*\*\* Delete File: (.{1,400})$")
-_PATCH_ADDS: Final = pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
+_DELETED: Final = patterns.pattern_of(r"(?m)^\*\*\* Delete File: (.{1,400})$")
+_PATCH_ADDS: Final = patterns.pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
 
 
-def of_call(call: ToolCall, folder: Path) -> Deed:
+def of_call(call: entries.ToolCall, folder: Path) -> Deed:
     """What a call would do; `folder` is where it would work."""
     targets = targets_of(call)
     if kind_of(call.name) == "command":
         return of_command(targets[0] if targets else "", folder, call.name)
     if kind_of(call.name) != "change":
         return Deed(tool=call.name)
-    fields = read_arguments(call.arguments) or {}
+    fields = bounded_json.read_arguments(call.arguments) or {}
     gone = (
         targets
         if "delete" in call.name.lower()
@@ -84,7 +81,7 @@ def of_preview(tool: str, preview: Preview, folder: Path) -> Deed:
     )
 
 
-def done_in(lines: Iterable[Line], folder: Path) -> list[SeenCommand]:
+def done_in(lines: Iterable[entries.Line], folder: Path) -> list[SeenCommand]:
     """Commands among these lines that ended well since a file was changed."""
     found: list[SeenCommand] = []
     workspace = Workspace((folder,))
@@ -96,7 +93,7 @@ def done_in(lines: Iterable[Line], folder: Path) -> list[SeenCommand]:
     return found
 
 
-def done_lately(history: History, folder: Path) -> list[SeenCommand]:
+def done_lately(history: transcript.History, folder: Path) -> list[SeenCommand]:
     """Commands of a session that ended well since a file was changed."""
     lines = list(history.newest(("assistant_message", "tool_returned"), _LOOKED_BACK))
     return done_in(reversed(lines), folder)
@@ -107,15 +104,15 @@ class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
 
     line: int
     turn: int
-    call: ToolCall
+    call: entries.ToolCall
     said: Ruling
 
 
 def broken_in(
-    lines: Iterable[Line], rules: list[StandingRule], folder: Path
+    lines: Iterable[entries.Line], rules: list[StandingRule], folder: Path
 ) -> Iterator[BrokenRule]:
     """The calls of a recorded session that rules speak against, in their order."""
-    before: list[Line] = []
+    before: list[entries.Line] = []
     for line in lines:
         if isinstance(line.entry, AssistantMessage):
             for call in line.entry.calls:

@@ -8,23 +8,17 @@ from functools import cached_property, partial
 
 import msgspec
 
+from mindstone_tui.core import diagnostics, disk, errors, paths, redaction, signals
+from mindstone_tui.core.agent import hooks, permissions, undo
 from mindstone_tui.core.agent.context import Answering, TurnContext
-from mindstone_tui.core.agent.hooks import Hooks
-from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.diagnostics import record
-from mindstone_tui.core.disk import sweep
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.library.open_questions import left_waiting
-from mindstone_tui.core.paths import SessionKey, SessionPlaces, from_home
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embed_apart import open_embedder_apart
-from mindstone_tui.core.redaction import Redactor, password_in, secrets_of
 from mindstone_tui.core.session import fork
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.options import Opening, permissions_for
@@ -33,7 +27,6 @@ from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
-from mindstone_tui.core.signals import return_freed_memory
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
@@ -46,18 +39,20 @@ from mindstone_tui.core.transcript.rescue import waiting
 
 async def open_session(opening: Opening) -> Session:
     """Open or create the session and begin to listen."""
-    return_freed_memory()
+    signals.return_freed_memory()
     try:
         services = await asyncio.to_thread(assemble_or_fork, opening)
-    except HistoryAway as error:
+    except errors.HistoryAway as error:
         own = opening.places.session(opening.key)
         waits = waiting(opening.places.rescued)[str(own.key)]
         told = f"{plural(waits, 'line')} from earlier will be written first. " if waits else ""
-        raise EntryNotSaved(f"NOT SAVED: {error.what}", fork.while_away(own, told)) from error
+        raise errors.EntryNotSaved(
+            f"NOT SAVED: {error.what}", fork.while_away(own, told)
+        ) from error
     context = services.context
     try:
         await context.permissions.make_ready()
-    except MindstoneError:
+    except errors.MindstoneError:
         await services.close()
         context.transcript.close()
         raise
@@ -92,7 +87,7 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
         if forks := fork.push_forks(opening.places, history):
             services.greeting = f"What went on here meanwhile is on the server: {', '.join(forks)}."
         return services
-    except HistoryAway as error:
+    except errors.HistoryAway as error:
         if not fork.leaves_a_copy(own) or history.offline != "fork":
             raise
         alone = msgspec.structs.replace(opening, offline=True)
@@ -108,11 +103,11 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
         return services
 
 
-def _fork_here(opening: Opening, own: SessionPlaces) -> SessionKey:
+def _fork_here(opening: Opening, own: paths.SessionPlaces) -> paths.SessionKey:
     """The fork of a copy at its head, made unless there is one; nothing is written to the copy."""
     with History(own) as history:
         head = history.head
-    key = SessionKey(own.key.agent, fork.offline_name(own.key.main, head.hash))
+    key = paths.SessionKey(own.key.agent, fork.offline_name(own.key.main, head.hash))
     child = opening.places.session(key)
     if not child.transcript.exists():
         parent = assemble(opening)
@@ -143,12 +138,12 @@ class _Assembly:
     # History, and what is made of it
 
     @cached_property
-    def redactor(self) -> Redactor:
-        known = dict(secrets_of(self.opening.environ))
+    def redactor(self) -> redaction.Redactor:
+        known = dict(redaction.secrets_of(self.opening.environ))
         for url in (self.settings.history.url, *self.settings.history.sessions.values()):
-            if password := password_in(url):
+            if password := redaction.password_in(url):
                 known[f"history-password-{len(known)}"] = password
-        return Redactor(known)
+        return redaction.Redactor(known)
 
     @cached_property
     def _store(self) -> HistoryStore | None:
@@ -164,7 +159,7 @@ class _Assembly:
     def transcript(self) -> Transcript:
         own = self.places
         for folder in (own.folder, own.blobs, own.files, own.handoffs, own.torn, self.home.state):
-            sweep(folder, time.time())
+            disk.sweep(folder, time.time())
         return Transcript(
             self.places,
             disk=self.opening.disk,
@@ -221,7 +216,7 @@ class _Assembly:
 
     @cached_property
     def workspace(self) -> Workspace:
-        roots = (from_home(root) for root in self.settings.tools.roots)
+        roots = (paths.from_home(root) for root in self.settings.tools.roots)
         return Workspace(tuple(roots) or (self.opening.cwd,), protected=self.home.own)
 
     @cached_property
@@ -248,8 +243,8 @@ class _Assembly:
         )
 
     @cached_property
-    def files(self) -> FileKeeper:
-        return FileKeeper(
+    def files(self) -> undo.FileKeeper:
+        return undo.FileKeeper(
             self.places,
             self.workspace,
             self.settings.undo,
@@ -258,12 +253,12 @@ class _Assembly:
         )
 
     @cached_property
-    def _permissions(self) -> Permissions:
+    def _permissions(self) -> permissions.Permissions:
         return permissions_for(self.opening, self.settings.approvals)
 
     @cached_property
-    def _hooks(self) -> Hooks:
-        return Hooks(
+    def _hooks(self) -> hooks.Hooks:
+        return hooks.Hooks(
             load=lambda: session_hooks(self.home.hooks, self.project.instructions()),
             record=lambda entry, turn: self.window.record(entry, turn),
             places=self.places,
@@ -296,7 +291,7 @@ class _Assembly:
             files=self.files,
             hooks=self._hooks,
             redactor=self.redactor,
-            report_bug=partial(record, log=self.home.log, clean=self.transcript.clean),
+            report_bug=partial(diagnostics.record, log=self.home.log, clean=self.transcript.clean),
         )
         # A program looks at the numbers of its requests; nobody draws the window beside them.
         context.reports = self.opening.guest is None

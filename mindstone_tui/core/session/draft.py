@@ -20,14 +20,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events
-from mindstone_tui.core.disk import REAL, read_regular, write_all
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core import disk, entries, events, patterns, transcript, values
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import plural
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.values import Value
 
 EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
@@ -36,11 +31,11 @@ _SHORT: Final = 16_000
 as it is searched for secrets whole each time: the more of it there is, the less often."""
 _LONG: Final = 500_000
 _ANY_CALL: Final = 1 << 30
-_WHOLE: Final = pattern_of(r"[\s\u0080-\U0010ffff]")
+_WHOLE: Final = patterns.pattern_of(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
 
 
-class AnswerSoFar(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class AnswerSoFar(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """An answer as far as it has come, or in the file a piece of it."""
 
     turn: int
@@ -116,9 +111,9 @@ class DraftWriter:
         self._file = ""  # where this fails, the next time writes all of it
         with contextlib.suppress(OSError):
             how = os.O_APPEND if at else os.O_TRUNC
-            fd = REAL.open(self._path if at else fresh, os.O_WRONLY | os.O_CREAT | how)
+            fd = disk.REAL.open(self._path if at else fresh, os.O_WRONLY | os.O_CREAT | how)
             try:
-                write_all(fd, msgspec.json.encode(piece) + b"\n")
+                disk.write_all(fd, msgspec.json.encode(piece) + b"\n")
             finally:
                 os.close(fd)
             if not at:
@@ -133,7 +128,7 @@ def read_draft(path: Path) -> AnswerSoFar | None:
     """
     found: AnswerSoFar | None = None
     try:
-        for raw in read_regular(path).splitlines():
+        for raw in disk.read_regular(path).splitlines():
             piece = msgspec.json.decode(raw, type=AnswerSoFar)
             before = found.text[: piece.at] if found is not None else ""
             if len(before) < piece.at:
@@ -144,7 +139,7 @@ def read_draft(path: Path) -> AnswerSoFar | None:
     return found
 
 
-def not_in_history(history: History) -> str:
+def not_in_history(history: transcript.History) -> str:
     """One sentence about an answer that no line has yet: it arrives, or the program was killed."""
     arrived = read_draft(history.places.draft)
     if arrived is None or any(isinstance(x.entry, TurnEnded) for x in history.turn(arrived.turn)):
@@ -204,7 +199,7 @@ class Onlooker:
         self._drafts.settle(turn - 1, _ANY_CALL)
         self.running.set()
 
-    def hear(self, line: Line) -> None:
+    def hear(self, line: entries.Line) -> None:
         """Know from a line of others whether a turn runs, and what of it is in history."""
         match line.entry:
             case TurnStarted():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from mindstone_tui.core import errors, paths, transcript
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.config.settings import Settings
@@ -12,13 +13,10 @@ from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
-from mindstone_tui.core.errors import ProviderError, ProviderNonsense
-from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.providers.registry import embedded_models, resolve
 from mindstone_tui.core.session.recover import position_in, positions_in
-from mindstone_tui.core.transcript import History
 
 
 class _Reply:
@@ -70,14 +68,14 @@ class SideCalls:
         position = self._positions.get(purpose, 0)
         try:
             await reply.take_in(self._provider.stream(request, self._options(purpose, position)))
-        except ProviderError as error:
+        except errors.ProviderError as error:
             self._positions[purpose] = position + reply.retries + 1
             self._context.window.record(self._failed(purpose, reply, error), turn)
             raise
         self._positions[purpose] = position + reply.retries + 1
         self._context.window.record(self._reported(purpose, request, reply), turn)
         if reply.finished is not None and reply.finished.reason == "length":
-            raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
+            raise errors.ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
         return reply.gathering.text
 
     def _options(self, purpose: str, position: int) -> base.Options:
@@ -90,7 +88,7 @@ class SideCalls:
             position=position,
         )
 
-    def _failed(self, purpose: str, reply: _Reply, error: ProviderError) -> ModelFailed:
+    def _failed(self, purpose: str, reply: _Reply, error: errors.ProviderError) -> ModelFailed:
         return ModelFailed(
             call=0,
             model=self._model,
@@ -128,7 +126,7 @@ class SideCalls:
 class Models:
     """Who may answer on this machine, by name."""
 
-    def __init__(self, settings: Settings, home: Places, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, home: paths.Places, environ: Mapping[str, str]) -> None:
         self.settings = settings.models
         self._all = settings
         self._home = home
@@ -148,7 +146,7 @@ class Models:
 class SessionModels:
     """Who answers in one session, and who answers beside the conversation."""
 
-    def __init__(self, context: TurnContext, history: History, models: Models) -> None:
+    def __init__(self, context: TurnContext, history: transcript.History, models: Models) -> None:
         self._context = context
         self._history = history
         self._models = models

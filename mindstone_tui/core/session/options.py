@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core import errors, paths, values
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.config import Loaded, load
 from mindstone_tui.core.config.edit import toml_value
@@ -18,8 +19,6 @@ from mindstone_tui.core.disk import REAL, Disk
 from mindstone_tui.core.entries import Entry, Sampling, ToolSchema
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UserMessage
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.session.features import Feature
 from mindstone_tui.core.text import one_line
@@ -28,7 +27,6 @@ from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
-from mindstone_tui.core.values import Value
 
 
 class ForeignExchange(msgspec.Struct, frozen=True):
@@ -132,11 +130,11 @@ class Guest:
         return found
 
 
-class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class Opening(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """All that a surface says when it opens a session."""
 
-    key: SessionKey
-    places: Places
+    key: paths.SessionKey
+    places: paths.Places
     environ: Mapping[str, str]
     cwd: Path
     channel: str
@@ -179,7 +177,7 @@ class Opening(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return load(self.places, self.environ, profile=self.profile, flags=flags, project=self.cwd)
 
     def for_child(
-        self, key: SessionKey, *, model: str, offered: tuple[str, ...], calls: int
+        self, key: paths.SessionKey, *, model: str, offered: tuple[str, ...], calls: int
     ) -> Opening:
         """The same for a sub-agent: it looks with few tools and changes nothing."""
         return msgspec.structs.replace(
@@ -216,7 +214,7 @@ def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permission
     return permissions
 
 
-def keep_rule(places: Places, rule: str) -> None:
+def keep_rule(places: paths.Places, rule: str) -> None:
     """Add a rule to the user's own settings."""
     known = load(places, {}).settings.approvals.allow
     if rule not in known:
@@ -227,4 +225,4 @@ def _mode(name: str) -> Mode:
     for mode in MODES:
         if mode == name:
             return mode
-    raise UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")
+    raise errors.UsageError(f"There is no approval mode {name}.", f"Use {', '.join(MODES)}.")

@@ -31,10 +31,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
-from mindstone_tui.core.events import Answer, AnyEvent
-from mindstone_tui.core.events.from_entry import tool_answered
-from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.events.narrate_entry import call_line
+from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.transcript import Transcript
@@ -55,13 +52,13 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     asked: dict[str, ToolAsked] = {}
     question: ToolAsked | None = None
     for line in lines:
-        words = str(describe_line(line)).lstrip("· ")
+        words = str(narrate.describe_line(line)).lstrip("· ")
         match line.entry:
             case ToolAsked() as question:
                 asked[question.call] = question
             case ToolAnswered(call=call) if call in asked:  # a later one comes to nothing
                 question = asked.pop(call)
-                told.append(f"{call_line(question.name, question.shown)} · {words}")
+                told.append(f"{narrate_entry.call_line(question.name, question.shown)} · {words}")
             case ToolApproved(by="person", rule=rule, remember=kept) if kept and question:
                 how_far = [each.label for each in question.scopes if each.remember == rule]
                 wide = how_far[-1 if kept == "config" else 0]
@@ -340,7 +337,7 @@ class SharedQuestions:
         if self._is_open(given):
             self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
             self._elsewhere.pop(given.call, None)
-            self._emit(tool_answered(line))
+            self._emit(from_entry.tool_answered(line))
 
 
 def _call_of(line: Line) -> str:

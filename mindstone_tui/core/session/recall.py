@@ -22,15 +22,9 @@ import msgspec
 from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
-from mindstone_tui.core.entries import Line, derived
-from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
-from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
-from mindstone_tui.core.library.all_sessions import AllSessions
-from mindstone_tui.core.library.lineage import Ancestor, ancestors, ask_ancestors
-from mindstone_tui.core.library.profile import Origins
-from mindstone_tui.core.library.vectors import pending_in
+from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.answer import (
     answer,
@@ -92,12 +86,12 @@ class SessionRecall:
         places: SessionPlaces,
         settings: RecallSettings,
         embedder: Embedder | None,
-        shelves: AgentFilesIndex,
+        shelves: agent_files.AgentFilesIndex,
         *,
         dropped: Collection[str] = (),
         require_vectors: bool = False,
     ) -> None:
-        self.by_words = pending_in(places)
+        self.by_words = vectors.pending_in(places)
         """Passages that were found by words only when this was last announced."""
         self._require_vectors = require_vectors
         self.on = settings.auto
@@ -175,7 +169,7 @@ class SessionRecall:
         scope = self._settings.scope
         allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)
         # A turn has its memories in the digest.
-        kinds = kinds_of_files("agent", memories=False)
+        kinds = agent_files.kinds_of_files("agent", memories=False)
         for query in queries(text, vacancy.recent):
             answers = await asyncio.to_thread(
                 self._answers, query, CONSIDERED, scope, allowed, kinds
@@ -189,7 +183,7 @@ class SessionRecall:
                 most=self._settings.max_passages,
                 session=str(self._places.key),
                 said=vacancy.said,
-                origin=Origins(self._home),
+                origin=profile.Origins(self._home),
             )
             if choice.injected:
                 break
@@ -221,7 +215,7 @@ class SessionRecall:
         """
         without = frozenset() if memories else DERIVED
         allowed = Filter(exclude=frozenset(exclude), without=without)
-        kinds = kinds_of_files(scope, memories=memories)
+        kinds = agent_files.kinds_of_files(scope, memories=memories)
         answers = await asyncio.to_thread(
             self._answers, query, k, scope, allowed, kinds, pinned=pinned
         )
@@ -244,10 +238,12 @@ class SessionRecall:
         self._catch_up()
         asked = self._ask(query)
         answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
-        past = ask_ancestors(self._lineage, query, k, allowed, asked=asked, embedder=self._embedder)
+        past = lineage.ask_ancestors(
+            self._lineage, query, k, allowed, asked=asked, embedder=self._embedder
+        )
         answers += [past] if past is not None else []
         if others := list(self._others(scope)):
-            library = contextlib.closing(AllSessions(self._home, self._embedder))
+            library = contextlib.closing(all_sessions.AllSessions(self._home, self._embedder))
             with library as everybody:
                 elsewhere = Filter(without=allowed.without)
                 found = everybody.search(query, k, others, allowed=elsewhere, asked=asked)
@@ -311,9 +307,9 @@ class SessionRecall:
         return [passage for _, passage in self.index.after(max(seq, -1), most)]
 
     @cached_property
-    def _lineage(self) -> list[Ancestor]:
+    def _lineage(self) -> list[lineage.Ancestor]:
         """What this session was forked from; nothing for most."""
-        return ancestors(self._home, self._places, self._settings.exclude)
+        return lineage.ancestors(self._home, self._places, self._settings.exclude)
 
     def _ask(self, query: str) -> Asked:
         """The question's meaning; a turn that asks several times embeds it once, if at all."""
@@ -321,7 +317,7 @@ class SessionRecall:
             self._asked = (query, Asked(self._embedder, query))
         return self._asked[1]
 
-    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
+    def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
         passages = {each.turn: passages_of(each.lines) for each in turns}
         for each in passages.values():
@@ -333,10 +329,10 @@ class SessionRecall:
             first = min(passage.seq for passage in every)
             wait = self._settings.vector_wait
             self.embed_within(wait, lambda: not self.index.waits(every), first)
-        receipts: dict[int, Receipt] = {}
+        receipts: dict[int, window.Receipt] = {}
         for turn, each in passages.items():
             found = self.index.receipts(each)
-            receipt = found[0] if found else Receipt(turn=turn, passages=0)
+            receipt = found[0] if found else window.Receipt(turn=turn, passages=0)
             if receipt.vectors == "stored" or not self._require_vectors:
                 receipts[turn] = receipt
         return receipts
@@ -379,7 +375,7 @@ class SessionRecall:
             behind = {
                 line.turn
                 for line in lines
-                if isinstance(line, Line) and isinstance(line.entry, UserMessage)
+                if isinstance(line, Line) and isinstance(line.entry, conversation.UserMessage)
             }
             return max(len(behind) - 1, 0)
 

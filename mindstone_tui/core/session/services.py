@@ -14,10 +14,8 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent import hooks, memories, system_prompt
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
-from mindstone_tui.core.agent.hooks import announced_first
-from mindstone_tui.core.agent.memories import RecentHistory
-from mindstone_tui.core.agent.system_prompt import SystemPrompt, imported_section
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import AS_ALWAYS
 from mindstone_tui.core.context.summaries import Summarizer
@@ -89,7 +87,7 @@ class SessionServices:
         self.key = opening.key
         self.cwd = opening.cwd
         self.history = history
-        self.past = RecentHistory(context.transcript)
+        self.past = memories.RecentHistory(context.transcript)
         self.recall = recall
         self.models = models
         self.tools = tools
@@ -119,7 +117,7 @@ class SessionServices:
             panel=lambda: self.features.collect(lambda feature: feature.panel()),
             sampling=self._sampling,
         )
-        context.window.room_maker = announced_first(context.hooks, self.modes.make_room)
+        context.window.room_maker = hooks.announced_first(context.hooks, self.modes.make_room)
 
     # What commands ask for
 
@@ -241,7 +239,7 @@ class SessionServices:
         notices = [events.Noticed(message=each, level="warning") for each in fresh]
         return [*notices, *self.features.failures()]
 
-    def _system_prompt(self) -> SystemPrompt:
+    def _system_prompt(self) -> system_prompt.SystemPrompt:
         """Who the agent is, whom it works for, what the project and features add."""
         guest = self.opening.guest
         brought = guest.section() if guest is not None else None
@@ -254,10 +252,10 @@ class SessionServices:
         for each in wanted:
             sections += each.sections
             warnings += each.warnings
-        quoted = imported_section(self.context.window.fold.lines.values())
+        quoted = system_prompt.imported_section(self.context.window.fold.lines.values())
         if quoted is not None:
             sections.append(quoted)
-        return SystemPrompt(tuple(sections), tuple(warnings))
+        return system_prompt.SystemPrompt(tuple(sections), tuple(warnings))
 
     def _heard(self, line: Line, text: str) -> list[Line]:
         return self.features.collect(lambda feature: feature.heard(line, text))

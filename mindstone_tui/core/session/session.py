@@ -13,18 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mindstone_tui.core import errors, events
+from mindstone_tui.core import entries, errors, events
 from mindstone_tui.core.agent.turn import go_on, take_turn
-from mindstone_tui.core.entries import Image, Line, conversation
-from mindstone_tui.core.events import Answer, AnyEvent, Attachment
+from mindstone_tui.core.entries import conversation
 from mindstone_tui.core.events.from_entry import appeared, used_elsewhere
 from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
-from mindstone_tui.core.session import inbox
+from mindstone_tui.core.session import draft, inbox, options, questions, recover
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
-from mindstone_tui.core.session.draft import DraftWriter, Onlooker
-from mindstone_tui.core.session.options import ForeignExchange
-from mindstone_tui.core.session.questions import SharedQuestions
-from mindstone_tui.core.session.recover import open_turn
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
@@ -69,7 +64,7 @@ class Session:
         self._owner: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._feed: Feed | None = None
-        self._questions = SharedQuestions(services.context, self._emit)
+        self._questions = questions.SharedQuestions(services.context, self._emit)
         services.context.questions.on_ask = partial(self._questions.have_patience, self.answer)
         services.answer = partial(self._questions.answer_all, lease, self.answer)
         self._closing = self._unattended = self._in_turn = False
@@ -78,8 +73,8 @@ class Session:
         listens takes it on. None where nobody does, and then it is handed back."""
         self._unsent: dict[str, str] = {}
         """What a program that stopped had queued."""
-        self._draft = DraftWriter(services.places.draft, services.context.transcript.clean)
-        self._others = Onlooker(services.places.draft, self._emit)
+        self._draft = draft.DraftWriter(services.places.draft, services.context.transcript.clean)
+        self._others = draft.Onlooker(services.places.draft, self._emit)
         self._onlooker: asyncio.Task[None] | None = None
 
     def start(self, *, follow: bool) -> None:
@@ -140,10 +135,10 @@ class Session:
         self,
         text: str,
         *,
-        attachments: Sequence[Attachment] = (),
-        images: Sequence[Image] = (),
+        attachments: Sequence[events.Attachment] = (),
+        images: Sequence[entries.Image] = (),
         steer: bool = False,
-        before: Sequence[ForeignExchange] = (),
+        before: Sequence[options.ForeignExchange] = (),
         matched: conversation.ClientMatched | None = None,
         added: tuple[str, str] = ("", ""),
     ) -> None:
@@ -168,11 +163,11 @@ class Session:
         else:
             self._inbox.put(said)
 
-    def keep(self, data: bytes, seen: Image) -> Image:
+    def keep(self, data: bytes, seen: entries.Image) -> entries.Image:
         """Keep a picture or a sound that a message will show."""
         return keep(data, seen, self._context.transcript)
 
-    def not_taken(self, images: Sequence[Image]) -> str:
+    def not_taken(self, images: Sequence[entries.Image]) -> str:
         """What a person should know about those that the model cannot be shown; else nothing."""
         return not_taken(images, self._context.info)
 
@@ -214,7 +209,7 @@ class Session:
         if task.cancelled():
             inbox.end_command(line, errors.Interrupted("Interrupted before it began."), self._emit)
 
-    def answer(self, call: str, answer: Answer) -> None:
+    def answer(self, call: str, answer: events.Answer) -> None:
         """Answer a `ToolAsked`."""
         try:
             with contextlib.suppress(errors.EntryNotSaved):  # writing it says so, and ends the turn
@@ -463,7 +458,7 @@ class Session:
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
             beside = () if said.matched is None else (said.matched,)
-            if said.again and (left := open_turn(self._context, self.services.history)):
+            if said.again and (left := recover.open_turn(self._context, self.services.history)):
                 happens = go_on(self._context, left, None, beside)
             else:
                 happens = take_turn(self._context, said.message, origin, beside)
@@ -506,7 +501,7 @@ class Session:
         self._draft.clear()
         self._out.rescue()
 
-    def _pass_on(self, event: AnyEvent) -> None:
+    def _pass_on(self, event: events.AnyEvent) -> None:
         """Announce what happens in a turn of ours."""
         for shown in self._draft.pass_on(event):
             if not self._questions.is_shown(shown):
@@ -583,7 +578,7 @@ class Session:
                 except errors.MindstoneError as error:
                     self._complain(error)
 
-    def _take_in(self, lines: Sequence[Line]) -> None:
+    def _take_in(self, lines: Sequence[entries.Line]) -> None:
         for line in lines:
             self._others.hear(line)
             self._emit(appeared(line))

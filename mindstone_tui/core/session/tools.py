@@ -11,11 +11,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core import bounded_json, disk, errors
 from mindstone_tui.core.config.settings import ToolSettings
-from mindstone_tui.core.disk import read_regular, replace_file
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import MindstoneError, NotAllowed
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.hooks import FoundHooks, Hook, read_hooks
 from mindstone_tui.core.tools.mcp import Change, McpServer
@@ -76,7 +74,7 @@ class Servers:
         tools: dict[str, Tool] = {}
         told: list[str] = []
         for server, offer in zip(self._servers, asked, strict=True):
-            if isinstance(offer, MindstoneError):
+            if isinstance(offer, errors.MindstoneError):
                 told.append(f"The tool server {server.name} could not be started: {offer.what}")
                 continue
             if isinstance(offer, BaseException):
@@ -95,13 +93,13 @@ class Servers:
 
     def _read(self) -> Pins:
         try:
-            return read_as(read_regular(self._pins_file), Pins)
+            return bounded_json.read_as(disk.read_regular(self._pins_file), Pins)
         except (OSError, msgspec.DecodeError):
             return {}
 
     def _write(self, pins: Pins) -> None:
         if self._servers:
-            replace_file(self._pins_file, msgspec.json.encode(pins, order="sorted"))
+            disk.replace_file(self._pins_file, msgspec.json.encode(pins, order="sorted"))
 
 
 FIRST: Final = (
@@ -204,7 +202,7 @@ class Project:
     def trust(self, found: ProjectInstructions) -> None:
         """Let these files be read, with exactly this content, unless a person saw another one."""
         if self._shown not in ("", found.digest):
-            raise NotAllowed(
+            raise errors.NotAllowed(
                 "The files of this folder changed since they were shown; nothing was trusted.",
                 "Look at them again with `/trust`, then `/trust yes`.",
             )
@@ -244,7 +242,7 @@ def session_hooks(own: Path, project: ProjectInstructions) -> FoundHooks:
     hooks: tuple[Hook, ...] = ()
     problems: tuple[str, ...] = ()
     try:
-        hooks, problems = read_hooks(read_regular(own), "user", str(own))
+        hooks, problems = read_hooks(disk.read_regular(own), "user", str(own))
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -15,10 +15,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.clause import read
-from mindstone_tui.core.language.content import topic
+from mindstone_tui.core.language import clause, content, sentences
 from mindstone_tui.core.language.replacement import replaces as denies
-from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import statement
 from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
@@ -140,8 +138,8 @@ def _pointed(
     wanted = about | set(correction.rejected)
     best: tuple[int, statement.Pointer, str] | None = None
     for utterance in recent:
-        for sentence in prose(utterance.text[:_READ]):
-            shared = len(wanted & set(topic(read(sentence.text).whole)))
+        for sentence in sentences.prose(utterance.text[:_READ]):
+            shared = len(wanted & set(content.topic(clause.read(sentence.text).whole)))
             at = statement.Pointer(utterance.line, sentence.start)
             enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
             if at < correction.at and enough and (best is None or shared >= best[0]):
@@ -149,7 +147,7 @@ def _pointed(
     if best is None:
         return correction
     return msgspec.structs.replace(
-        correction, corrects=best[1], old=shortened(best[2], LONGEST_WORDS)
+        correction, corrects=best[1], old=sentences.shortened(best[2], LONGEST_WORDS)
     )
 
 

@@ -19,12 +19,7 @@ import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.text import exact
-from mindstone_tui.core.tools import base
-from mindstone_tui.core.tools.control_files import changes_scripts
-from mindstone_tui.core.tools.sandbox import unconfined
-from mindstone_tui.core.tools.shell import Bounds, CommandFinished, clean_environment, run
-from mindstone_tui.core.tools.verdicts import CommandPart
-from mindstone_tui.core.tools.workspace import Place
+from mindstone_tui.core.tools import base, control_files, sandbox, shell, verdicts, workspace
 
 MOST_EDITED: Final = 16 * 1024 * 1024
 _MOST_SCANNED: Final = 64 * 1024 * 1024
@@ -100,7 +95,7 @@ def _cut(line: bytes) -> bytes:
     return line[:_LONGEST_LINE] + f" [… {more:,} more bytes in this line]\n".encode()
 
 
-def _binary(place: Place, start: bytes, size: int) -> base.ToolResult:
+def _binary(place: workspace.Place, start: bytes, size: int) -> base.ToolResult:
     kind = "an image" if start.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")) else "binary"
     text = f"{exact(str(place.path))} is {kind}, {size:,} bytes; it begins {start[:32].hex(' ')}."
     return base.ToolResult(text=text, finding=base.finding(text))
@@ -126,7 +121,7 @@ class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Change(msgspec.Struct, frozen=True):
     """A file before and after."""
 
-    place: Place
+    place: workspace.Place
     before: bytes | None
     after: bytes
 
@@ -185,12 +180,12 @@ def _encoded(text: str) -> bytes:
 
 def _preview(verb: str, change: _Change, context: base.ToolContext) -> base.Preview:
     standing = context.workspace.standing(change.place)
-    scripts = changes_scripts(change.place.path.name, change.before, change.after)
+    scripts = control_files.changes_scripts(change.place.path.name, change.before, change.after)
     if standing == "open" and scripts:
         standing = "sensitive"
     does = "creates a file" if change.before is None else "changes a file"
     obeyed = "; other programs obey what is in it" if standing == "sensitive" else ""
-    part = CommandPart(
+    part = verdicts.CommandPart(
         text=f"{verb} {'/'.join(change.place.parts)}",
         verdict="writes",
         reason=does + obeyed,
@@ -435,11 +430,11 @@ class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.ToolResult:
     place = context.workspace.locate(arguments.path)
     with context.workspace.reading(arguments.path):  # refuses what may not be read
-        finished = await run(
-            unconfined(_command(arguments, place.path, context)),
+        finished = await shell.run(
+            sandbox.unconfined(_command(arguments, place.path, context)),
             cwd=place.path if place.path.is_dir() else place.path.parent,
-            environ=clean_environment(context.environ),
-            bounds=Bounds(
+            environ=shell.clean_environment(context.environ),
+            bounds=shell.Bounds(
                 seconds=min(_SECONDS, context.limits.seconds),
                 kept=context.limits.kept,
                 tail=context.limits.shown,
@@ -483,7 +478,7 @@ def _literal(path: str) -> str:
 
 
 def _told(
-    arguments: GrepArguments, finished: CommandFinished, context: base.ToolContext, where: str
+    arguments: GrepArguments, finished: shell.CommandFinished, context: base.ToolContext, where: str
 ) -> base.ToolResult:
     pattern = exact(arguments.pattern)
     output = base.decoded(finished.kept)

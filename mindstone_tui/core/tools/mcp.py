@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import is_too_deep
+from mindstone_tui.core import bounded_json, patterns, signals
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import ConfigError, ToolError
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
 from mindstone_tui.core.tools.sandbox import unconfined
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-NAME: Final = pattern_of(r"[A-Za-z0-9_-]{1,40}\Z")
+NAME: Final = patterns.pattern_of(r"[A-Za-z0-9_-]{1,40}\Z")
 _LONGEST_DESCRIPTION: Final = 1_000
 _LARGEST_SCHEMA: Final = 16 * 1024
 _MOST_TOOLS: Final = 128
@@ -76,7 +74,7 @@ def unusable(name: str, schema: Any, declared: Mapping[str, str]) -> str:
         return _TOO_DEEP
     except (TypeError, ValueError):
         return "its schema is not JSON"
-    if is_too_deep(written):
+    if bounded_json.is_too_deep(written):
         return _TOO_DEEP
     if (
         len(written) > _LARGEST_SCHEMA
@@ -221,7 +219,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    let_go(process)
+    signals.let_go(process)
 
 
 _MOST_PAGES: Final = 20

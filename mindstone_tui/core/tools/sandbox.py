@@ -28,9 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.errors import NotAllowed
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import disk, errors, patterns
 from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.control_files import PROTECTED, steers
 from mindstone_tui.core.tools.workspace import Workspace
@@ -64,8 +62,8 @@ _KNOWN: Final = msgspec.json.decode(
 SYSTEM: Final = _KNOWN.system
 OFFLINE: Final = _KNOWN.offline
 
-_HEADING: Final = pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
-_SETTING: Final = pattern_of(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
+_HEADING: Final = patterns.pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
+_SETTING: Final = patterns.pattern_of(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
 
 
 def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
@@ -197,7 +195,7 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
             if self.scratch is not None:
                 self.scratch.mkdir(0o700)
             for path, data in self.files:
-                with os.fdopen(REAL.open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+                with os.fdopen(disk.REAL.open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
                     file.write(data)
             for place in self.placeholders:
                 with contextlib.suppress(FileExistsError):
@@ -416,7 +414,7 @@ def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
     """A workspace that holds the home folder or the system cannot be kept apart from it."""
     for root in workspace.roots:
         if root == home.resolve() or root in home.resolve().parents or len(root.parts) < 3:
-            raise NotAllowed(
+            raise errors.NotAllowed(
                 f"{root} is too wide to run commands in without asking.",
                 "Start in a project folder, or stay in the mode `ask`.",
             )
@@ -431,7 +429,7 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
             if entry.is_symlink() and entry.name.casefold() not in PROTECTED:
                 continue  # what it leads to is guarded by its own name, or looked at afterwards
             if entry.is_symlink():
-                raise NotAllowed(
+                raise errors.NotAllowed(
                     f"{entry} is a symbolic link, so it cannot be protected.",
                     "Replace it by what it points to, or stay in the mode `ask`.",
                 )

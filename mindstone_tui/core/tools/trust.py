@@ -25,11 +25,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from mindstone_tui.core import disk
-from mindstone_tui.core.bounded_json import read_as
-from mindstone_tui.core.disk import read_regular
-from mindstone_tui.core.errors import PlaceError, ToolError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import bounded_json, disk, errors, patterns
 from mindstone_tui.core.text import for_terminal
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -128,8 +124,8 @@ _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
 _MOST_NAMED: Final = 1_000
 """Words of a file that may be the names of others."""
-_WORD: Final = pattern_of(r"[^\s\"'`;|&()<>=,\\]+")
-_PROJECT: Final = pattern_of(r"\$\{?(?:CLAUDE|MINDSTONE)_PROJECT_DIR\}?/|@|!")
+_WORD: Final = patterns.pattern_of(r"[^\s\"'`;|&()<>=,\\]+")
+_PROJECT: Final = patterns.pattern_of(r"\$\{?(?:CLAUDE|MINDSTONE)_PROJECT_DIR\}?/|@|!")
 _MOST_FOLDERS: Final = 128
 """Folders with commands that are listed."""
 DEEPEST: Final = 3
@@ -206,7 +202,7 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
     for name, kind in todo:  # grows: what a file names comes after all of them
         try:
             data = workspace.read_whole(name, _MOST_READ)
-        except ToolError as error:
+        except errors.ToolError as error:
             problems.append(error.what)
             continue
         if kind in ("hooks", "command", "skill"):
@@ -325,7 +321,7 @@ def _names(workspace: Workspace, folder: str, looking: Looking) -> list[str]:
             if stat.S_ISDIR(os.fstat(fd).st_mode):
                 with os.scandir(fd) as entries:
                     return sorted(entry.name for entry in entries)
-    except ToolError:
+    except errors.ToolError:
         pass
     return []
 
@@ -361,11 +357,11 @@ class TrustFile:
 
     def _read(self) -> dict[str, str]:
         try:
-            return read_as(read_regular(self._path), dict[str, str])
+            return bounded_json.read_as(disk.read_regular(self._path), dict[str, str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            raise PlaceError(
+            raise errors.PlaceError(
                 f"{self._path} cannot be read: {error}.",
                 "Delete it; trust is then asked for again.",
             ) from None

@@ -18,14 +18,12 @@ from mindstone_tui.core.disk import Disk, replace_file
 from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.transcript import history_store
-from mindstone_tui.core.transcript.file import Tail, TranscriptFile
-from mindstone_tui.core.transcript.reader import Head, History
+from mindstone_tui.core.transcript import file, history_store, reader
 
 HERE: Final = "This machine"
 
 
-class CopiedFile(TranscriptFile):
+class CopiedFile(file.TranscriptFile):
     """One session's file, for appending to the history that it is a copy of."""
 
     def __init__(
@@ -36,7 +34,7 @@ class CopiedFile(TranscriptFile):
         self.grant: history_store.Grant | None = None
         """The right to a turn, while this process has it; lines of a turn come with it."""
         self._key = places.key
-        self._doubt: Head | None = None
+        self._doubt: reader.Head | None = None
         """The last of the lines that may or may not have been kept."""
 
     @contextlib.contextmanager
@@ -45,7 +43,7 @@ class CopiedFile(TranscriptFile):
         with super().locked():
             yield []
 
-    def put(self, data: bytes, tails: list[Tail]) -> None:
+    def put(self, data: bytes, tails: list[file.Tail]) -> None:
         """Have lines kept, then write them here; `Overtaken` when the end has moved meanwhile."""
         after = tails[-1]
         try:
@@ -53,7 +51,7 @@ class CopiedFile(TranscriptFile):
                 self._key, data.split(b"\n")[:-1], history_store.known(tails[0]), self.grant
             )
         except HistoryAway:
-            self._doubt = Head(after.seq, after.hash)
+            self._doubt = reader.Head(after.seq, after.hash)
             self.catch_up()
             if not self._stands(self._doubt):
                 self._doubt = None
@@ -94,9 +92,9 @@ class CopiedFile(TranscriptFile):
         """Have bytes kept beside the history."""
         self.store.keep_blob(self._key, data)
 
-    def _stands(self, head: Head) -> bool:
+    def _stands(self, head: reader.Head) -> bool:
         try:
-            with History(self._places) as history:
+            with reader.History(self._places) as history:
                 return history.line(head.seq).hash == head.hash
         except NoSuchEntry:
             return False

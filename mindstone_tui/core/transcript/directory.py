@@ -17,10 +17,8 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.disk import ensure_folder, open_regular, place_error, read_regular
-from mindstone_tui.core.entries import Entry, Line, conversation, decode_line
+from mindstone_tui.core.entries import Entry, Line, conversation, decode_line, provenance, standings
 from mindstone_tui.core.entries.line import Malformed
-from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
@@ -107,7 +105,7 @@ def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
                     (places.key == own, line.ts, as_written(line.entry.text))
                     for line in lines
                     if isinstance(line.entry, conversation.UserMessage)
-                    and not (line.parent or is_imported(line))
+                    and not (line.parent or provenance.is_imported(line))
                 ]
     return [text for _, _, text in sorted(said)[-_MOST_SAID:]]
 
@@ -180,7 +178,7 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
             return named
     first = copied = fork = ""
     lines = list(_lines_back(os.pread(fd, _FIRST_REQUEST, 0), from_start=True))[::-1]
-    for line in not_rewound(lines) or lines:
+    for line in standings.not_rewound(lines) or lines:
         match line.entry:
             case conversation.SessionOpened(forked_from=conversation.ForkPoint(session=parent)):
                 fork = f"fork of {parent.removeprefix('agent:default:')}: "
@@ -220,7 +218,7 @@ def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
             newest = newest or line
             if isinstance(line.entry, Rewound | Restored):
                 changes.append(line)
-            elif _text_of(line.entry) and Rewinds(changes).of(line) is None:
+            elif _text_of(line.entry) and standings.Rewinds(changes).of(line) is None:
                 spoken = line
                 break
         if spoken or start == 0 or look >= _LONGEST_LOOK:

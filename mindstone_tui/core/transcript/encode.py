@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries import Blob, Entry
+from mindstone_tui.core.entries.base import TextEntry
 from mindstone_tui.core.entries.line import MAX_LINE, Unknown, encode_body
 from mindstone_tui.core.errors import TranscriptError
 from mindstone_tui.core.redaction import Blackened, blackened
@@ -42,7 +43,7 @@ def prepare(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) 
 
     `point` may leave out what other lines of the session say; it sees the entry as it is written.
     """
-    if entry.carries_text:
+    if isinstance(entry, TextEntry):
         return _prepare_text(entry, clean, keep, point)
     try:
         body = encode_body(entry)
@@ -125,7 +126,7 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
 
 def blackened_in(entry: Entry | Unknown) -> tuple[Blackened, ...]:
     """Every place of an entry that was blacked out when it was written."""
-    if isinstance(entry, Unknown) or not entry.carries_text:
+    if not isinstance(entry, TextEntry):
         return ()
     fields = msgspec.to_builtins(entry)
     return tuple(place for _, text in _texts(fields) for place in blackened(text))

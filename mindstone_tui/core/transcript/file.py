@@ -16,13 +16,11 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors, paths, patterns
 from mindstone_tui.core.disk import Disk, held, place_error, replace_with, write_all
 from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
-from mindstone_tui.core.errors import DamagedTranscript, EntryNotSaved
-from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
 
@@ -31,7 +29,7 @@ LONGEST_WRITE: Final = 4 << 20
 
 _CHUNK: Final = 1 << 16
 _HEADER_BEGINS: Final = b'{"v":1,"seq":0,'
-_LOOKS_WHOLE: Final = pattern_of(rb'\{"v":.*,"hash":"([0-9a-f]{64})"\}', re.DOTALL)
+_LOOKS_WHOLE: Final = patterns.pattern_of(rb'\{"v":.*,"hash":"([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Tail(msgspec.Struct, frozen=True):
@@ -125,7 +123,7 @@ def _when_nothing_is_good(
         return Tail(stop, start, len(rotten) - 1, _claimed_hash(raw))
     if end == 0 and (size == 0 or _torn_header(read(min(size, _CHUNK), 0), size)):
         return Tail()
-    raise DamagedTranscript(
+    raise errors.DamagedTranscript(
         f"{name} has no readable line at its end.",
         "Run `mindstone verify`, and restore the file from a backup; nothing was written.",
     )
@@ -177,7 +175,7 @@ class TranscriptFile:
     """One session's file, for appending."""
 
     def __init__(
-        self, places: SessionPlaces, disk: Disk, *, create: bool, copy: bool = False
+        self, places: paths.SessionPlaces, disk: Disk, *, create: bool, copy: bool = False
     ) -> None:
         self._places = places
         self._disk = disk
@@ -239,8 +237,8 @@ class TranscriptFile:
         except FileNotFoundError as error:
             raise self._gone() from error
 
-    def _gone(self) -> EntryNotSaved:
-        return EntryNotSaved(
+    def _gone(self) -> errors.EntryNotSaved:
+        return errors.EntryNotSaved(
             f"NOT SAVED: {self._places.transcript} was moved or deleted while it was open.",
             "Put it back; what is unsaved is kept and written first.",
         )
@@ -327,7 +325,7 @@ class TranscriptFile:
 
     def _refuse_a_cut(self, size: int) -> None:
         if size < self._acknowledged:
-            raise EntryNotSaved(
+            raise errors.EntryNotSaved(
                 f"NOT SAVED: another program cut {self._places.transcript} from "
                 f"{self._acknowledged:,} to {size:,} bytes.",
                 "Restore the file from a backup; what is unsaved is kept in memory.",
@@ -335,7 +333,7 @@ class TranscriptFile:
 
     def _refuse_a_stranger(self, session: str) -> None:
         if session not in ("", str(self._places.key)):
-            raise DamagedTranscript(
+            raise errors.DamagedTranscript(
                 f"{self._places.transcript} is the history of {session}, "
                 f"not of {self._places.key}.",
                 "Move the folder back; a session is copied with /fork, not with cp.",

@@ -13,9 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import settled
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core import disk, entries, paths
 from mindstone_tui.core.transcript.reader import Damaged, History
 
 _MODIFY: Final = 0x2
@@ -91,16 +89,16 @@ def _size_of(path: Path) -> int:
 class Follower:
     """The lines that appear after a point; by default after the present end."""
 
-    def __init__(self, places: SessionPlaces, after: int | None = None) -> None:
+    def __init__(self, places: paths.SessionPlaces, after: int | None = None) -> None:
         self._places = places
         self._history = History(places)
         self._seq = self._history.head.seq if after is None else after
         self._offset = self._history.offset_after(self._seq)
 
-    def poll(self) -> list[Line | Damaged]:
+    def poll(self) -> list[entries.Line | Damaged]:
         """What was added since the last look; a line that is being written is waited for."""
         self._stay_with_the_name()
-        with settled(self._history.fileno()):
+        with disk.settled(self._history.fileno()):
             if self._history.size <= self._offset:
                 return []
             return list(self._read_on())
@@ -109,10 +107,10 @@ class Follower:
         """Give the file back."""
         self._history.close()
 
-    def _read_on(self) -> Iterator[Line | Damaged]:
+    def _read_on(self) -> Iterator[entries.Line | Damaged]:
         for item, end in self._history.read_with_ends(self._offset):
             self._offset = end
-            if isinstance(item, Line):
+            if isinstance(item, entries.Line):
                 if item.seq <= self._seq:
                     continue
                 self._seq = item.seq

@@ -20,14 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core import disk
+from mindstone_tui.core import disk, errors, paths
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.quotes import quoting
 from mindstone_tui.core.entries.standings import CHANGES, REWINDS, Rewinds, Standings
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.errors import DamagedTranscript, NoSuchEntry, PlaceError
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.encode import restore
 
 _MAGIC: Final = b"MSOFFS1\n"
@@ -68,7 +66,8 @@ class Offsets:
         self._path = path
         self._may_store = store
         self._starts = array("Q")
-        self._end = 0
+        self.total = 0
+        """Where the newest whole line ends."""
         self._load()
         self.extend()
 
@@ -82,17 +81,12 @@ class Offsets:
 
     def end(self, number: int) -> int:
         """Where a line ends, its newline included."""
-        return self._starts[number + 1] if number + 1 < len(self._starts) else self._end
-
-    @property
-    def total(self) -> int:
-        """Where the newest whole line ends."""
-        return self._end
+        return self._starts[number + 1] if number + 1 < len(self._starts) else self.total
 
     def extend(self) -> None:
         """Take in the lines that were appended since."""
         known = len(self._starts)
-        at = self._end
+        at = self.total
         while chunk := os.pread(self._transcript, _SCAN_CHUNK, at):
             cut = chunk.rfind(b"\n") + 1
             if not cut:
@@ -108,9 +102,9 @@ class Offsets:
     def _take(self, chunk: bytes, at: int) -> None:
         position = 0
         while (newline := chunk.find(b"\n", position)) >= 0:
-            self._starts.append(self._end)
+            self._starts.append(self.total)
             position = newline + 1
-            self._end = at + position
+            self.total = at + position
 
     def _load(self) -> None:
         try:
@@ -123,7 +117,7 @@ class Offsets:
         starts = array("Q")
         starts.frombytes(raw[_HEAD : len(raw) - (len(raw) - _HEAD) % _NUMBER.size])
         if starts and self._plausible(starts):
-            self._end = starts.pop()
+            self.total = starts.pop()
             self._starts = starts
 
     def _plausible(self, starts: array[int]) -> bool:
@@ -262,7 +256,7 @@ class Head(msgspec.Struct, frozen=True):
 class History:
     """A transcript, opened for reading."""
 
-    def __init__(self, places: SessionPlaces, *, may_store_offsets: bool = False) -> None:
+    def __init__(self, places: paths.SessionPlaces, *, may_store_offsets: bool = False) -> None:
         self.places = places
         self._may_store_offsets = may_store_offsets
         self._fd = _open_to_read(places)
@@ -362,7 +356,7 @@ class History:
             for item in self.read(seq, seq):
                 if isinstance(item, Line):
                     return item
-        raise NoSuchEntry(
+        raise errors.NoSuchEntry(
             f"There is no line {seq} in {self.places.key}.",
             "`mindstone log --tail 20` shows the newest.",
         )
@@ -372,7 +366,7 @@ class History:
         start = self._start_where(lambda line: line.id >= id)
         found = next((item for item in self.read_from(start) if isinstance(item, Line)), None)
         if found is None or not found.id.startswith(id):
-            raise NoSuchEntry(
+            raise errors.NoSuchEntry(
                 f"There is no entry {id} in {self.places.key}.",
                 "`mindstone log --json` shows the ids of the newest entries.",
             )
@@ -394,7 +388,7 @@ class History:
         """Line 0, which says which session this is."""
         first = next(self.read_from(0), None)
         if not isinstance(first, Line) or first.kind != "session_opened":
-            raise DamagedTranscript(
+            raise errors.DamagedTranscript(
                 f"{self.places.transcript} does not begin with the header of a session.",
                 "Run `mindstone verify`, and restore the file from a backup.",
             )
@@ -498,11 +492,11 @@ def readable(history: History, seq: int) -> Line | None:
     """The line with this number and its own text; None where either cannot be read."""
     try:
         return with_blobs(history.line(seq), history.places) if seq >= 0 else None
-    except (NoSuchEntry, PlaceError):
+    except (errors.NoSuchEntry, errors.PlaceError):
         return None
 
 
-def with_blobs(line: Line, places: SessionPlaces) -> Line:
+def with_blobs(line: Line, places: paths.SessionPlaces) -> Line:
     """The same line with the texts that were moved to blobs put back, and nothing else."""
     if not line.blobs or isinstance(line.entry, Unknown):
         return line
@@ -543,7 +537,7 @@ def read_line(raw: bytes, offset: int) -> Line | Damaged:
         return Damaged(offset, raw, str(error))
 
 
-def _open_to_read(places: SessionPlaces) -> int:
+def _open_to_read(places: paths.SessionPlaces) -> int:
     path = places.transcript
     try:
         return disk.open_regular(path, follow=False)

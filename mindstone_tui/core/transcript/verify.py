@@ -14,11 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import open_regular, read_blob, settled
+from mindstone_tui.core import disk, errors, paths
 from mindstone_tui.core.entries import Blob
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
-from mindstone_tui.core.errors import PlaceError
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript.reader import Read, batches
 
 _CHUNK: Final = 1 << 16
@@ -96,16 +94,16 @@ def blobs_of(raw: bytes) -> set[str]:
     return {digest for _, digest in _decode_link(raw).named_blobs()}
 
 
-def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
+def verify(places: paths.SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
     """Read the whole transcript once and list everything that is wrong with it."""
     try:
-        fd = open_regular(places.transcript, follow=False)
+        fd = disk.open_regular(places.transcript, follow=False)
     except OSError as error:
         problem = Problem(0, 0, "missing", f"the transcript cannot be read: {error.strerror}")
         return Verdict(str(places.key), False, 0, None, (problem,))
     try:
         walk = _Walk(places, anchor)
-        with settled(fd):
+        with disk.settled(fd):
             size = os.fstat(fd).st_size
         walk.over(size, lambda count, offset: os.pread(fd, count, offset))
         return walk.verdict()
@@ -116,7 +114,7 @@ def verify(places: SessionPlaces, anchor: HeadAnchor | None = None) -> Verdict:
 class _Walk:
     """The chain so far, and what was wrong with it."""
 
-    def __init__(self, places: SessionPlaces, anchor: HeadAnchor | None) -> None:
+    def __init__(self, places: paths.SessionPlaces, anchor: HeadAnchor | None) -> None:
         self._places = places
         self._session = str(places.key)
         self._session_part = b'","session":%b,"ts":"' % msgspec.json.encode(self._session)
@@ -258,9 +256,9 @@ class _Walk:
             if digest in self._sound_blobs:
                 continue
             try:
-                read_blob(self._places.blobs, digest)
+                disk.read_blob(self._places.blobs, digest)
                 self._sound_blobs.add(digest)
-            except PlaceError as error:
+            except errors.PlaceError as error:
                 wrong("blob", f"{path}: {error.what}")
 
     def verdict(self) -> Verdict:

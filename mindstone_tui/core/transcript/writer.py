@@ -38,11 +38,8 @@ from mindstone_tui.core.entries.line import MAX_LINE, seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.transcript import encode
-from mindstone_tui.core.transcript.copy import CopiedFile
+from mindstone_tui.core.transcript import copy, encode, history_store, reader
 from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
-from mindstone_tui.core.transcript.history_store import Grant, HistoryStore
-from mindstone_tui.core.transcript.reader import Head, History
 
 _ENVELOPE: Final = 1 << 10
 
@@ -73,13 +70,14 @@ class Transcript:
         channel: str = "cli",
         forked_from: ForkPoint | None = None,
         create: bool = True,
-        upstream: HistoryStore | None = None,
+        upstream: history_store.HistoryStore | None = None,
         folder: str = "",
     ) -> None:
         self.places = places
         self.channel = channel
         self._disk = disk
-        self._clean = clean
+        self.clean = clean
+        """What every text goes through before it is written."""
         self._cleaned = ""
         """A long text that was cleaned ahead."""
         self._clock = clock
@@ -94,7 +92,7 @@ class Transcript:
         self._rescue_name = f"unsaved-{clock().strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
         if create:
             ensure_folder(places.folder, disk)
-        self._copy = CopiedFile(places, disk, upstream) if upstream is not None else None
+        self._copy = copy.CopiedFile(places, disk, upstream) if upstream is not None else None
         self._ledger = self._copy or TranscriptFile(places, disk, create=create)
         try:
             self._settle()
@@ -109,27 +107,22 @@ class Transcript:
         """Entries the disk refused; the next append writes them first."""
         return tuple(pending.draft for pending in self._unsaved)
 
-    @property
-    def clean(self) -> encode.Clean:
-        """What every text goes through before it is written."""
-        return self._clean
-
     def clean_ahead(self, text: str) -> str:
         """A long text as it will be written; it is looked at and kept here, off the loop."""
-        self._cleaned = self._clean(text)
+        self._cleaned = self.clean(text)
         if self._copy is None and len(text) > MAX_LINE:
             with contextlib.suppress(errors.MindstoneError):  # whoever writes it is told
                 self.keep_blob(encode.visible(self._cleaned).encode())
         return self._cleaned
 
     def _as_written(self, text: str) -> str:
-        return text if text is self._cleaned else self._clean(text)
+        return text if text is self._cleaned else self.clean(text)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> reader.Head:
         """The newest line this process knows of."""
         newest = self._ledger.newest
-        return Head(newest.seq, newest.hash)
+        return reader.Head(newest.seq, newest.hash)
 
     @property
     def size(self) -> int:
@@ -212,7 +205,7 @@ class Transcript:
         except errors.HistoryAway as error:
             raise _not_kept(error) from error
 
-    def hold(self, grant: Grant | None) -> None:
+    def hold(self, grant: history_store.Grant | None) -> None:
         """Write under a right to a turn from now on, or under none."""
         if self._copy is not None:
             self._copy.grant = grant
@@ -265,9 +258,9 @@ class Transcript:
                 raise _not_kept(error) from error
         return kept
 
-    def history(self) -> History:
+    def history(self) -> reader.History:
         """A reader of the same file."""
-        return History(self.places, may_store_offsets=True)
+        return reader.History(self.places, may_store_offsets=True)
 
     def close(self) -> None:
         """Give the file back; nothing is lost that was acknowledged."""

@@ -84,7 +84,7 @@ def test_an_answer_is_as_long_as_all_who_limit_it_allow(
 
 def test_secrets_in_what_is_wished_are_sent_and_not_written_down(home: Path) -> None:
     stage = Stage(home)
-    stage.transcript._clean = lambda text: text.replace("secret", "•••")
+    stage.transcript.clean = lambda text: text.replace("secret", "•••")
     stage.ask("hello")
     wish = Sampling(stop=("a secret", "END"), output_format={"type": "secret", "n": 1})
     prepared = finish(prepare(stage.window, call=1, sampling=wish))

@@ -208,7 +208,7 @@ def test_what_is_cleaned_on_the_way_in_is_recognised_again(home: Path, tmp_path:
     path = write_lines(tmp_path / "c.jsonl", [{"role": "user", "content": "it is hunter2"}])
     for added in (1, 0):
         transcript = transcript_in(home)
-        transcript._clean = clean
+        transcript.clean = clean
         assert import_file(path, transcript, clean=clean).added == added
         transcript.close()
     assert outline(home)[0][2] == "it is [redacted]"

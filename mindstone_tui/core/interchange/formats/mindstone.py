@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -102,42 +103,26 @@ class _Rescued(NamedTuple):
 
 
 def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Record:
+    own = getattr(entry, "source_id", "") or line.id
+    said = partial(Said, line=number, id=own, ts=line.ts)
     match entry:
         case conversation.UserMessage() as message:
-            return Said(
-                line=number,
-                role="user",
-                text=message.text,
-                id=message.source_id or line.id,
-                name=message.name,
-                ts=line.ts,
-            )
+            return said(role="user", text=message.text, name=message.name)
         case conversation.AssistantMessage() as message:
-            return Said(
-                line=number,
+            return said(
                 role="assistant",
                 text=message.text,
-                id=message.source_id or line.id,
                 name=message.name,
-                ts=line.ts,
                 model=message.model,
                 calls=message.calls,
                 thinking=message.thinking,
                 finish=message.finish,
             )
         case conversation.AssistantPartial(text=text, model=model):
-            return Said(
-                line=number, role="assistant", text=text, id=line.id, ts=line.ts, model=model
-            )
-        case conversation.ToolReturned() as result:
+            return said(role="assistant", text=text, model=model)
+        case conversation.ToolReturned(call=call, text=text, name=name, status=status):
             return Gave(
-                line=number,
-                call=result.call,
-                text=result.text,
-                name=result.name,
-                status=result.status,
-                id=result.source_id or line.id,
-                ts=line.ts,
+                line=number, call=call, text=text, name=name, status=status, id=own, ts=line.ts
             )
         case _ if line.kind == "session_opened":
             return Began(id=line.session, ts=line.ts)
