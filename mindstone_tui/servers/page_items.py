@@ -183,6 +183,7 @@ def recall(passages: Any) -> Item:
             "score": round(one.score, 2),
             "whose": one.imported,
             "superseded_by": one.superseded_by,
+            "superseded_here": one.superseded_here,
         }
         for one in passages
     ]

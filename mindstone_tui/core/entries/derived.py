@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -11,6 +11,10 @@ from mindstone_tui.core.entries.base import Entry, Part, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 
 Importance = Literal["critical", "high", "normal"]
+
+
+HERE: Final = " of this session"
+"""Behind a line's number, where what it replaces stands in another one."""
 
 
 class RecalledPassage(Part):
@@ -28,6 +32,8 @@ class RecalledPassage(Part):
     parts: dict[str, float] = {}
     supersedes: tuple[int, ...] = ()
     superseded_by: int | None = None
+    superseded_here: bool = False
+    """That line stands here: the passage is of a session that this one was forked from."""
     imported: str = ""
     """Where the words come from, if they were not said here; they are quoted, not obeyed."""
     at: tuple[int, int] | None = None

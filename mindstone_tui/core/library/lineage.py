@@ -127,5 +127,5 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
     for hit in found.hits:
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
-        hits.append(msgspec.structs.replace(hit, superseded_by=by))
+        hits.append(msgspec.structs.replace(hit, superseded_by=by, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -45,7 +45,8 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "price", "number", "fi
 """What changes: the newest one is in force."""
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
-_OWN: Final = pattern_of(rf"[(,]\s?line \d+(?: of [^)]+)?\)|\A{re.escape(NOTHING)}")
+_MARK: Final = "†"
+_OWN: Final = pattern_of(rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)|\A{re.escape(NOTHING)}")
 _ASKING: Final = pattern_beside(__file__, "asking", re.IGNORECASE | re.DOTALL)
 _LONGEST_QUESTION: Final = 300
 _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
@@ -103,9 +104,15 @@ def brief(text: str, longest: int) -> str:
 
 
 def source(passage: Passage, *, dated: bool = True) -> str:
-    """Where it stands: its day and its line."""
+    """Where it stands: its day and its line, with a mark if another program heard it."""
     day = spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
-    return f"({day}, line {passage.seq})" if day else f"(line {passage.seq})"
+    line = f"line {passage.seq}{_MARK * passage.imported}"
+    return f"({day}, {line})" if day else f"({line})"
+
+
+def with_footnote(lines: str) -> str:
+    """An answer, with what the mark in it means."""
+    return f"{lines}\n{_MARK} imported: it was said to another program" if _MARK in lines else lines
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
+from mindstone_tui.core.entries.derived import HERE, RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall.index import SearchResult, best_of
@@ -228,7 +228,7 @@ def marks_of(hit: Hit, origin: OriginOf = nowhere_known) -> Iterator[str]:
     if hit.supersedes:
         yield "newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes)
     if hit.superseded_by is not None:
-        yield f"superseded by #{hit.superseded_by}"
+        yield f"superseded by #{hit.superseded_by}{HERE * hit.superseded_here}"
 
 
 def _speaker(passage: Passage) -> str:
@@ -280,5 +280,6 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         parts={name: kept for name, value in chosen.hit.parts.items() if (kept := round(value, 2))},
         supersedes=chosen.hit.supersedes,
         superseded_by=chosen.hit.superseded_by,
+        superseded_here=chosen.hit.superseded_here,
         imported=chosen.imported,
     )

@@ -76,6 +76,10 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """Sequence numbers of older statements, also found, that this one replaces."""
     superseded_by: int | None = None
     """The newer statement, also found, that replaces this one."""
+    inherited: bool = False
+    """It stands in a session that the asking one was forked from,"""
+    superseded_here: bool = False
+    """and was replaced in the asking one."""
 
 
 class _Message(msgspec.Struct):
@@ -169,7 +173,10 @@ def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit
     later = [one for one in standing if one.role == "user"]
     marked = []
     for hit in hits:
-        by = [one.seq for one in later if _replaces(one, hit.passage)]
+        by = [one.seq for one in later if _replaces(one, hit.passage, inherited=hit.inherited)]
+        if by and hit.inherited:
+            marked.append(msgspec.structs.replace(hit, superseded_by=max(by), superseded_here=True))
+            continue
         known = hit.superseded_by
         newest = max([*by, known] if known is not None else by, default=None)
         marked.append(msgspec.structs.replace(hit, superseded_by=newest))
@@ -387,12 +394,13 @@ def _place(hits: Sequence[Hit], seqs: Collection[int]) -> int:
     return next(at for at, hit in enumerate(hits) if hit.passage.seq in seqs)
 
 
-def _replaces(new: Passage, old: Passage) -> bool:
+def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
     """Whether the newer one, said by somebody who may say so, makes the older one hold no more.
 
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
-    if new.seq <= old.seq or new.session != old.session or "tool" in (new.role, old.role):
+    same = new.session == old.session and new.seq > old.seq
+    if not (same or (inherited and new.session != old.session)) or "tool" in (new.role, old.role):
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program

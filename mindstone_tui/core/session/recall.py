@@ -33,6 +33,7 @@ from mindstone_tui.core.recall.answer import (
     leans,
     means,
     telling,
+    with_footnote,
     words_like,
 )
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
@@ -51,6 +52,7 @@ from mindstone_tui.core.recall.inject import (
     room_in,
 )
 from mindstone_tui.core.recall.passages import Passage, passages_of
+from mindstone_tui.core.recall.ranking import mark_corrected
 from mindstone_tui.core.recall.speak import NAMES_NOTHING, NOTHING_THERE
 from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.core.transcript import History
@@ -241,7 +243,10 @@ class SessionRecall:
         past = lineage.ask_ancestors(
             self._lineage, query, k, allowed, asked=asked, embedder=self._embedder
         )
-        answers += [past] if past is not None else []
+        if past is not None:
+            own = [hit.passage for hit in answers[0].hits]
+            marked = mark_corrected(past.hits, own)
+            answers.append(msgspec.structs.replace(past, hits=tuple(marked)))
         if others := list(self._others(scope)):
             library = contextlib.closing(all_sessions.AllSessions(self._home, self._embedder))
             with library as everybody:
@@ -262,7 +267,7 @@ class SessionRecall:
         found = [
             self._answer_one(part, exclude) for part in parts if part == parts[0] or not leans(part)
         ]
-        return "\n".join(filter(None, found))
+        return with_footnote("\n".join(filter(None, found)))
 
     def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
         if is_of_course(question):

@@ -210,7 +210,7 @@ function settle(name, text) {
 function cardOf(card) {
   const node = make("button", "card", card.text);
   node.type = "button";
-  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose, card.superseded_by ? "superseded by #" + card.superseded_by : ""];
+  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose, card.superseded_by ? "superseded by #" + card.superseded_by + (card.superseded_here ? " of this session" : "") : ""];
   node.append(make("small", "", facts.filter(Boolean).join(" · ")));
   node.onclick = () => attempt(show(card));
   return node;

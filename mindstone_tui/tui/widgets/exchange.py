@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.derived import RecalledPassage
+from mindstone_tui.core.entries.derived import HERE, RecalledPassage
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.events.narrate_entry import EventLine, without_name
@@ -64,7 +64,8 @@ class Card(Static, can_focus=True):
         where = [passage.speaker, *place, numbers.day(passage.ts)]
         where.append(passage.imported)
         if passage.superseded_by is not None:
-            where.append(f"superseded by #{passage.superseded_by}")
+            here = HERE * passage.superseded_here
+            where.append(f"superseded by #{passage.superseded_by}{here}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
         head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)

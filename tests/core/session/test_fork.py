@@ -15,6 +15,8 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
+from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History, list_sessions
@@ -152,6 +154,31 @@ async def test_what_left_the_window_before_the_fork_is_still_recalled_there(
         ended = [line for line in fork.lines() if isinstance(line.entry, TurnEnded)]
         copied = {line.turn for line in fork.lines() if isinstance(line.entry, UserMessage)}
         assert {line.turn for line in ended} == copied
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_what_a_fork_corrects_is_marked_in_what_it_inherited(
+    home: Path, tmp_path: Path, leaves: bool
+) -> None:
+    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    async with on_stage(home, model=model, context_window=6_000) as stage:
+        await stage.say("we plan the move")
+        await stage.say("The harbour gate opens with code 7714.")
+        for number in range(1, 25):
+            await stage.say(f"remark {number} about the north wall")
+        await stage.run("/fork child")
+    async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
+        await fork.say("Correction: the harbour gate opens with code 9035, not 7714.")
+        for number in range(1, 25 if leaves else 2):
+            await fork.say(f"remark {number} about the south wall")
+        (said,) = [line for line in fork.lines() if "9035" in str(line.raw) and line.role == "user"]
+        await fork.say("which code opens the harbour gate?")
+        brought = {one.seq: one for one in fork.entries(RecallInjected)[-1].passages}
+        (old,) = [one for one in brought.values() if one.session != str(CHILD)]
+        assert (old.superseded_by, old.superseded_here) == (said.seq, True)
+        assert f"superseded by #{said.seq} of this session" in str(fork.requests()[-1])
+    (line,) = [one for one in stage.lines() if "7714" in str(one.raw) and one.role == "user"]
+    assert not Standings(stage.lines()).of(line), "the session it came from was told nothing"
 
 
 async def test_calls_keep_what_they_were_called_with(home: Path, tmp_path: Path) -> None:
