@@ -240,3 +240,76 @@ def test_a_session_without_recorded_usage_is_told_in_one_sentence(
     assert done.stdout == ""
     assert done.stderr.startswith(f"mindstone: Nothing is recorded of what {places.key} took.")
     assert mindstone_here("cost", "nowhere").returncode != 0
+
+
+def _grown(path: Path, turns: int) -> None:
+    """A session of Claude Code that reads large files, and whose cache keeps its promises."""
+    lines: list[dict[str, Any]] = []
+    size, last = 20_000, 0
+    for turn in range(turns):
+        for kind, clock, content in (
+            ("user", "00", "Look at it. " + f"word{turn} more of it and " * 600),
+            ("assistant", "05", [{"type": "text", "text": f"Seen {turn}, it says enough."}]),
+        ):
+            row = {"type": kind, "uuid": f"u{len(lines)}", "sessionId": "s2", "cwd": "/srv/app"}
+            row["parentUuid"] = lines[-1]["uuid"] if lines else None
+            row["timestamp"] = f"2026-03-01T10:{turn:02}:{clock}.000Z"
+            message: dict[str, Any] = {"role": kind, "content": content}
+            if kind == "user":
+                size += len(content) // 5
+            else:
+                usage = {"input_tokens": 0, "output_tokens": 20, "cache_read_input_tokens": last}
+                usage["cache_creation_input_tokens"] = size - last
+                message |= {"id": f"m{turn}", "model": SONNET, "usage": usage}
+                last = size
+            lines.append({**row, "message": message})
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
+
+
+def test_a_window_that_leaves_nothing_out_encloses_what_was_paid_and_a_small_one_sends_less(
+    tmp_path: Path, home: Path
+) -> None:
+    _grown(file := tmp_path / "claude.jsonl", 14)
+    total = _imported(file).total
+    (places,) = Places.resolve(os.environ).sessions()
+    done = mindstone_here("cost", str(places.key), "--what-if", "window=24000", "--json")
+    told = json.loads(done.stdout)
+    assert told["changed"] == {"context.window": "24000"}
+    assert told["recorded"] == pytest.approx(total.usage.cost)
+    assert told["prompt"] == total.usage.prompt
+    whole, small = told["outcomes"]
+    assert whole["prompt"] == pytest.approx(told["prompt"], rel=0.02)
+    assert whole["low"] < told["recorded"] < whole["high"]
+    assert whole["high"] < 1.2 * whole["low"]
+    assert small["prompt"] < 0.9 * whole["prompt"]
+    assert small["low"] < small["high"]
+    shown = mindstone_here("cost", str(places.key), "--what-if", "mode=auto_compact,window=24000")
+    assert [row.split()[:2] for row in shown.stdout.splitlines()[2:]] == [
+        ["recorded", "546k"],
+        ["as", "set"],
+        ["what", "if"],
+    ]
+    assert "Assumed: the same requests at the same times" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--what-if", "ceiling=80", "--since", "2026-01-01"], "--what-if takes a whole session"),
+        (["--what-if", "colour=red"], "`colour` does not affect the window."),
+        (["--what-if", "mode"], "'mode' sets nothing."),
+        (["--what-if", "window=24000"], "would have cost cannot be told: no request is recorded."),
+    ],
+)
+def test_what_would_have_been_is_refused_in_one_sentence(
+    tmp_path: Path, home: Path, words: list[str], said: str
+) -> None:
+    file = tmp_path / "messages.jsonl"
+    spoken = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    file.write_text("".join(json.dumps(each) + "\n" for each in spoken), "utf-8")
+    assert mindstone_here("import", str(file)).returncode == 0
+    (places,) = Places.resolve(os.environ).sessions()
+    done = mindstone_here("cost", str(places.key), *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
