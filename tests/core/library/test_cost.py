@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.config.load import store
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.entries import Entry, Usage, conversation, derived, window
 from mindstone_tui.core.entries.conversation import AnswerUsage, AssistantMessage
@@ -28,9 +29,12 @@ from mindstone_tui.core.providers.cache_rules import (
     expect,
 )
 from mindstone_tui.core.providers.catalogue import PriceBook, cost
+from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.tokens import Calibration
 from tests.builders import line_of
 from tests.cli.program import mindstone_here
+from tests.core.session.stage import on_stage
+from tests.loopback.server import serving, spoken, streams
 
 SONNET = "claude-sonnet-4-5"
 COUNTS = st.one_of(st.none(), st.integers(0, 300_000))
@@ -251,8 +255,8 @@ def _grown(path: Path, turns: int) -> None:
             ("user", "00", "Look at it. " + f"word{turn} more of it and " * 600),
             ("assistant", "05", [{"type": "text", "text": f"Seen {turn}, it says enough."}]),
         ):
-            row = {"type": kind, "uuid": f"u{len(lines)}", "sessionId": "s2", "cwd": "/srv/app"}
-            row["parentUuid"] = lines[-1]["uuid"] if lines else None
+            row: dict[str, Any] = {"type": kind, "uuid": f"u{len(lines)}", "sessionId": "s2"}
+            row |= {"parentUuid": lines[-1]["uuid"] if lines else None, "cwd": "/srv/app"}
             row["timestamp"] = f"2026-03-01T10:{turn:02}:{clock}.000Z"
             message: dict[str, Any] = {"role": kind, "content": content}
             if kind == "user":
@@ -313,3 +317,23 @@ def test_what_would_have_been_is_refused_in_one_sentence(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_a_pause_is_priced_by_what_the_provider_would_forget(home: Path) -> None:
+    """What was sent stands in its cache for an hour: half of the price is lost with it."""
+    usage = {"prompt_tokens": 30_000, "completion_tokens": 5, "total_tokens": 30_005}
+    async with serving() as server:
+        store(Places.resolve(os.environ), "models.base_url", server.base_url)
+        async with on_stage(home, model="openai/gpt-4.1", context_window=200_000) as stage:
+            for cached in (0, 20_000):
+                told = {**usage, "prompt_tokens_details": {"cached_tokens": cached}}
+                server.play(streams(spoken("Read it."), usage=told))
+                ended = await stage.say("one word after another " * 5_000)
+                assert ended.ending == "done"
+                last = stage.session.services.context.report()
+                assert (last.pause is None) == (cached == 0)
+            assert last.pause is not None
+            kept = min(30_000, last.stable_prefix_tokens)
+            assert last.pause.cost == pytest.approx(kept * (2.0 - 0.5) / 1e6)
+            answers = [line for line in stage.lines() if isinstance(line.entry, AssistantMessage)]
+            assert 3_500 < last.pause.ends - epoch(answers[-1].ts) <= 3_600
