@@ -111,6 +111,8 @@ sessions --json --long
 cost --json claude-code-5c1d7c1e-0000-4000-8000-000000000001
 cost --json
 cost --json nowhere
+cost --what-if window=24000 --json claude-code-5c1d7c1e-0000-4000-8000-000000000001
+cost --what-if windw=1 --json
 resume --json main
 attach claude-code --json --yes
 attach claude-code --json --undo --yes

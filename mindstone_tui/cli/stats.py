@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,14 +14,25 @@ import typer
 
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import option
-from mindstone_tui.cli.output import STEPS, hint, say, say_exactly, say_json, styled, table
+from mindstone_tui.cli.output import (
+    STEPS,
+    Progress,
+    hint,
+    say,
+    say_exactly,
+    say_json,
+    styled,
+    table,
+)
 from mindstone_tui.core import numbers
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library import stats as all_stats
 from mindstone_tui.core.library.cost import TurnCost, cost_of, list_name
 from mindstone_tui.core.library.profile import NO_NAME
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.transcript import History
 
 _ROWS: Final = 10
 _BAR: Final = 20
@@ -71,15 +83,24 @@ def cost(
     context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="[SESSION]", help="Else the last here.")] = "",
     since: Annotated[str, option("DATE", "Only turns of this day and later.")] = "",
+    changes: Annotated[
+        list[str] | None, option("KEY=VALUE,…", "Cost with other window settings.", "--what-if")
+    ] = None,
     json: options.JsonOption = False,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
 
     From recorded tokens; `~` marks money by the list of prices. Causes are named where the record
-    proves them, with the part of the money that each explains.
+    proves them, with the part of the money that each explains. --what-if mode=notes,window=60000
+    folds the same history through our own window with these settings, and prints a range.
     """
     options.session_filter(context)  # says so if the day is none
     where = options.places().session(options.session_to_read(session))
+    if changes:
+        if since:
+            raise UsageError("--what-if takes a whole session; leave --since out.")
+        _cost_if(where, [each for word in changes for each in word.split(",")], json=json)
+        return
     found = cost_of(where, options.price_book(), since)
     if not found.total.usage.prompt and found.total.usage.cost is None:
         raise UsageError(f"Nothing is recorded of what {found.session} took.")
@@ -93,6 +114,31 @@ def cost(
         hint("The file of the other program is gone: only days are known, no turns and causes.")
     if found.total.listed:
         hint(f"~ is by the list of prices of {list_name()}; models.prices sets your own.")
+
+
+def _cost_if(where: SessionPlaces, words: list[str], *, json: bool) -> None:
+    """Say what other settings would have cost, and what that takes for granted."""
+    from mindstone_tui.cli import replay  # 0.2 s, and only this question needs it
+    from mindstone_tui.core.replay.what_if import cost_if, parse_changes
+
+    changed = parse_changes(words)
+    now, then = replay.settings_for(sample=False), replay.settings_for(sample=False, flags=changed)
+    with History(where) as history, Progress("lines", 0, quiet=json) as bar:
+        rehearsal = replay.rehearsal_options(now, bar, vectors=False)
+        book = options.price_book()
+        told = cost_if(history, now, then, changed, options=rehearsal, book=book)
+        found = asyncio.run(told)
+    if json:
+        say_json(found)
+        return
+    say(f"{found.session}: what if {', '.join(words)}?", "bold")
+    rows = [("recorded", numbers.tokens(found.prompt), f"~{numbers.dollars(found.recorded)}")]
+    for one in found.outcomes:
+        money = f"{numbers.dollars(one.low)} to {numbers.dollars(one.high)}"
+        rows.append((one.name, numbers.tokens(one.prompt), money))
+    table(("", "PROMPTS", "COST"), rows, right=(1, 2))
+    for each in (*found.assumed, f"the prices of {list_name()}, or your own"):
+        hint(f"Assumed: {each}.")
 
 
 def _cells(row: TurnCost) -> tuple[str, ...]:

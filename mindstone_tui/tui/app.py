@@ -132,6 +132,12 @@ class MindstoneApp(App[int]):
             for panel in self.chat.query(ContextPanel):
                 panel.waiting = told
 
+    def watch_cache(self) -> None:
+        """Have the panel say what a pause is about to cost, if that is wanted and it is one."""
+        idle = self.host.settings.cache_warning and not self.chat.running
+        for panel in self.chat.query(ContextPanel):
+            panel.tell_time(self.host.now().timestamp() if idle else 0)
+
     def list_themes(self) -> themes.Listed:
         """Read the theme files again."""
         return self._offer(themes.find(themes.shipped(), self.host.user_themes))
@@ -160,6 +166,7 @@ class MindstoneApp(App[int]):
         on_ending(self._end)
         if self.host.library is not None:
             self.set_interval(_LOOK_AGAIN, self._look_for_waiting)
+        self.set_interval(1, self.watch_cache, pause=not self.host.settings.cache_warning)
         self.set_keymap(self.host.settings.keys)
         if self._theme_refused:
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)

@@ -188,6 +188,18 @@ def money(report: ContextReport) -> Content:
     return Content.styled(" · ".join(parts), "$muted")
 
 
+_WARNED = 120
+"""Seconds before a cache expires from which on the panel says so."""
+
+
+def expiring(report: ContextReport | None, now: float) -> str:
+    """That the provider is about to forget the prompt, and about what that costs; else empty."""
+    pause = report.pause if report else None
+    if pause is None or not 0 < (left := pause.ends - now) <= _WARNED:
+        return ""
+    return f"cache expires in {left:.0f} s: about ${pause.cost:.2f}"
+
+
 _UNKNOWN = numbers.dollars(None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +13,7 @@ from textual.widgets import OptionList, Static
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context.report import OutsideWindow, SectionSize
+from mindstone_tui.core.context.report import CachePause, OutsideWindow, SectionSize
 from mindstone_tui.core.entries.base import ZONES, Zone
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.tui import gauges
@@ -45,6 +47,29 @@ async def test_the_panel_shows_what_the_report_says_and_nothing_else() -> None:
             assert name in shown
         title = str(app.chat.panel.query_one("#left-title", Static).render())
         assert "3 exchanges · all searchable" in title
+
+
+async def test_the_end_of_the_cache_is_announced_only_if_asked_for_and_nothing_runs() -> None:
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    pause = CachePause(ends=moment.timestamp() + 300, cost=0.3104)
+    for asked_for in (False, True):
+        now = [moment]
+        host = around(cache_warning=asked_for)
+        host = msgspec.structs.replace(host, now=partial(now.__getitem__, 0))
+        app, talk = staged(reported(pause=pause), given=host)
+        async with app.run_test(size=(120, 45)) as pilot:
+            await settle(pilot, talk)
+            panel = app.chat.panel.query_one(Gauges)
+            told = {}
+            for later in (60, 260, 301):
+                now[0] = moment + timedelta(seconds=later)
+                app.watch_cache()
+                told[later] = str(panel.render()).partition("cache expires in ")[2][:17]
+            assert told == {60: "", 260: "40 s: about $0.31" if asked_for else "", 301: ""}
+            now[0] = moment + timedelta(seconds=260)
+            app.chat.running = 1
+            app.watch_cache()
+            assert "expires" not in str(panel.render())
 
 
 async def test_an_assumed_window_says_so() -> None:

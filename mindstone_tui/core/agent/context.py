@@ -17,7 +17,7 @@ from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.config.settings import Effort
 from mindstone_tui.core.context import budget, build_report, measure, plan
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.report import ContextReport
+from mindstone_tui.core.context.report import CachePause, ContextReport
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import PromptPrices, Target
 from mindstone_tui.core.entries import Line, Sampling, ToolSchema
@@ -28,6 +28,8 @@ from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
 from mindstone_tui.core.errors import HandedOn, ToolError
 from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.providers.base import ModelInfo, Options, Provider, Window
+from mindstone_tui.core.providers.cache_rules import rules_of
+from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import exact, one_line
@@ -40,6 +42,8 @@ ALWAYS: Final = frozenset(
 """Never left out: without these nothing can be looked up, changed or found again."""
 _MOST_WANTED: Final = 4
 """Tools that stay because they were asked for; an older one gives way to the next."""
+_WORTH_SAYING: Final = 0.01
+"""Dollars from which on it matters whether a cache expires."""
 _ABOUT: Final = 48
 """Characters that say what a tool is for while its schema is left out."""
 
@@ -393,7 +397,25 @@ class TurnContext:
 
     def with_panel(self, report: ContextReport) -> ContextReport:
         """A report with what features want shown beside it."""
-        return msgspec.structs.replace(report, beside=tuple(self.services.panel()))
+        beside, pause = tuple(self.services.panel()), self._pause(report)
+        return msgspec.structs.replace(report, beside=beside, pause=pause)
+
+    def _pause(self, report: ContextReport) -> CachePause | None:
+        """What waiting too long would cost; None where going on costs as much, or nobody knows."""
+        if (answered := self.window.watch.answered) is None:
+            return None
+        (ts, last), usage = answered, answered[1].usage
+        rules = rules_of(last.model, hour=bool(usage.cache_hour))
+        is_used = usage.cached or usage.cache_written
+        kept = min(report.stable_prefix_tokens, usage.prompt or 0) if is_used else 0
+        prices = PriceBook(self.settings.models).prices(last.model, kept)
+        again = prices.cache_hour if usage.cache_hour else prices.cache_written
+        again = again if usage.cache_written else prices.prompt
+        if rules is None or last.model != self.model or again is None or prices.cached is None:
+            return None
+        ends = datetime.fromisoformat(ts).timestamp() - last.elapsed + rules.keeps
+        cost = kept * (again - prices.cached)
+        return CachePause(ends=ends, cost=cost) if cost >= _WORTH_SAYING else None
 
     def _schemas(self) -> list[ToolSchema]:
         """The tools as the model that answers is offered them; some take none.

@@ -401,6 +401,9 @@ class TuiSettings(SettingsSection):
     """A file of `themes/`, without its ending."""
     panel: bool = True
     """Show the context panel where there is room."""
+    cache_warning: bool = False
+    """Say in the panel when the provider's cache of the prompt is about to expire, and about what
+    that would cost."""
     vim: bool = False
     """Vim keys in the prompt."""
     mouse: bool = True

@@ -118,6 +118,14 @@ class PruneCost(Part, omit_defaults=False):
     saves_per_turn: float | None = None
 
 
+class CachePause(Part, omit_defaults=False):
+    """When the provider forgets the prompt, and what more the next request costs then."""
+
+    ends: float
+    """Seconds since 1970."""
+    cost: float
+
+
 class ContextReport(Part, omit_defaults=False):
     """Everything there is to know about the next prompt."""
 
@@ -169,6 +177,8 @@ class ContextReport(Part, omit_defaults=False):
     cost_delegated: float = 0.0
     """The part of `cost` that sub-agents took."""
     prune: PruneCost = PruneCost()
+    pause: CachePause | None = None
+    """Where the model's cache and its prices are known, and it has something to lose."""
     warnings: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()
     """What left with the newest prune, newest turn first."""

@@ -66,6 +66,8 @@ class Watch:
         self._read = read
         self.carried = window.Carried()
         self.anchor: window.Anchor | None = None
+        self.answered: tuple[str, conversation.UsageReported] | None = None
+        """The newest report on a request of the conversation, and when it came."""
         self._plan: Line | None = None
         self._continued: CarriedBy | None = None
         """What the next plan continues, unless a new turn begins with it."""
@@ -232,6 +234,7 @@ class Watch:
         plan, reported = self._planned, report.usage.prompt
         if self._plan is None or plan is None or not reported or not self._answers(line, report):
             return
+        self.answered = line.ts, report
         estimated = plan.measure.tokens if plan.measure else plan.raw_tokens
         if detect_cut(estimated, reported):
             self.anchor = None

@@ -268,6 +268,24 @@ def _large(turn: int, name: str, text: str) -> Iterator[_Carried]:
 
 def cost_of(places: SessionPlaces, book: PriceBook, since: str = "") -> SessionCost:
     """What a session cost since a day, by its transcript and by the file that it came from."""
+    ours, theirs, days_only = _folded(places, book)
+    turns = sorted((*theirs.turns(), *ours.turns()), key=lambda each: (each.turn, each.ts))
+    shown = [each for each in turns if each.ts[: len(since)] >= since]
+    found = SessionCost(str(places.key), shown, TurnCost(), days_only)
+    for row in found.turns:
+        kinds = [msgspec.structs.replace(it, why=it.kind) for it in row.causes]
+        found.total.add(msgspec.structs.replace(row, causes=kinds))
+    return found
+
+
+def sent_in(places: SessionPlaces, book: PriceBook) -> list[tuple[SentPrompt, Usage]]:
+    """Every request of the conversation with what it took, in order."""
+    ours, theirs, _ = _folded(places, book)
+    return sorted((*theirs.sent, *ours.sent), key=lambda each: each[0].began)
+
+
+def _folded(places: SessionPlaces, book: PriceBook) -> tuple[CostFold, CostFold, bool]:
+    """What we asked for, what the other program did, and whether only its days are known."""
     ours, theirs = CostFold(book), CostFold(book, by_list=True)
     described: store.SessionDescribed | None = None
     turn_of: dict[str, int] = {}
@@ -286,13 +304,7 @@ def cost_of(places: SessionPlaces, book: PriceBook, since: str = "") -> SessionC
     days_only = described is not None and not _take_file(theirs, described, turn_of)
     for each in described.used if described and days_only else ():
         theirs.day(each.day, each.model, each.usage)
-    turns = sorted((*theirs.turns(), *ours.turns()), key=lambda each: (each.turn, each.ts))
-    shown = [each for each in turns if each.ts[: len(since)] >= since]
-    found = SessionCost(str(places.key), shown, TurnCost(), days_only)
-    for row in found.turns:
-        kinds = [msgspec.structs.replace(it, why=it.kind) for it in row.causes]
-        found.total.add(msgspec.structs.replace(row, causes=kinds))
-    return found
+    return ours, theirs, days_only
 
 
 def _take_file(fold: CostFold, described: store.SessionDescribed, turns: Mapping[str, int]) -> bool:

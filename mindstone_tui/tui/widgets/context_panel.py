@@ -37,6 +37,8 @@ class Gauges(Widget):
     """
 
     report: reactive[ContextReport | None] = reactive(None, layout=True)
+    expiring = reactive("", layout=True)
+    """What a pause is about to cost."""
 
     def render(self) -> Content:
         report, width = self.report, max(self.size.width, 20)
@@ -54,6 +56,7 @@ class Gauges(Widget):
             _heading("Growth", Content(""), width),
             gauges.growth(report, width),
             gauges.money(report),
+            *([Content.styled(self.expiring, "$warning")] if self.expiring else []),
             *_todo(report, width),
             *(show.line(row, width) for row in report.beside),
         ]
@@ -189,6 +192,10 @@ class ContextPanel(VerticalScroll, can_focus=False):
         if outside.exchanges:
             title.update(_left_title(report))
         self._show_alerts()
+
+    def tell_time(self, now: float) -> None:
+        """Say what a pause is about to cost, as of this second."""
+        self.query_one(Gauges).expiring = gauges.expiring(self.report, now)
 
     def show(self, event: ev.AnyEvent) -> None:
         """Keep the lists up to date."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.config.load import store
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.entries import Entry, Usage, conversation, derived, window
 from mindstone_tui.core.entries.conversation import AnswerUsage, AssistantMessage
@@ -28,9 +29,12 @@ from mindstone_tui.core.providers.cache_rules import (
     expect,
 )
 from mindstone_tui.core.providers.catalogue import PriceBook, cost
+from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.tokens import Calibration
 from tests.builders import line_of
 from tests.cli.program import mindstone_here
+from tests.core.session.stage import on_stage
+from tests.loopback.server import serving, spoken, streams
 
 SONNET = "claude-sonnet-4-5"
 COUNTS = st.one_of(st.none(), st.integers(0, 300_000))
@@ -240,3 +244,96 @@ def test_a_session_without_recorded_usage_is_told_in_one_sentence(
     assert done.stdout == ""
     assert done.stderr.startswith(f"mindstone: Nothing is recorded of what {places.key} took.")
     assert mindstone_here("cost", "nowhere").returncode != 0
+
+
+def _grown(path: Path, turns: int) -> None:
+    """A session of Claude Code that reads large files, and whose cache keeps its promises."""
+    lines: list[dict[str, Any]] = []
+    size, last = 20_000, 0
+    for turn in range(turns):
+        for kind, clock, content in (
+            ("user", "00", "Look at it. " + f"word{turn} more of it and " * 600),
+            ("assistant", "05", [{"type": "text", "text": f"Seen {turn}, it says enough."}]),
+        ):
+            row: dict[str, Any] = {"type": kind, "uuid": f"u{len(lines)}", "sessionId": "s2"}
+            row |= {"parentUuid": lines[-1]["uuid"] if lines else None, "cwd": "/srv/app"}
+            row["timestamp"] = f"2026-03-01T10:{turn:02}:{clock}.000Z"
+            message: dict[str, Any] = {"role": kind, "content": content}
+            if kind == "user":
+                size += len(content) // 5
+            else:
+                usage = {"input_tokens": 0, "output_tokens": 20, "cache_read_input_tokens": last}
+                usage["cache_creation_input_tokens"] = size - last
+                message |= {"id": f"m{turn}", "model": SONNET, "usage": usage}
+                last = size
+            lines.append({**row, "message": message})
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
+
+
+def test_a_window_that_leaves_nothing_out_encloses_what_was_paid_and_a_small_one_sends_less(
+    tmp_path: Path, home: Path
+) -> None:
+    _grown(file := tmp_path / "claude.jsonl", 14)
+    total = _imported(file).total
+    (places,) = Places.resolve(os.environ).sessions()
+    done = mindstone_here("cost", str(places.key), "--what-if", "window=24000", "--json")
+    told = json.loads(done.stdout)
+    assert told["changed"] == {"context.window": "24000"}
+    assert told["recorded"] == pytest.approx(total.usage.cost)
+    assert told["prompt"] == total.usage.prompt
+    whole, small = told["outcomes"]
+    assert whole["prompt"] == pytest.approx(told["prompt"], rel=0.02)
+    assert whole["low"] < told["recorded"] < whole["high"]
+    assert whole["high"] < 1.2 * whole["low"]
+    assert small["prompt"] < 0.9 * whole["prompt"]
+    assert small["low"] < small["high"]
+    shown = mindstone_here("cost", str(places.key), "--what-if", "mode=auto_compact,window=24000")
+    assert [row.split()[:2] for row in shown.stdout.splitlines()[2:]] == [
+        ["recorded", "546k"],
+        ["as", "set"],
+        ["what", "if"],
+    ]
+    assert "Assumed: the same requests at the same times" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--what-if", "ceiling=80", "--since", "2026-01-01"], "--what-if takes a whole session"),
+        (["--what-if", "colour=red"], "`colour` does not affect the window."),
+        (["--what-if", "mode"], "'mode' sets nothing."),
+        (["--what-if", "window=24000"], "would have cost cannot be told: no request is recorded."),
+    ],
+)
+def test_what_would_have_been_is_refused_in_one_sentence(
+    tmp_path: Path, home: Path, words: list[str], said: str
+) -> None:
+    file = tmp_path / "messages.jsonl"
+    spoken = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    file.write_text("".join(json.dumps(each) + "\n" for each in spoken), "utf-8")
+    assert mindstone_here("import", str(file)).returncode == 0
+    (places,) = Places.resolve(os.environ).sessions()
+    done = mindstone_here("cost", str(places.key), *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_pause_is_priced_by_what_the_provider_would_forget(home: Path) -> None:
+    """What was sent stands in its cache for an hour: half of the price is lost with it."""
+    usage = {"prompt_tokens": 30_000, "completion_tokens": 5, "total_tokens": 30_005}
+    async with serving() as server:
+        store(Places.resolve(os.environ), "models.base_url", server.base_url)
+        async with on_stage(home, model="openai/gpt-4.1", context_window=200_000) as stage:
+            for cached in (0, 20_000):
+                told = {**usage, "prompt_tokens_details": {"cached_tokens": cached}}
+                server.play(streams(spoken("Read it."), usage=told))
+                ended = await stage.say("one word after another " * 5_000)
+                assert ended.ending == "done"
+                last = stage.session.services.context.report()
+                assert (last.pause is None) == (cached == 0)
+            assert last.pause is not None
+            kept = min(30_000, last.stable_prefix_tokens)
+            assert last.pause.cost == pytest.approx(kept * (2.0 - 0.5) / 1e6)
+            answers = [line for line in stage.lines() if isinstance(line.entry, AssistantMessage)]
+            assert 3_500 < last.pause.ends - epoch(answers[-1].ts) <= 3_600
