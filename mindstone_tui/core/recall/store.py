@@ -32,8 +32,9 @@ from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed
 
 _AT_ONCE: Final = 256
 """Passages that are taken out in one transaction."""
-_MERGED_EVERY: Final = 16
-"""Transactions after which a few pages of words are merged: so none of them ever waits for many."""
+_MERGED: Final = "insert into words (words, rank) values ('merge', 32)"
+"""A few pages of words, 6 ms at most, with all that is stored: so nobody ever waits for many, and
+whoever looks for a word need not look in the hundreds of pieces that sessions were stored in."""
 SITTING_GAP: Final = 3600.0
 """Seconds of silence after which people have left and come back."""
 
@@ -87,7 +88,6 @@ class Tables:
         self._database = database
         self.owner = owner
         self._span = span_of(owner)
-        self._written = 0
 
     def store(
         self,
@@ -112,9 +112,8 @@ class Tables:
                 self._rewind(line)
             if mark is not None:
                 self.remember(seq=str(mark.seq), hash=mark.hash, chunking=CHUNKING)
-            self._written += 1
-            if self._written % _MERGED_EVERY == 0:
-                self._database.execute("insert into words (words, rank) values ('merge', 100)")
+            if passages:
+                self._database.execute(_MERGED)
 
     def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> Receipt:
         """What the index itself says about the passages of one exchange.
