@@ -1,4 +1,4 @@
-"""Files of other programs taken over side by side: a process for each core, each by whole files.
+"""Files of other programs taken over side by side, each by one of as many processes as can run.
 
 Every file is written by one process as if there were no other, and the library lets in one writer
 at a time. What came of them is told in their order, whoever was done first. Files of one session
@@ -136,8 +136,9 @@ def worth_it(files: Sequence[Path]) -> int:
         return 0
     # A fork has only the thread that made it, and whatever lock another holds stays held.
     alone = threading.active_count() == 1 and hasattr(os, "fork")
-    cores = min(usable_cores(), len(files))
-    return cores if alone and cores > 1 and size >= LEAST else 0
+    cores = usable_cores()
+    # One more than can run: each waits for the disk after every batch.
+    return min(cores + 1, len(files)) if alone and cores > 1 and size >= LEAST else 0
 
 
 def _session_of(file: Path, origin: str) -> SessionKey | Path | None:
