@@ -270,7 +270,11 @@ def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: 
         if part == _RECORDS:
             bars(plural(len(files), "file"), passed, total)
 
-    with Progress(quiet=json) as bars, _importing("auto", wait, progress, bars) as importer:
+    with (
+        Progress(quiet=json) as bars,
+        _importing("auto", wait, progress, bars) as importer,
+        importer.side_by_side([file.path for file in files]),
+    ):
         for file in files:
             if _took_one(importer, file.path, None, outcome, json=json, quiet=True):
                 done.add(file)
@@ -321,9 +325,10 @@ def _take_all(
 ) -> _Outcome:
     """Import every file; among many, one that cannot be taken must not keep the others out."""
     outcome = _Outcome()
-    for number, file in enumerate(files, 1):
-        label = f"file {number:,}/{len(files):,}" if len(files) > 1 else _RECORDS
-        _took_one(importer, file, key, outcome, json=json, label=label, alone=len(files) == 1)
+    with importer.side_by_side(() if key else files):
+        for number, file in enumerate(files, 1):
+            label = f"file {number:,}/{len(files):,}" if len(files) > 1 else _RECORDS
+            _took_one(importer, file, key, outcome, json=json, label=label, alone=len(files) == 1)
     return outcome
 
 

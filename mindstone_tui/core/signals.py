@@ -1,9 +1,13 @@
-"""How processes end: ours finishes what it is in the middle of, a child leaves nothing open."""
+"""How processes end, and what they may use of the machine.
+
+Ours finishes what it is in the middle of, a child leaves nothing open.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -39,6 +43,13 @@ def let_go(process: asyncio.subprocess.Process) -> None:
     """
     if (transport := getattr(process, "_transport", None)) is not None:
         transport.close()
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 _TRIM_THRESHOLD: Final = -1

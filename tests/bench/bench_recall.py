@@ -80,10 +80,10 @@ def texts(count: int) -> list[str]:
     return [" ".join(VOCABULARY_WORDS[word] for word in row) for row in picked]
 
 
-def passage(number: int, text: str) -> Passage:
+def passage(number: int, text: str, session: str = "agent:bench:main") -> Passage:
     return Passage(
         id=f"{number}#0",
-        session="agent:bench:main",
+        session=session,
         seq=number,
         entry=str(number),
         turn=number // 2,

@@ -105,7 +105,8 @@ class AllSessions:
 def _stamp(session: SessionPlaces) -> str:
     """What changes when a transcript is written; empty if there is none."""
     try:
-        found = os.stat(session.transcript)  # noqa: PTH116 - hundreds of times for one question
+        # As text: hundreds of times for one question.
+        found = os.stat(f"{session.folder}/transcript.jsonl")  # noqa: PTH116
     except OSError:
         return ""
     return f"{found.st_size} {found.st_mtime_ns}"

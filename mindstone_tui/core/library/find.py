@@ -28,6 +28,7 @@ from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.signals import usable_cores
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
 
@@ -270,10 +271,13 @@ def bring_up_to_date(
 
 
 def _make_vectors(index: recall_index.RecallIndex, progress: Progress) -> str:
+    from concurrent.futures import ThreadPoolExecutor  # 9 ms
+
     goal = index.pending()
     try:
-        while index.embed_pending(_EMBEDDED_AT_ONCE):
-            progress("vectors", max(goal - index.pending(), 0), goal)
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            while index.embed_pending(_EMBEDDED_AT_ONCE, through=threads.map):
+                progress("vectors", max(goal - index.pending(), 0), goal)
     except VectorsUnavailable as error:
         return error.sentence
     return ""

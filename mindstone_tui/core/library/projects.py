@@ -99,10 +99,10 @@ class ProjectSessions:
             if folder != place and not (is_repository and folder.startswith(below)):
                 continue
             with contextlib.suppress(OSError):
-                told = each.transcript.stat()
+                told = os.stat(f"{each.folder}/transcript.jsonl")  # noqa: PTH116 - as below
                 used = told.st_mtime_ns
                 with contextlib.suppress(OSError):  # never opened
-                    used = max(used, each.lease.stat().st_mtime_ns)
+                    used = max(used, os.stat(f"{each.folder}/turn.lock").st_mtime_ns)  # noqa: PTH116
                 found.append((used, each.key, each, told.st_size))
         return [(places, size) for _, _, places, size in sorted(found, key=lambda each: each[:2])]
 

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -50,6 +50,9 @@ from mindstone_tui.core.tokens import CHARACTERS_IN_TWO_TOKENS, UNCALIBRATED, Co
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 from mindstone_tui.core.transcript.reader import with_blobs
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.library.side_by_side import SideBySide, TakenFile
 
 
 class _Fitting(msgspec.Struct, frozen=True, kw_only=True):
@@ -335,11 +338,16 @@ class Importer:
         self._clean = Cleaner(environ)
         self._lease: Lease | None = None
         self._uptake: _Uptake | None = None
+        self._others: SideBySide | None = None
         self.taken: list[SessionPlaces] = []
         """Sessions that were written to; words find all of them, and vectors can be made."""
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
         """Import one file, into one session or one for each conversation in it."""
+        if self._others is not None:
+            yield from self._told(self._others.taken(file))
+            self._progress("files", self._others.done, self._others.files)
+            return
         expected = _records_in(file)
 
         def progress(read: int, added: int) -> None:
@@ -355,6 +363,37 @@ class Importer:
                 self._give_back()
         finally:
             self._give_back()
+
+    @contextlib.contextmanager
+    def side_by_side(self, files: Sequence[Path], processes: int | None = None) -> Iterator[None]:
+        """Let several processes take over these files, as many as are worth it or so many.
+
+        Meanwhile `take` waits for what came of each; it is to be asked for all of them in order.
+        """
+        # Deferred: whoever imports one file needs no processes. 20 ms
+        from mindstone_tui.core.library.side_by_side import SideBySide, in_groups, worth_it
+
+        if processes := worth_it(files) if processes is None else processes:
+            others = SideBySide(self._take_there, in_groups(files, self._origin), processes)
+            with contextlib.closing(others) as self._others:
+                yield
+            self._others = None
+        else:
+            yield
+
+    def _take_there(self, file: Path) -> Iterator[ImportReport]:
+        """The same as `take`, in a process that has no screen."""
+        self._others, self._progress = None, lambda what, done, goal: None
+        return self.take(file, None, "")
+
+    def _told(self, taken: TakenFile) -> Iterator[ImportReport]:
+        """What another process says came of a file."""
+        for report in taken.reports:
+            if report.session:
+                self.taken.append(self._home.session(SessionKey.parse(report.session)))
+            yield report
+        if taken.error is not None:
+            raise taken.error
 
     def _each(self, file: Path, how: HowTakenOver) -> Iterator[ImportReport]:
         return import_each(file, self._open, self._follow, format=self._origin, **how)

@@ -1,8 +1,8 @@
 """The process that makes vectors after the command that left them unmade.
 
-One for each home: it holds a lock, is as unimportant as a process can be, has none of the caller's
-streams, and ends by itself a few seconds after there is nothing left to do, or when its home is
-gone. How far it is stands in a file beside the lock.
+One for each home: it holds a lock, works on all cores but is as unimportant as a process can be,
+has none of the caller's streams, and ends by itself a few seconds after there is nothing left to
+do, or when its home is gone. How far it is stands in a file beside the lock.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +24,12 @@ from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
 from mindstone_tui.core.library import vectors
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library.profile import OWN, stored_profile
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.signals import return_freed_memory
+from mindstone_tui.core.signals import return_freed_memory, usable_cores
+from mindstone_tui.core.transcript.encode import timestamp
 
 _AT_ONCE: Final = 8
 _LINGERS: Final = 3.0
@@ -61,6 +65,7 @@ class _Worker:
         self._settings = settings
         self._embedder = embedder
         self._lock = _identity(vectors.lock_file(home))
+        self._threads = ThreadPoolExecutor(usable_cores())
         self.made = 0
 
     def run(self) -> None:
@@ -80,7 +85,7 @@ class _Worker:
         before = self.made
         waiting = vectors.pending_everywhere(self._home)
         sessions = [each for each in self._home.sessions() if str(each.key) in waiting]
-        for each in sorted(sessions, key=_last_written, reverse=True):
+        for each in sorted(sessions, key=_last_said, reverse=True):
             if self._there():
                 try:
                     self._session(each)
@@ -114,7 +119,7 @@ class _Worker:
         """A few vectors; a text that the model cannot take costs only itself."""
         before = index.pending()
         try:
-            return index.embed_pending(_AT_ONCE)
+            return index.embed_pending(_AT_ONCE * usable_cores(), through=self._threads.map)
         except VectorsUnavailable:
             if index.pending() == before:
                 raise
@@ -132,12 +137,15 @@ class _Worker:
             replace_file(vectors.progress_file(self._home), msgspec.json.encode(told))
 
 
-def _last_written(session: SessionPlaces) -> float:
-    """When a session was used last: the newest are asked about first."""
+def _last_said(session: SessionPlaces) -> str:
+    """When something was said in a session last: the newest are asked about first."""
+    profile = stored_profile(session)
+    if profile is not None and profile.program != OWN:  # its file is as old as the import
+        return profile.ended
     try:
-        return session.transcript.stat().st_mtime
+        return timestamp(datetime.fromtimestamp(session.transcript.stat().st_mtime, UTC))
     except OSError:
-        return 0.0
+        return ""
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -361,7 +361,7 @@ class LocalProvider:
         return Start(
             weights=local_models.path_of(self._places, self._model),
             window=self._planned(),
-            threads=self._settings.local_threads or max(1, _cores() - 1),
+            threads=self._settings.local_threads or max(1, signals.usable_cores() - 1),
             log=self._places.state / f"{self._model.name}.log",
             command=self._command,
         )
@@ -459,9 +459,3 @@ class _Answer:
         # A schema is about whole replies; this one is begun, and in its text by now.
         rest = {key: value for key, value in body.items() if key != "response_format"}
         return {**rest, "messages": [*body["messages"], begun]}
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

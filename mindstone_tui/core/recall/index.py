@@ -13,7 +13,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -249,10 +249,13 @@ class RecallIndex:
             lambda: self._tables.waits(min(lines), max(lines), languages=languages)
         )
 
-    def embed_pending(self, limit: int = 16, window_from: int = 0) -> int:
+    def embed_pending(
+        self, limit: int = 16, window_from: int = 0, through: Callable[..., Iterator[Meaning]] = map
+    ) -> int:
         """Make vectors for some waiting passages, in the window first; returns how many it took.
 
-        Blocks while the model works but holds no lock then; raises `VectorsUnavailable`.
+        Blocks while the model works but holds no lock then; raises `VectorsUnavailable`. `through`
+        goes through the texts: `map`, or that of an executor whose threads share the work.
         """
         embedder = self._embedder
         if embedder is None or not self._can_vectors:
@@ -261,13 +264,15 @@ class RecallIndex:
             )
         self._guarded(lambda: self._tables.adopt_model(embedder.name, embedder.dims))
         waiting = self._guarded(lambda: self._tables.waiting(limit, window_from))
+        texts = {passage.content_hash: passage.indexed_text for _, passage in waiting}
+        meanings = through(lambda text: self._meaning(embedder, *text), texts.items())
         fresh: dict[bytes, Meaning] = {}
         made: list[tuple[int, Meaning | None]] = []
         try:
             for row, passage in waiting:
                 content = passage.content_hash
                 if content not in fresh:
-                    fresh[content] = self._meaning(embedder, content, passage.indexed_text)
+                    fresh[content] = next(meanings)
                 made.append((row, fresh[content]))
         except VectorsUnavailable as error:
             # If it worked before, it is this text that it cannot take.

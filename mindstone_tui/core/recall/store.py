@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +32,9 @@ from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed
 
 _AT_ONCE: Final = 256
 """Passages that are taken out in one transaction."""
-_MERGED_EVERY: Final = 16
-"""Transactions after which a few pages of words are merged: so none of them ever waits for many."""
+_MERGED: Final = "insert into words (words, rank) values ('merge', 32)"
+"""A few pages of words, 6 ms at most, with all that is stored: so nobody ever waits for many, and
+whoever looks for a word need not look in the hundreds of pieces that sessions were stored in."""
 SITTING_GAP: Final = 3600.0
 """Seconds of silence after which people have left and come back."""
 
@@ -87,7 +88,6 @@ class Tables:
         self._database = database
         self.owner = owner
         self._span = span_of(owner)
-        self._written = 0
 
     def store(
         self,
@@ -103,18 +103,20 @@ class Tables:
 
         With `alone`, whatever else was there goes.
         """
+        # All words before any is stored: others may write meanwhile, and either alone keeps the
+        # processor's caches to itself.
+        words = {passage.id: indexed_words(passage) for passage in passages}
         with writing(self._database):
             if alone:
                 self._keep({passage.id for passage in passages})
-            self._store_new(passages)
+            self._store_new(passages, words)
             acts.store(self._database, self.owner, done)
             for line in rewinds:
                 self._rewind(line)
             if mark is not None:
                 self.remember(seq=str(mark.seq), hash=mark.hash, chunking=CHUNKING)
-            self._written += 1
-            if self._written % _MERGED_EVERY == 0:
-                self._database.execute("insert into words (words, rank) values ('merge', 100)")
+            if passages:
+                self._database.execute(_MERGED)
 
     def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> Receipt:
         """What the index itself says about the passages of one exchange.
@@ -349,8 +351,8 @@ class Tables:
                 rows,
             )
 
-    def _store_new(self, passages: Sequence[Passage]) -> None:
-        """Add what is not there yet, each text read once and each table written in one go."""
+    def _store_new(self, passages: Sequence[Passage], words: Mapping[str, str]) -> None:
+        """Add what is not there yet with its words by id, each table written in one go."""
         if not passages:
             return
         known = self._between(passages)
@@ -367,7 +369,7 @@ class Tables:
         row, sitting, latest = self._newest()
         first = self._span.first
         rows: list[tuple[Any, ...]] = []
-        texts: list[tuple[int, Passage, bytes]] = []
+        cut: list[tuple[int, str, str]] = []
         for passage, content in fresh.values():
             at = epoch(passage.ts)
             if row > first:
@@ -376,14 +378,9 @@ class Tables:
             vector, other = (PENDING, NOT_READ) if passage.meaning else (UNWANTED, UNWANTED)
             columns = msgspec.structs.astuple(passage)[: len(_FIELDS)]
             rows.append((row, self.owner, content, at, sitting, vector, other, *columns))
-            texts.append((row, passage, content))
+            cut.append((row, words[passage.id], _hash_word(content)))
         self._database.executemany(_INSERT_PASSAGE, rows)
         self._count(len(rows))
-        self._store_words(texts)
-
-    def _store_words(self, rows: Iterable[tuple[int, Passage, bytes]]) -> None:
-        # All words before any is stored: either alone keeps the processor's caches to itself.
-        cut = [(row, indexed_words(passage), _hash_word(content)) for row, passage, content in rows]
         self._database.executemany("insert into words (rowid, body, hash) values (?, ?, ?)", cut)
 
     def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes, int, int]]:

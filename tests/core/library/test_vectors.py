@@ -16,6 +16,7 @@ from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.library import vector_worker
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.library.read_only import Look, look_at
+from mindstone_tui.core.library.take_over import Importer
 from mindstone_tui.core.library.vectors import follow, locked, pending_in, progress_of
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.catch_up import catch_up, reading
@@ -24,6 +25,7 @@ from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, say, transcript_in
+from tests.core.interchange.helpers import write_lines
 from tests.core.recall.talk import WordModel
 from tests.core.session.stage import on_stage
 
@@ -58,6 +60,21 @@ def test_a_worker_makes_every_vector_and_ends(home: Path, places: Places) -> Non
     assert pending_in(session) == 0
     assert not progress_of(places).running
     assert not (places.state / "vectors.json").exists()
+
+
+def test_what_was_said_last_comes_first_and_no_text_twice(tmp_path: Path, places: Places) -> None:
+    for name, day in (("a", "2026-03-01"), ("b", "2026-03-09"), ("c", "2026-03-05")):
+        said = [
+            {"role": "user", "content": f"The {name} lamp.", "ts": f"{day}T10:00:00Z"},
+            {"role": "assistant", "content": "Lit, as ever.", "ts": "2026-02-01T10:00:00Z"},
+        ]
+        file = write_lines(tmp_path / f"{name}.jsonl", [*said, *said[:1]])
+        list(Importer(places, SETTINGS, {}).take(file, None, ""))
+    model = WordModel()
+    assert vector_worker.work(places, SETTINGS, model) == 9
+    read = [text.partition(": ")[2] for text in model.seen]
+    assert sorted(read[:2]) == ["Lit, as ever.", "The b lamp."], "two may change places"
+    assert read[2:] == ["The c lamp.", "The a lamp."]
 
 
 def test_a_home_has_one_worker(home: Path, places: Places) -> None:
