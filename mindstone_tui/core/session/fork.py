@@ -19,7 +19,7 @@ from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
-from mindstone_tui.core.entries.window import Forked, ModelChanged, WindowState
+from mindstone_tui.core.entries.window import Forked, ModelChanged, Outside, WindowState
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
@@ -54,9 +54,9 @@ def fork_session(
         )
     now = context.window.fold
     if turn is None:  # as it is now: the newest turn itself may have been rewound
-        lines = list(now.lines.values())
+        lines, outside = list(now.lines.values()), now.state.outside
     else:
-        lines = _window_after(history, now, last, room=context.report().usable)
+        lines, outside = _window_after(history, now, last, room=context.report().usable)
     point = conversation.ForkPoint(
         session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash
     )
@@ -75,7 +75,7 @@ def fork_session(
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
         every = sorted((*lines, *_story_of(history, lines)), key=lambda line: line.seq)
-        forked.append_all([_same_model(context, forked.channel), *_copies(every)])
+        forked.append_all([_same_model(context, forked.channel, outside), *_copies(every)])
     finally:
         forked.close()
     if made is not child:
@@ -177,12 +177,12 @@ def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> 
     return known is None or known.head != head
 
 
-def _same_model(context: TurnContext, channel: str) -> Draft:
-    """The fork answers with the model of the session it came from."""
+def _same_model(context: TurnContext, channel: str, outside: Outside) -> Draft:
+    """The fork answers with the model of the session it came from, which keeps what is outside."""
     target = context.target
     entry = ModelChanged(
         model=target.model,
-        state=WindowState(through=0),
+        state=WindowState(through=0, outside=outside),
         window=target.window,
         window_label=target.label,
     )
@@ -210,10 +210,12 @@ def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
     return found
 
 
-def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[Line]:
+def _window_after(
+    history: History, now: Fold, turn: int, *, room: int
+) -> tuple[list[Line], Outside]:
     """The window at the end of a turn: what is left of it now, or else as it stood then."""
     if any(line.turn == turn for line in now.lines.values()):
-        return [line for line in now.lines.values() if line.turn <= turn]
+        return [line for line in now.lines.values() if line.turn <= turn], now.state.outside
     plans = plans_of_turn(history, turn)
     if not plans:
         return _back_from(history, turn, room)
@@ -221,23 +223,26 @@ def _window_after(history: History, now: Fold, turn: int, *, room: int) -> list[
     for line in history.turn(turn):
         if line.seq > fold.head:
             fold.add(history.whole(line))
-    return list(fold.lines.values())
+    return list(fold.lines.values()), fold.state.outside
 
 
-def _back_from(history: History, turn: int, room: int) -> list[Line]:
+def _back_from(history: History, turn: int, room: int) -> tuple[list[Line], Outside]:
     """Whole exchanges up to a turn for which no window was ever planned, as many as fit."""
     fold = Fold(reader(history))
     taken: list[Line] = []
+    left = tokens = 0
     for number in range(turn, 0, -1):
         exchange = [history.whole(line) for line in history.turn(number)]
         messages = [message for line in exchange if (message := said(line)) is not None]
-        room -= sum(rough_count(message.text) for message in messages)
-        if taken and room < 0:
-            break
-        taken[:0] = exchange
+        size = sum(rough_count(message.text) for message in messages)
+        room -= size
+        if left or (taken and room < 0):
+            left, tokens = left + 1, tokens + size
+        else:
+            taken[:0] = exchange
     for line in taken:
         fold.add(line)
-    return list(fold.lines.values())
+    return list(fold.lines.values()), Outside(exchanges=left, tokens=tokens)
 
 
 def _kept_beside(lines: list[Line]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
     SessionOpened,
     ToolCalled,
     ToolReturned,
@@ -18,6 +19,8 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
+from mindstone_tui.core.events.report_text import context_list
+from mindstone_tui.core.library.read_only import Look, look_at
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript import History, list_sessions
 from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
@@ -154,6 +157,32 @@ async def test_what_left_the_window_before_the_fork_is_still_recalled_there(
         ended = [line for line in fork.lines() if isinstance(line.entry, TurnEnded)]
         copied = {line.turn for line in fork.lines() if isinstance(line.entry, UserMessage)}
         assert {line.turn for line in ended} == copied
+
+
+@pytest.mark.parametrize("turn", ["", " turn 20"])
+async def test_a_fork_counts_what_stayed_behind_as_outside_its_window(
+    home: Path, tmp_path: Path, turn: str
+) -> None:
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    async with on_stage(home, model=model, context_window=6_000) as stage:
+        for number in range(1, 26):
+            await stage.say(f"remark {number} about the north wall")
+        before = stage.session.services.context.report().outside
+        await stage.run(f"/fork child{turn}")
+    async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
+        report = fork.session.services.context.report()
+        newest = max(int(text.split()[1]) for text in asked(fork))
+        whole = len(fork.entries(AssistantMessage))  # of the first exchange, the task stays
+        assert report.outside.exchanges == newest - whole > 0
+        assert turn or report.outside.tokens == before.tokens
+        seen = look_at(Look(key=CHILD, places=places, environ={}))
+        assert seen.outside.exchanges == report.outside.exchanges
+        assert "counted with the first request" in context_list(seen)
+        await fork.say("and a last remark")
+        after = look_at(Look(key=CHILD, places=places, environ={}))
+        assert after.outside.exchanges >= report.outside.exchanges
+        assert "counted with the first request" not in context_list(after)
 
 
 @pytest.mark.parametrize("leaves", [False, True])
