@@ -209,8 +209,7 @@ def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
 
 def _rescued(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """What a session could not write into its transcript, and nobody took away since."""
-    kept = sorted(around.places.rescued.glob("*.jsonl"))
-    if kept:
+    if kept := sorted(around.places.rescued.glob("*.jsonl")):
         names = ", ".join(map(str, kept[:_MOST_NAMED]))
         waits = waiting(around.places.rescued).most_common(_MOST_NAMED)
         told = "".join(

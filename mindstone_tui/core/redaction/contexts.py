@@ -466,8 +466,7 @@ def _open_lines(text: str, first: int) -> int:
         begin = text.rfind("\n", first, end) + 1
         line = text[begin:end]
         if line.strip(_AROUND):
-            match = pattern.match(line)
-            if match is None:
+            if pattern.match(line) is None:
                 if run := _LAST_RUN.search(line):
                     start = begin + run.start()
                 break

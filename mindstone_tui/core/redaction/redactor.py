@@ -108,8 +108,7 @@ class Redactor:
         if scan.runs:
             found += _VENDORS.matches(scan)
         low = scan.low
-        present = [literal for literal in _LITERALS if literal in low]
-        if present:
+        if present := [literal for literal in _LITERALS if literal in low]:
             for literal, net in _NETS:
                 if literal in present:
                     found += net(scan)
