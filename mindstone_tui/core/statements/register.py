@@ -76,16 +76,6 @@ def settle(utterances: Iterable[statement.Utterance]) -> Register:
     return advance(Register(), utterances)
 
 
-def successor(register: Register, at: statement.Pointer) -> statement.Statement | None:
-    """The standing statement that a retired one led to; a standing one leads to itself."""
-    by_victim = {
-        gone: one for one in (*register.retired, *register.standing) for gone in one.supersedes
-    }
-    while at in by_victim:
-        at = by_victim[at].at
-    return next((one for one in register.standing if one.at == at), None)
-
-
 def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:
     """At most so many, in their order: by kind, then the newest.
 
