@@ -65,8 +65,7 @@ class Home:
 
     def key(self, session: str, folder: Path | None = None) -> SessionKey:
         """The session of that name, else the one that is meant in the folder."""
-        named = session or load(self.places, self.environ).settings.session.default
-        if named:
+        if named := session or load(self.places, self.environ).settings.session.default:
             return session_named(self.places, named)
         from mindstone_tui.core.library.projects import session_in  # 30 ms
 

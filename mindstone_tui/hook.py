@@ -164,8 +164,7 @@ def _ask_again(state: str, program: str, said: bytes, until: float) -> "bytes | 
     """Ask the resident that was just started, as soon as it listens."""
     while time.monotonic() < until - 0.02:
         time.sleep(0.02)
-        answer = _ask(state, program, said, until)
-        if answer is not None:
+        if (answer := _ask(state, program, said, until)) is not None:
             return answer
     return None
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mindstone_tui.cli import options
+from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import option, switch
-from mindstone_tui.cli.output import own_command
 from mindstone_tui.core import errors, paths, text
 from mindstone_tui.core.config import load
 
@@ -38,9 +37,9 @@ def start(open_conversation: OpenConversation, host: AppHost, *, plain: bool = F
     if unsent := app.unsent:
         typer.echo(f"Not sent, and in the prompt at the next start: {text.exact(unsent)}", err=True)
     if app.leaves_open:
-        typer.echo(f"A question stays open: `{own_command()} waiting` lists it.", err=True)
+        typer.echo(f"A question stays open: `{output.own_command()} waiting` lists it.", err=True)
     if name := app.resume_name:
-        typer.echo(f"Resume: {own_command()} -s {name}", err=True)
+        typer.echo(f"Resume: {output.own_command()} -s {name}", err=True)
     return app.return_code or code or 0
 
 

@@ -10,8 +10,7 @@ import typer
 from mindstone_tui.cli import options, output
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events.report_text import context_detail, context_list
-from mindstone_tui.core.library.read_only import Look, look_at
-from mindstone_tui.core.library.vectors import progress_of
+from mindstone_tui.core.library import read_only, vectors
 
 
 def context(
@@ -33,8 +32,8 @@ def context(
     """
     if what not in ("list", "detail"):
         raise UsageError(f"Unknown view {what}.", "Use list or detail.")
-    report = look_at(
-        Look(
+    report = read_only.look_at(
+        read_only.Look(
             key=options.session_to_read(session),
             places=options.places(),
             environ=dict(os.environ),
@@ -50,7 +49,7 @@ def context(
         return
     for line in (context_detail if what == "detail" else context_list)(report).split("\n"):
         output.say(line, _colour(line))
-    if (worker := progress_of(options.places())).running:
+    if (worker := vectors.progress_of(options.places())).running:
         output.say(f"Vectors are being made in the background; {worker.made:,} so far.")
 
 

@@ -22,13 +22,12 @@ import msgspec
 
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, prompt, say, say_piece, say_styled
 from mindstone_tui.core import events as ev
+from mindstone_tui.core import patterns, signals
 from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.signals import on_ending
 from mindstone_tui.core.text import as_written, exact
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
@@ -100,7 +99,7 @@ class EventPrinter:
             say_styled(str(line), _STYLES[line.tone], stream)
 
 
-_YES: Final = pattern_of(r"yes(?: (\d))?")
+_YES: Final = patterns.pattern_of(r"yes(?: (\d))?")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
@@ -396,7 +395,7 @@ async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
         if not asking.cancelling():
             asking.cancel()
 
-    on_ending(end)
+    signals.on_ending(end)
     # Ctrl+C means the turn, and the chat goes on: asked for second, this one holds.
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, talk.interrupt)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from mindstone_tui.core import paths
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import errors, paths
 
 if TYPE_CHECKING:
     from mindstone_tui.core.config.settings import HistorySettings
@@ -123,7 +122,7 @@ def working_folder(named: Path | None) -> Path:
     """The folder the tools work in."""
     folder = paths.from_home(named or Path.cwd()).absolute()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
+        raise errors.UsageError(f"{folder} is not a folder.", "Pass an existing folder with --cwd.")
     return folder
 
 
@@ -230,7 +229,7 @@ def check_kinds(kinds: Collection[str], known: Collection[str]) -> None:
     for kind in kinds:
         if kind not in known:
             near = nearest(kind, known)
-            raise UsageError(
+            raise errors.UsageError(
                 f"Unknown entry kind {kind!r}.",
                 f"{f'Did you mean {near}? ' if near else ''}There are: {', '.join(sorted(known))}.",
             )

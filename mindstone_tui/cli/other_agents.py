@@ -20,17 +20,15 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.errors import InterchangeError, MindstoneError, UsageError
 from mindstone_tui.core.interchange import attach as attachment
-from mindstone_tui.core.interchange import attach_targets
-from mindstone_tui.core.interchange.discover import find_programs
+from mindstone_tui.core.interchange import attach_targets, discover
 from mindstone_tui.core.interchange.launcher import (
     check_content,
     check_place,
     launcher_in,
     write_launcher,
 )
+from mindstone_tui.core.library import profile, raw_copy
 from mindstone_tui.core.library import watch as folders
-from mindstone_tui.core.library.profile import SessionFilter, list_described
-from mindstone_tui.core.library.raw_copy import RawCopy
 from mindstone_tui.core.library.resume_command import ResumeCommand, find_session, resume_command
 from mindstone_tui.core.paths import Places, SessionKey, from_home
 from mindstone_tui.core.redaction import Redactor, secrets_of
@@ -283,7 +281,7 @@ def watch(
             say("Another MindStone is already watching these folders.")
             return
         folders.begin(home, os.environ)
-        programs = find_programs(os.environ)
+        programs = discover.find_programs(os.environ)
         if not json:
             for each in programs:
                 hint(f"{each.program}: {each.folder} ({plural(len(each.files), 'file')})")
@@ -302,8 +300,7 @@ def watch(
 def _once(following: folders.FolderWatch, file: Path, *, json: bool) -> None:
     if not file.exists():
         raise InterchangeError(f"There is no file {file}.", "Check the path.")
-    taken = following.take(file.absolute(), settled=True)
-    if taken is not None:
+    if (taken := following.take(file.absolute(), settled=True)) is not None:
         _say(taken, json=json)
 
 
@@ -332,10 +329,10 @@ def resume(
     That program's own command is printed for a shell, with the folder that it belongs to; nothing
     is started without --run.
     """
-    found = find_session(name, list_described(places(), SessionFilter()))
+    found = find_session(name, profile.list_described(places(), profile.SessionFilter()))
     command = resume_command(found, shutil.which)
     if give_back:
-        copy = RawCopy(places().session(SessionKey.parse(found.session)))
+        copy = raw_copy.RawCopy(places().session(SessionKey.parse(found.session)))
         hint(f"Its file is at {copy.give_back()}, byte for byte as it was kept.")
         if copy.source is not None and copy.source.full:
             hint("The end is missing: the copy had reached attach.raw_bytes.")

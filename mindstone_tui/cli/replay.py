@@ -11,8 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mindstone_tui.cli.chat import check_terminal, has_terminal
-from mindstone_tui.cli.line_chat import EventPrinter
+from mindstone_tui.cli import chat, line_chat
 from mindstone_tui.cli.options import (
     JsonOption,
     SampleOption,
@@ -51,7 +50,7 @@ async def _in_lines(
     replay = Replay(history, settings, note=note, speed=speed, stays=False, reports=json)
     if at is not None and not replay.go_to_turn(at):
         raise NoSuchEntry(f"There is no turn {at}.", "Omit --at to play it all.")
-    show = say_json if json else EventPrinter(recorded=True).show
+    show = say_json if json else line_chat.EventPrinter(recorded=True).show
     async for event in replay.events():
         show(event)
     flush_output()
@@ -132,9 +131,9 @@ def _play(
     json: bool,
 ) -> None:
     """Play a session to whoever looks: in the app at its own pace, in lines without waiting."""
-    in_lines = plain or json or not has_terminal()
+    in_lines = plain or json or not chat.has_terminal()
     if not in_lines:
-        check_terminal(os.environ)
+        chat.check_terminal(os.environ)
     settings = settings_for(sample=sample)
     with Progress("lines", 0, quiet=json) as bar:
         options = rehearsal_options(settings, bar, vectors=vectors)

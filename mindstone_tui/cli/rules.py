@@ -7,8 +7,7 @@ from pathlib import Path
 import typer
 
 from mindstone_tui.cli import options, output, run
-from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.events import CommandPrinted
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.features.rules import listed, standing_in, tried, why
 
 
@@ -43,7 +42,7 @@ def rules(
 
 def _check(rest: list[str], session: str, json: bool) -> None:
     if len(rest) < 2:
-        raise UsageError(
+        raise errors.UsageError(
             "`rules check` needs a tool and its main argument.",
             'For example: mindstone rules check shell "git push -f"',
         )
@@ -52,5 +51,5 @@ def _check(rest: list[str], session: str, json: bool) -> None:
     output.say_json(data) if json else output.say(said)
 
 
-def _print(printed: CommandPrinted, json: bool) -> None:
+def _print(printed: events.CommandPrinted, json: bool) -> None:
     output.say_json(printed.data) if json else output.say_words(printed.text)

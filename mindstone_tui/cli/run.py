@@ -18,8 +18,7 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli import options
-from mindstone_tui.cli.line_chat import EventPrinter
+from mindstone_tui.cli import line_chat, options
 from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
 from mindstone_tui.core import events, patterns, signals
@@ -71,7 +70,7 @@ def run(
     """
     text = _prompt(prompt)
     is_command = text.startswith("/") and "\n" not in text
-    show: Show = EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
+    show: Show = line_chat.EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
     if json:
         show = say_json if reports else _say_all_but_reports
     opening = connect(

@@ -13,9 +13,8 @@ import typer
 from mindstone_tui.api import Home
 from mindstone_tui.cli.options import JsonOption, option, switch
 from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core import errors, text
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.text import plural
 
 if TYPE_CHECKING:
     from mindstone_tui.servers.resident import Listening
@@ -50,7 +49,7 @@ def serve(
     """
     home = Home()
     if sum((background, status, stop)) > 1:
-        raise UsageError("Choose one of --background, --status and --stop.", "See --help.")
+        raise errors.UsageError("Choose one of --background, --status and --stop.", "See --help.")
     if status:
         raise typer.Exit(_status(home, json=json))
     if stop:
@@ -102,7 +101,7 @@ def _status(home: Home, *, json: bool) -> int:
         say_json({"running": True, **told})
     else:
         where = told["url"] or told["socket"]
-        say(f"{where} · process {told['pid']} · {plural(told['requests'], 'request')}")
+        say(f"{where} · process {told['pid']} · {text.plural(told['requests'], 'request')}")
         hint(f"The token is in {told['token']}, the log beside it in serve.log.")
     return 0
 
@@ -135,7 +134,7 @@ def _end(home: Home, found: Listening) -> None:
     until = time.monotonic() + 30
     while (now := listening(home.places)) is not None and now.pid == found.pid:
         if time.monotonic() > until:
-            raise MindstoneError(f"Process {found.pid} did not stop.", "End it yourself.")
+            raise errors.MindstoneError(f"Process {found.pid} did not stop.", "End it yourself.")
         time.sleep(0.05)
 
 

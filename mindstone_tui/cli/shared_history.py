@@ -11,14 +11,12 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, fetch_news, option, places, session_key, switch
 from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
-from mindstone_tui.core.config import load, store
-from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config import edit, load, store
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.shared import schema
+from mindstone_tui.core.shared import postgres, schema
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address, pull, push
-from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.text import plural
 
 SessionsArgument = Annotated[
@@ -118,7 +116,7 @@ def move(
             return
     known = dict(_settings().sessions)
     known[str(key)] = (url or _settings().url) if to == "server" else ""
-    file = store(places(), "history.sessions", toml_value(known))
+    file = store(places(), "history.sessions", edit.toml_value(known))
     hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
 
 
@@ -168,7 +166,7 @@ def _settings() -> HistorySettings:
 
 
 @contextlib.contextmanager
-def _server(url: str) -> Iterator[PostgresStore]:
+def _server(url: str) -> Iterator[postgres.PostgresStore]:
     history = _settings()
     address = url or history.url or next(filter(None, history.sessions.values()), "")
     if not address:
@@ -191,7 +189,7 @@ def _row(one: SessionState) -> tuple[str, ...]:
 
 
 def _copy(
-    server: PostgresStore,
+    server: postgres.PostgresStore,
     keys: list[SessionKey],
     direction: Literal["push", "pull"],
     *,

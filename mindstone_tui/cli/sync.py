@@ -14,10 +14,9 @@ import typer
 
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.core import paths, text
 from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.paths import Places
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
-from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
 
 
@@ -46,7 +45,7 @@ def sync_sessions(
             elif one.state != "same":
                 say(f"{one.session}  {_told(one)}")
     if not json:
-        counted = [f"{plural(done[state], 'session')} {state}" for state in sorted(done)]
+        counted = [f"{text.plural(done[state], 'session')} {state}" for state in sorted(done)]
         hint(", ".join(counted) + "." if counted else "There are no sessions yet, here or there.")
     if done["failed"]:
         raise typer.Exit(ExitCode.FAILED)
@@ -59,7 +58,7 @@ def _other(where: str) -> Iterator[LineStore]:
     if where and folder.is_dir():
         if folder.resolve() in (each.resolve() for each in places().own):
             raise UsageError(f"{folder} is where these sessions are.", "Name another folder.")
-        store = FileStore(Places.resolve({"MINDSTONE_HOME": str(folder)}))
+        store = FileStore(paths.Places.resolve({"MINDSTONE_HOME": str(folder)}))
         store.name = str(folder)
         yield store
         return
@@ -80,7 +79,7 @@ def _other(where: str) -> Iterator[LineStore]:
 
 
 def _told(one: Synced) -> str:
-    lines = plural(one.lines, "line")
+    lines = text.plural(one.lines, "line")
     match one.state:
         case "forked":
             return f"grew on both sides: theirs is {one.here} here, yours {one.there} there"

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
 
-Count = Annotated[int, option("N", "Number to show.", "-k", min=1, max=100)]
+Count = Annotated[int, options.option("N", "Number to show.", "-k", min=1, max=100)]
 _WIDE = 160
 
 

@@ -436,8 +436,7 @@ class Places(msgspec.Struct, frozen=True):
 def _named_folders(root: Path) -> Iterator[tuple[str, Path]]:
     """Folders below `root`, through the levels of long names, that stand for a name."""
     for encoded, path in _leaves(str(root), ""):
-        name = _name_or_none(encoded)
-        if name is not None:
+        if (name := _name_or_none(encoded)) is not None:
             yield name, Path(path)
 
 

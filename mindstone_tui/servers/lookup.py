@@ -427,8 +427,7 @@ def _check_query(query: str) -> None:
 
 
 def _check_kinds(kinds: Collection[str]) -> None:
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise UsageError(
             f"Unknown kind of line: {', '.join(unknown)}.",
             f"Among those in which somebody speaks are {', '.join(TALK)}.",

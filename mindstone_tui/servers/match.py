@@ -14,12 +14,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Entry, Image, Line, conversation
-from mindstone_tui.core.entries.window import Rewound
-from mindstone_tui.core.paths import SessionPlaces
+from mindstone_tui.core import paths, transcript
+from mindstone_tui.core.entries import Entry, Image, Line, conversation, window
 from mindstone_tui.core.session.options import ForeignExchange
 from mindstone_tui.core.text import EXAMPLES_END, added_around, without_reminders
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.follow import Follower
 from mindstone_tui.servers.wire import ClientMessage
 
@@ -104,7 +102,7 @@ def digest(marks: Sequence[str]) -> str:
 class Record:
     """The messages of one session's present branch, read along as they are written."""
 
-    def __init__(self, places: SessionPlaces, channel: str) -> None:
+    def __init__(self, places: paths.SessionPlaces, channel: str) -> None:
         self._channel = channel
         self._follower = Follower(places, after=-1)
         self._places = places
@@ -118,7 +116,7 @@ class Record:
 
     def look(self) -> None:
         """Read what is new."""
-        with History(self._places) as history:
+        with transcript.History(self._places) as history:
             for item in self._follower.poll():
                 if isinstance(item, Line):
                     self._take(history.whole(item) if item.blobs else item)
@@ -152,7 +150,7 @@ class Record:
                 self.channels[line.turn] = (line.channel, root)
                 if prior:
                     self.siblings[prior] = Sibling(line.turn, root)
-            case Rewound(to_turn=kept):
+            case window.Rewound(to_turn=kept):
                 self.messages = [one for one in self.messages if one.turn <= kept]
                 self.siblings = {
                     prior: one for prior, one in self.siblings.items() if one.turn <= kept

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers import wire
-from mindstone_tui.servers.wire_chat import code_of
+from mindstone_tui.servers import wire, wire_chat
 
 FORMAT: Final = "responses"
 
@@ -152,7 +151,7 @@ class ResponsesWire:
 
     def fail(self, fault: wire.Fault) -> Iterable[bytes]:
         """The response that failed."""
-        error = {"code": code_of(fault) or "server_error", "message": fault.said}
+        error = {"code": wire_chat.code_of(fault) or "server_error", "message": fault.said}
         yield self._event("response.failed", response={**self._frame("failed"), "error": error})
 
     def whole(self, reply: wire.Reply) -> dict[str, Any]:

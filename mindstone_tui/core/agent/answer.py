@@ -8,12 +8,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Final
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.context.plan import Prepared
-from mindstone_tui.core.context.window_view import Target
+from mindstone_tui.core.context import plan, window_view
 from mindstone_tui.core.entries import Entry, ToolCall, Usage, conversation
-from mindstone_tui.core.errors import ProviderError
 from mindstone_tui.core.providers import base
 
 LONGEST_ARGUMENTS: Final = 4 << 20
@@ -100,8 +98,8 @@ class ModelCall:
     def __init__(
         self,
         context: TurnContext,
-        prepared: Prepared,
-        target: Target,
+        prepared: plan.Prepared,
+        target: window_view.Target,
         *,
         turn: int,
         call: int,
@@ -135,7 +133,7 @@ class ModelCall:
                 async for delta in answer:
                     if (event := self._take(delta)) is not None:
                         yield event
-        except (ProviderError, asyncio.CancelledError) as error:
+        except (errors.ProviderError, asyncio.CancelledError) as error:
             # Failed or stopped in the middle: either way this reply was taken.
             self._count()
             self._context.window.record(self._failed(error), self._turn)
@@ -226,7 +224,7 @@ class ModelCall:
         return conversation.ModelFailed(
             call=self._call,
             model=self._model,
-            error=type(error).__name__ if isinstance(error, ProviderError) else STOPPED,
+            error=type(error).__name__ if isinstance(error, errors.ProviderError) else STOPPED,
             why=str(error) or "The person interrupted.",
             retries=self._retries,
             position=self._context.position,

@@ -18,13 +18,10 @@ from mindstone_tui.core.context.extract import as_text, passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.conversation import AssistantMessage
-from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
+from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.health import fidelity
+from mindstone_tui.core.health import fidelity, metrics
 from mindstone_tui.core.health.fidelity import Judged, judge
-from mindstone_tui.core.health.metrics import sample_of, saying_the_same
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.providers.guide import GUIDE
@@ -55,7 +52,7 @@ async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | No
     if ask is None:
         raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
     newest = next(iter(read(summaries[-1], summaries[-1])), None) if summaries else None
-    if newest is None or not isinstance(newest.entry, SummaryDerived):
+    if newest is None or not isinstance(newest.entry, derived.SummaryDerived):
         raise ContinuityError("There is no summary in the window to judge.", "/compact makes one.")
     summary = newest.entry
     lines = [line for span in summary.sources for line in read(span.first, span.last)]
@@ -103,7 +100,7 @@ class Health:
         """Measure a finished turn; what is newly wrong is raised, once."""
         settings = self._context.settings
         sample = msgspec.structs.replace(
-            sample_of(self._context.report(), lines),
+            metrics.sample_of(self._context.report(), lines),
             fidelity=measured,
             index_lag=lag,
             recall_failed=recall_failed,
@@ -125,9 +122,9 @@ class Health:
         said = {
             line.turn: line.entry.text
             for line in self._context.window.fold.lines.values()
-            if isinstance(line.entry, AssistantMessage)
+            if isinstance(line.entry, conversation.AssistantMessage)
         }
-        return saying_the_same(list(said.values()))
+        return metrics.saying_the_same(list(said.values()))
 
     async def probe(self, spans: Sequence[Span]) -> fidelity.Fidelity:
         """Ask recall for what left the window."""
@@ -139,7 +136,7 @@ class Health:
         with self._context.transcript.history() as history:
             summaries = self._context.window.fold.state.summaries
             judged = await judge_summary(reader(history), summaries, ask)
-        verdict = SummaryJudged(
+        verdict = derived.SummaryJudged(
             summary=summaries[-1],
             score=judged.score,
             consistent=judged.consistent,

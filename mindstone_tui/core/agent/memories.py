@@ -12,14 +12,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.context.summary_call import Ask
-from mindstone_tui.core.context.window_view import reader
+from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import consolidation, notes, proposals
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
-from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
     Decision,
     Proposal,
@@ -172,7 +170,7 @@ class Memories:
         self.prevented: set[str] = set()
 
     @cached_property
-    def notes(self) -> tuple[Note, ...]:
+    def notes(self) -> tuple[notes.Note, ...]:
         """The notes of the task, oldest first."""
         return notes.recent_notes(self.past.lines)
 
@@ -366,13 +364,13 @@ class Memories:
         return line
 
     async def consolidate(
-        self, since: int, ask: Ask | None = None, budget: int = consolidation.BUDGET
+        self, since: int, ask: summary_call.Ask | None = None, budget: int = consolidation.BUDGET
     ) -> AsyncIterator[consolidation.Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
         reviewer = consolidation.Reviewer(count=self._context.count, ask=ask, budget=budget)
         shelf = read_shelf(self.agent)
         with self._context.transcript.history() as history:
-            read = reader(history)
+            read = window_view.reader(history)
             head, rewinds = history.head.seq, rewinds_of(history)
 
             def counting(first: int) -> Iterator[Line]:

@@ -14,8 +14,7 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import put_question
-from mindstone_tui.core.context.messages import shorten
-from mindstone_tui.core.context.trim import stand_in
+from mindstone_tui.core.context import messages, trim
 from mindstone_tui.core.context.window_view import Call, Target
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ToolStatus, UserMessage
@@ -138,7 +137,7 @@ def _carry_out(context: TurnContext, call: Call, found: LargeMessage, way: str) 
         return _keep_as_file(context, call, found)
     if way == _SPLIT and (parts := found.parts):
         first, *rest = (_numbered(part, at, len(parts)) for at, part in enumerate(parts, 1))
-        stand_in(context.window, call, found.line, found.tokens, first)
+        trim.stand_in(context.window, call, found.line, found.tokens, first)
         context.following += [UserMessage(text=part) for part in rest]
         return f"sent in {len(parts)} messages"
     return "beginning and end are sent"
@@ -164,6 +163,6 @@ def _keep_as_file(context: TurnContext, call: Call, found: LargeMessage) -> str:
         )
 
     count = context.window.ledger(call.model).counter.text
-    text = shorten(found.text, call.room.tokens(_EXCERPT), count, note, found.tokens)
-    stand_in(context.window, call, found.line, found.tokens, text)
+    text = messages.shorten(found.text, call.room.tokens(_EXCERPT), count, note, found.tokens)
+    trim.stand_in(context.window, call, found.line, found.tokens, text)
     return f"kept as {name}"

@@ -8,9 +8,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import errors, text
 from mindstone_tui.core.events import Answer, AskedScope
-from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.approvals import (
     MODES,
     Approval,
@@ -206,7 +205,7 @@ class Permissions:
                 check_mode(known, sandboxed=self._sandbox is not None)
                 self.mode = known
                 return
-        raise UsageError(f"There is no mode {mode}.", f"Known modes: {', '.join(MODES)}.")
+        raise errors.UsageError(f"There is no mode {mode}.", f"Known modes: {', '.join(MODES)}.")
 
     def describe(self) -> str:
         """The mode and the rules, in words."""
@@ -244,9 +243,9 @@ def _meant(rule: Rule, approval: Approval) -> str:
     if not rule.words:
         return f"every call of {rule.tool}"
     if preview.command:
-        begins = f"any command that begins with `{one_line(' '.join(rule.words), _NAMED)}`"
+        begins = f"any command that begins with `{text.one_line(' '.join(rule.words), _NAMED)}`"
         return begins if rule.open_ended else "exactly this command"
-    named = one_line("/".join(rule.words), _NAMED)
+    named = text.one_line("/".join(rule.words), _NAMED)
     if preview.host:
         return f"{rule.tool} to read from {named}"
     return f"{rule.tool} on {named}{'/ and below' if rule.open_ended else ''}"

@@ -26,8 +26,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import RuleFired
 from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
-from mindstone_tui.core.events.from_entry import announcements, tool_ended
-from mindstone_tui.core.events.narrate_entry import ANSWERED
+from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, subject_of
@@ -276,7 +275,7 @@ class _Use(msgspec.Struct):
             yield self._refused("person", answer.why or "The person said no.")
             return
         call, digest = self.call.id, wanted.approval.digest
-        self.context.hand = (f"{ANSWERED}{call}", answer.seen)
+        self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
         self.context.permissions.remember(answer)
         granted = ToolApproved(
             call=call, digest=digest, by="person", rule=answer.remember, remember=answer.keep
@@ -304,7 +303,7 @@ class _Use(msgspec.Struct):
         self.watch.note(call, inside(outcome[0].text))
         changed = await context.files.after(watched)
         yield self.returned(outcome[0])
-        for event in announcements(*changed):
+        for event in from_entry.announcements(*changed):
             yield event
         fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
         context.hear(fired)
@@ -385,7 +384,7 @@ class _Use(msgspec.Struct):
             diff=result.diff,
             shown=shown,
         )
-        return tool_ended(context.whole(context.window.record(entry, self.turn)))
+        return from_entry.tool_ended(context.whole(context.window.record(entry, self.turn)))
 
 
 def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:

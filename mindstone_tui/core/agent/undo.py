@@ -18,12 +18,9 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, text, transcript
 from mindstone_tui.core.config.settings import UndoSettings
-from mindstone_tui.core.entries import Entry, Line
-from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.standings import REWINDS, Rewinds
+from mindstone_tui.core.entries import Entry, Line, conversation, standings
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
-from mindstone_tui.core.events.from_entry import files_let_go
-from mindstone_tui.core.events.narrate import turn_names
+from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
@@ -285,16 +282,16 @@ class FileKeeper:
 
     def untold(self) -> str:
         """What the model must hear with the next message: files were put back under it."""
-        kinds = ("files_restored", "user_message", *REWINDS)
+        kinds = ("files_restored", "user_message", *standings.REWINDS)
         rewinds: list[Line] = []
         told: list[str] = []
         with self._history() as history:
             for line in history.newest(kinds, _RECENT):
                 if isinstance(line.entry, FilesRestored):
                     told.append(_put_back_in_words(line.entry))
-                elif not isinstance(line.entry, UserMessage):
+                elif not isinstance(line.entry, conversation.UserMessage):
                     rewinds.append(line)
-                elif Rewinds(rewinds).of(line) is None:
+                elif standings.Rewinds(rewinds).of(line) is None:
                     break
         if not told:
             return ""
@@ -365,7 +362,7 @@ class FileKeeper:
         entry = FilesLetGo(through=through, limit=self._settings.store_bytes)
         self._record(entry)
         self.store.let_go(kept)
-        self._trouble.append(files_let_go(entry).message)
+        self._trouble.append(from_entry.files_let_go(entry).message)
         return True
 
     # The kept state of each tree, a cache: without it every file is read again
@@ -463,5 +460,5 @@ def _put_back_in_words(entry: FilesRestored) -> str:
     names = [text.exact(each.path) for each in entry.changes[:_MOST_NAMED]]
     names += ["…"] if entry.total > len(names) else []
     did = "took back" if entry.direction == "undo" else "did again"
-    what = f"what {turn_names(entry.turns)} had done to files"
+    what = f"what {narrate.turn_names(entry.turns)} had done to files"
     return f"The person {did} {what}. Files changed by that: {', '.join(names) or 'none'}."

@@ -172,8 +172,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if close := difflib.get_close_matches(name, choices, 1, 0.6):
         return close[0]
     last = name.rpartition(".")[2]
-    same = [choice for choice in choices if choice.rpartition(".")[2] == last]
-    if same:
+    if same := [choice for choice in choices if choice.rpartition(".")[2] == last]:
         return same[0]
     tails = {choice.rpartition(".")[2]: choice for choice in choices}
     close = difflib.get_close_matches(last, tails, 1, 0.75)

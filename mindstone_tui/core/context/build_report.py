@@ -17,10 +17,8 @@ from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
-from mindstone_tui.core.entries import Line, ToolSchema
+from mindstone_tui.core.entries import Line, ToolSchema, conversation, derived
 from mindstone_tui.core.entries.base import MORE_TOOLS
-from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
@@ -86,7 +84,7 @@ def _block(
 def _words_of(line: Line) -> str:
     """What tells an entry apart at a glance; a tool result by its finding."""
     entry = line.entry
-    if isinstance(entry, ToolReturned) and entry.finding:
+    if isinstance(entry, conversation.ToolReturned) and entry.finding:
         return f"{entry.name}: {entry.finding}"
     return as_written(text_of(line)[:_LOOKED_AT])
 
@@ -366,11 +364,11 @@ class _Account:
         now = window_view.keys_of(self.view.fold, self.call.model, self.call.turn)
         return stable_prefix(self.view, self.measured, now)
 
-    def _recalls(self) -> list[RecallInjected]:
+    def _recalls(self) -> list[derived.RecallInjected]:
         """What recall brought into this turn."""
         recalls = self.view.fold.recalls
         found = (recalls[seq].entry for seq in self.call.tail if seq in recalls)
-        return [entry for entry in found if isinstance(entry, RecallInjected)]
+        return [entry for entry in found if isinstance(entry, derived.RecallInjected)]
 
     def _acting(self) -> Iterator[str]:
         """What the shares that are full do about it, a few words each."""

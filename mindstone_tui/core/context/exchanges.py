@@ -12,14 +12,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.config.settings import EvictionSettings
-from mindstone_tui.core.context import policies
+from mindstone_tui.core.context import measure, policies
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import RecallInjected
-from mindstone_tui.core.language.lists import pattern_beside
-from mindstone_tui.core.language.words import tokens_of
+from mindstone_tui.core.language import lists, words
 from mindstone_tui.core.text_cache import remembers
 
 CURRENT: Final = "current exchange"
@@ -63,7 +61,7 @@ class Exchange(msgspec.Struct, frozen=True):
         return len(self.lines)
 
 
-def exchanges(measured: Measured, task: int | None = None) -> list[Exchange]:
+def exchanges(measured: measure.Measured, task: int | None = None) -> list[Exchange]:
     """The window's exchanges, oldest first."""
     grouped: dict[int, list[tuple[Line, int]]] = {}
     for piece, size in measured.sized:
@@ -130,7 +128,7 @@ def eligible(units: Iterable[Exchange]) -> list[Exchange]:
     return [unit for unit in units if not unit.protected]
 
 
-_NAMELIKE: Final = pattern_beside(__file__, "namelike")
+_NAMELIKE: Final = lists.pattern_beside(__file__, "namelike")
 _SHORTEST_NAME: Final = 4
 _READ: Final = 20_000
 """Characters of one message that are looked at."""
@@ -146,7 +144,7 @@ class Referenced(msgspec.Struct):
 @remembers(4_096)
 def names_in(text: str) -> frozenset[str]:
     """The names a text uses."""
-    found = (word.strip("./-") for word in tokens_of(text[:_READ]))
+    found = (word.strip("./-") for word in words.tokens_of(text[:_READ]))
     return frozenset(
         word for word in found if len(word) >= _SHORTEST_NAME and _NAMELIKE.search(word)
     )

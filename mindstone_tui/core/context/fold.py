@@ -281,8 +281,7 @@ class Fold(PromptHead):
         """Take in the next line; lines that were taken before change nothing."""
         if line.seq <= self.head:
             return
-        state = state_of(line)
-        if state is None:
+        if (state := state_of(line)) is None:
             self._take(line)
         else:
             self._rebase(state)

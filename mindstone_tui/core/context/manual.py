@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context import exchanges
+from mindstone_tui.core.context import exchanges, plan
 from mindstone_tui.core.context.fold import Placed, holds, merged, single, without
 from mindstone_tui.core.context.messages import said
-from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.prune import (
     Pruned,
     after_returning,
@@ -25,8 +24,7 @@ from mindstone_tui.core.context.prune import (
 )
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at
-from mindstone_tui.core.entries import Line, Span, window
-from mindstone_tui.core.entries.derived import SummaryDerived
+from mindstone_tui.core.entries import Line, Span, derived, window
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 from mindstone_tui.core.transcript.reader import rewinds_of
 
@@ -235,7 +233,7 @@ def _size(live: LiveWindow, call: Call, lines: Iterable[Line]) -> int:
 
 def _state_after(live: LiveWindow, turn: int) -> window.WindowState:
     """The window as it was right after a turn, as far as requests were planned by then."""
-    plans = plans_of_turn(live.history, turn) if turn else []
+    plans = plan.plans_of_turn(live.history, turn) if turn else []
     if not plans:
         return window.WindowState(through=-1)
     fold = fold_at(live.history, plans[-1])
@@ -247,7 +245,7 @@ def _state_after(live: LiveWindow, turn: int) -> window.WindowState:
 def _tells(live: LiveWindow, summary: int, after: int) -> bool:
     """Whether a summary stands for anything that was said after a turn."""
     entry = live.history.line(summary).entry
-    assert isinstance(entry, SummaryDerived)
+    assert isinstance(entry, derived.SummaryDerived)
     return any(live.history.line(span.last).turn > after for span in entry.sources)
 
 
@@ -348,8 +346,7 @@ def _outside(view: View, line: Line) -> Reason:
         match item.entry:
             case window.ContextWindowPruned(left=left, policy=policy, trigger=trigger):
                 same = (each for each in left if each.turn == line.turn or line.seq in each.span)
-                gone = next(same, None)
-                if gone is not None:
+                if (gone := next(same, None)) is not None:
                     return _left(line, item, gone, policy, trigger)
             case window.Rewound(to_turn=to_turn, state=state):
                 gone_back = line.turn > to_turn and line.seq <= state.through

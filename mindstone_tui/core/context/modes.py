@@ -12,12 +12,11 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import entries, errors, transcript, values
-from mindstone_tui.core.context import budget, cascade, extract, prune, summaries
+from mindstone_tui.core.context import budget, cascade, extract, prune, summaries, trim
 from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.summary_call import Ask
-from mindstone_tui.core.context.trim import freed_by, trimmable
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, proven, reader
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived, SummaryJudged
@@ -85,13 +84,13 @@ class CompactionSteps:
         """Have the results that are still whole shortened by a model; how many requests it took."""
         measured = self.live.measure(self.call)
         state = self.live.fold.state
-        found = trimmable(
+        found = trim.trimmable(
             measured, trimmed=state.trimmed, spared={*state.pins, self.call.turn}, keep=0
         )
         taken: list[Trimmed] = []
         calls = 0
         for line, size in sorted(found, key=lambda one: -one[1])[:SHORTENED]:
-            if freed_by(taken) >= excess:
+            if trim.freed_by(taken) >= excess:
                 break
             material = summaries.Material(passages=extract.passages_of([line]))
             outcome = await summaries.summarise("tool_result_summary", material, self.summarizer)

@@ -27,8 +27,7 @@ from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
-from mindstone_tui.core.entries import Line, Span, window
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries import Line, Span, conversation, window
 from mindstone_tui.core.errors import RecallError
 
 MARKER_TOKENS: Final = 80
@@ -340,7 +339,7 @@ def _steps_taken(live: LiveWindow, call: Call) -> int | None:
     ran = [
         line.entry.name
         for line in live.fold.lines.values()
-        if line.turn == call.turn and isinstance(line.entry, ToolReturned)
+        if line.turn == call.turn and isinstance(line.entry, conversation.ToolReturned)
     ]
     return ran.count("todo") if not ran or ran[-1] == "todo" else None
 
@@ -486,8 +485,7 @@ async def prune_ranked(
             unproven += [each.turn for each in asked]
             break
         for scored, exchange in zip(batch, asked, strict=True):
-            receipt = proven(exchange, receipts)
-            if receipt is None:
+            if (receipt := proven(exchange, receipts)) is None:
                 unproven.append(exchange.turn)
             elif exchange.turn not in live.fold.state.pins:
                 chosen.append(departure(by_turn[exchange.turn], scored, receipt))

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context.budget import KEPT_TURNS
-from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context import budget, fold
 from mindstone_tui.core.context.measure import Measured
 from mindstone_tui.core.entries import Line, conversation, window
 from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
@@ -44,7 +43,7 @@ def _all_of(carried: window.Carried, before: CarriedBy | None) -> window.Carried
     known, own = before.carried, carried.growth
     kept = [each for each in known.growth if not own or each.turn < own[0].turn]
     same = {name: getattr(known, name) for name in _AS_BEFORE} if carried.same else {}
-    growth = (*kept, *own)[-KEPT_TURNS:]
+    growth = (*kept, *own)[-budget.KEPT_TURNS :]
     return msgspec.structs.replace(carried, base=None, same=False, growth=growth, **same)
 
 
@@ -61,7 +60,7 @@ class UsageNote(msgspec.Struct, frozen=True):
 class Watch:
     """The figures of this session that outlive its window."""
 
-    def __init__(self, calibration: Calibration, read: ReadLines) -> None:
+    def __init__(self, calibration: Calibration, read: fold.ReadLines) -> None:
         self._calibration = calibration
         self._read = read
         self.carried = window.Carried()
@@ -179,8 +178,7 @@ class Watch:
         """The correction for our own count."""
         # Learned on this machine for the model, else what this session last planned with: a replay
         # and a new process must measure as the one before them did.
-        learned = self._calibration.factor(model)
-        if learned is not None:
+        if (learned := self._calibration.factor(model)) is not None:
             return learned
         plan = self._planned
         return plan.correction if plan and plan.model == model else UNCALIBRATED
@@ -259,7 +257,7 @@ class Watch:
         for turn, now in added_by_turn(measured, factor).items():
             if turn >= oldest:
                 known[turn] = _larger(known.get(turn), now)
-        return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-KEPT_TURNS:])
+        return tuple(sorted(known.values(), key=lambda growth: growth.turn)[-budget.KEPT_TURNS :])
 
 
 def _limit(share: window.Component) -> tuple[str, int, int, int]:

@@ -215,8 +215,7 @@ def _sandbox(around: CheckEnvironment) -> Check:
             ).strip(),
             "Install bubblewrap.",
         )
-    broken = [gap for gap in told.does_not_hold if gap.startswith("not so")]
-    if broken:
+    if broken := [gap for gap in told.does_not_hold if gap.startswith("not so")]:
         return warned(
             "sandbox",
             f"{told.name} confines commands, but {'; '.join(broken)}.",

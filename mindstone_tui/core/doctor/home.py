@@ -43,7 +43,7 @@ _REMOTE: Final = frozenset(
 
 def home(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """Folders, permissions, file system, space, the session."""
-    yield _python()
+    yield doctor.passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
     yield from _places(around)
     yield _permissions(around)
     yield from _launcher(around)
@@ -52,10 +52,6 @@ def home(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     yield _sessions(around)
     yield _session(around)
     yield from _rescued(around)
-
-
-def _python() -> doctor.Check:
-    return doctor.passed("python", f"Python {sys.version.split()[0]} on {sys.platform}.")
 
 
 def _places(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
@@ -209,8 +205,7 @@ def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
 
 def _rescued(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     """What a session could not write into its transcript, and nobody took away since."""
-    kept = sorted(around.places.rescued.glob("*.jsonl"))
-    if kept:
+    if kept := sorted(around.places.rescued.glob("*.jsonl")):
         names = ", ".join(map(str, kept[:_MOST_NAMED]))
         waits = waiting(around.places.rescued).most_common(_MOST_NAMED)
         told = "".join(

@@ -46,11 +46,6 @@ KINDS: Final = MappingProxyType(
 )
 """Every kind this version writes, by name."""
 
-WINDOW_CHANGES: Final = frozenset(
-    name for name, kind in KINDS.items() if "state" in kind.__struct_fields__
-)
-"""Kinds that carry a `WindowState`."""
-
 
 class _Decoders(dict[str, "msgspec.json.Decoder[Entry] | None"]):
     """A decoder for each kind, made when the first line of it is read; None for unknown kinds.

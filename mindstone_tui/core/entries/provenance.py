@@ -82,6 +82,4 @@ class Provenance(msgspec.Struct, omit_defaults=True):
     def of(self, seq: int) -> ImportSource:
         """Where the imported words of a line come from."""
         at = bisect_left(self.taken, seq, key=lambda each: each[0])
-        if at < len(self.taken):
-            return self.taken[at][1]
-        return self.described
+        return self.taken[at][1] if at < len(self.taken) else self.described

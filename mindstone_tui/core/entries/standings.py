@@ -219,8 +219,7 @@ class Standings:
             case UserMessage(queued=queued):
                 self._hear(line, queued)
             case MessageWithdrawn(queued=queued):
-                taken = self._waiting.pop(queued, None)
-                if taken is not None:
+                if (taken := self._waiting.pop(queued, None)) is not None:
                     self._unsent[taken.seq] = line.seq
 
     def _hear(self, line: Line, queued: str) -> None:

@@ -159,9 +159,7 @@ class Announcer:
 
 def _announced(line: Line) -> ev.AnyEvent | None:
     event = ANNOUNCED_AS.get(type(line.entry))
-    if event is None:
-        return _window_change(line)
-    return _repeating(event, line)
+    return _window_change(line) if event is None else _repeating(event, line)
 
 
 def _repeating(event: type[Told], line: Line) -> Told:

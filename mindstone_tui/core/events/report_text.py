@@ -133,8 +133,7 @@ def _contributions(report: ContextReport) -> list[str]:
     """What people, the model and tools take of the window, and the largest tool results."""
     rows = []
     for role, name in (("user", "user"), ("assistant", "assistant"), ("tool", "tool results")):
-        sizes = [block.tokens for block in report.blocks if _speaks(block, role)]
-        if sizes:
+        if sizes := [block.tokens for block in report.blocks if _speaks(block, role)]:
             rows.append(f"  {name:14} {sum(sizes):>8,}  in {plural(len(sizes), 'message')}")
     results = [block for block in report.blocks if _speaks(block, "tool")]
     for block in sorted(results, key=lambda block: -block.tokens)[:3]:
@@ -178,8 +177,7 @@ def _bar(report: ContextReport) -> str:
 
 
 def _speed(report: ContextReport) -> str:
-    red = report.turns_until_red
-    if red is None:
+    if (red := report.turns_until_red) is None:
         left = "red is not in sight"
     elif red >= 1:
         left = f"red in about {_turns(red)}"

@@ -15,16 +15,14 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.turn import take_turn
 from mindstone_tui.core.config.settings import ToolSettings
-from mindstone_tui.core.context.summaries import DELEGATED_RESULT
-from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core.context import summaries, summary_call
 from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.errors import RecallError, ToolError
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.paths import CHILD, SessionKey
-from mindstone_tui.core.session.build import assemble
-from mindstone_tui.core.session.features import Feature
+from mindstone_tui.core.session import build, features
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
@@ -51,7 +49,7 @@ class DelegationLimits(Part):
     tokens: int = _DEFAULTS.delegate_tokens
     calls: int = _DEFAULTS.delegate_calls
     """Model calls."""
-    result_tokens: int = DELEGATED_RESULT
+    result_tokens: int = summaries.DELEGATED_RESULT
     seconds: float = _DEFAULTS.delegate_timeout
     depth: int = 1
     """How deep sub-agents may stand below a person's session."""
@@ -163,7 +161,7 @@ def exceeded(limits: DelegationLimits, spent: Spent) -> str:
     return ""
 
 
-def bring_back(text: str, limits: DelegationLimits, count: Count) -> Brought:
+def bring_back(text: str, limits: DelegationLimits, count: summary_call.Count) -> Brought:
     """The report, and as much of it as its room takes."""
     tokens = count(text)
     if tokens <= limits.result_tokens:
@@ -214,7 +212,7 @@ def result_text(
     return f"{head}\n\n{brought.text}\n{rest}"
 
 
-class DelegationFeature(Feature):
+class DelegationFeature(features.Feature):
     """The sub-agents of one session; at most two work at a time."""
 
     name = "sub-agents"
@@ -319,7 +317,7 @@ class DelegationFeature(Feature):
         opening = self.session.opening.for_child(
             work.child, model=self.context.model, offered=work.tools, calls=work.limits.calls
         )
-        return assemble(opening)
+        return build.assemble(opening)
 
     async def _open(self, work: Delegation) -> SessionServices:
         """Assemble the child off the loop; whoever stops waiting for it leaves nothing open."""

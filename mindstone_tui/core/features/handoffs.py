@@ -8,10 +8,9 @@ from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
+from mindstone_tui.core.context import plan, summary_call
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
-from mindstone_tui.core.context.plan import make_room_by
-from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import BackfillChecked, HandoffReplayed, HandoffWritten
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
@@ -36,7 +35,7 @@ class Handoffs:
         self._tasks = tasks
         self._clock = clock
 
-    async def write(self, trigger: str, *, prose_by: Ask | None = None) -> Line:
+    async def write(self, trigger: str, *, prose_by: summary_call.Ask | None = None) -> Line:
         """Write a handoff of the window as it is; prose is a model's, and marked."""
         context = self._context
         lines = self._tasks.window_lines()
@@ -165,7 +164,7 @@ class HandoffsFeature(Feature):
             yield notice
         if fired.blocked is not None:
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
-        lines = await make_room_by(self.context.window, self.session.modes.compact)
+        lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         for event in announcements(*lines):
             yield event
         outcome = self.session.modes.last_chain

@@ -250,8 +250,7 @@ class JobsFeature(Feature):
         for job in self.all.values():
             if not job.stays:
                 job.stop.set()
-        ending = [self._tasks[one.number] for one in self.all.values() if not one.stays]
-        if ending:
+        if ending := [self._tasks[one.number] for one in self.all.values() if not one.stays]:
             await asyncio.wait(ending, timeout=_PATIENCE)
         for task in running:
             task.cancel()

@@ -26,8 +26,7 @@ from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntr
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.rules import RulesFeature, told
-from mindstone_tui.core.memory.consolidation import say_the_same
-from mindstone_tui.core.memory.files import Shelf, read_shelf
+from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -269,7 +268,7 @@ class MemoryFeature(Feature):
 def _shelf(
     memories: Memories, name: str, elsewhere: Mapping[str, Sequence[ProposalState]]
 ) -> CommandPrinted:
-    shelf = read_shelf(memories.agent)
+    shelf = files.read_shelf(memories.agent)
     chosen = [
         one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
     ]
@@ -294,7 +293,7 @@ def _shelf(
 
 
 def _each_once(
-    shelf: Shelf, waiting: Mapping[str, Sequence[ProposalState]]
+    shelf: files.Shelf, waiting: Mapping[str, Sequence[ProposalState]]
 ) -> list[tuple[str, ProposalState]]:
     """Proposals with their sessions, but those that say what is remembered, or another one says."""
     said = [one.memory.body for one in shelf.live]
@@ -302,7 +301,7 @@ def _each_once(
     for key, one in ((key, one) for key, each in waiting.items() for one in each):
         words = body_of(one)
         # One that changes a memory says so itself.
-        if one.entry.before or not any(say_the_same(words, known) for known in said):
+        if one.entry.before or not any(consolidation.say_the_same(words, known) for known in said):
             said.append(words)
             found.append((key, one))
     return found

@@ -12,24 +12,22 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import events, paths
 from mindstone_tui.core.agent.run_tools import ask_beside, question_about
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import NotAllowed, ToolError, UnknownName
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import Command, Feature, Say, command, known_commands
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.tools import Project
 from mindstone_tui.core.text import as_data, exact, for_terminal, fresh_nonce, one_line
-from mindstone_tui.core.tools.approvals import carry_out, prepare
+from mindstone_tui.core.tools import approvals, workspace
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.trust import DEEPEST, Looking, Remembered, TrustFile
-from mindstone_tui.core.tools.workspace import Workspace
 
 NAME: Final = pattern_of(r"[a-z0-9][a-z0-9_-]{0,63}")
 _COMMAND: Final = pattern_of(rf"{NAME.pattern}(?::{NAME.pattern}){{0,3}}")
@@ -238,15 +236,15 @@ def skills_section(skills: Sequence[PromptFile], room: int) -> str:
 _MOST_QUOTED: Final = 256 * 1024
 
 
-def commands_in(home: Places, folder: Path) -> dict[str, PromptFile]:
+def commands_in(home: paths.Places, folder: Path) -> dict[str, PromptFile]:
     """The commands that a session in a folder would have beside the program's own."""
-    project = Project(Workspace((folder,), protected=home.own), TrustFile(home.trust))
+    project = Project(workspace.Workspace((folder,), protected=home.own), TrustFile(home.trust))
     shipped = known_commands()
     found = _commands(home, project)
     return {name: each for name, each in found.items() if name not in shipped}
 
 
-def _commands(home: Places, project: Project) -> dict[str, PromptFile]:
+def _commands(home: paths.Places, project: Project) -> dict[str, PromptFile]:
     return distinct(own_commands(home.commands), _of_project(project, "command"))
 
 
@@ -358,7 +356,7 @@ class PromptFilesFeature(Feature):
         call = f"{name}-{fresh_nonce()}"
         held = context.tool_context(call)
         written = msgspec.json.encode({"command": command}).decode()
-        approval = prepare(SHELL, call, written, held)
+        approval = approvals.prepare(SHELL, call, written, held)
         decision = context.permissions.decide(SHELL, approval)
         by = str(decision.by)
         if decision.verdict == "ask":
@@ -375,7 +373,7 @@ class PromptFilesFeature(Feature):
         # On disk before it runs, as every call is; its output stands in the message.
         context.window.record(CommandRun(command=f"! {command}", output=f"allowed by {by}"))
         watched = await context.files.before(SHELL, approval)
-        result, _ = await carry_out(
+        result, _ = await approvals.carry_out(
             SHELL, approval, held, redactor=context.redactor, nonce=fresh_nonce()
         )
         with contextlib.suppress(OSError):

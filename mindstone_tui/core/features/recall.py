@@ -11,9 +11,8 @@ import msgspec
 
 from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries import conversation, standings
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
-from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall.inject import OriginOf, marks_of, render
@@ -73,7 +72,7 @@ class RecallFeature(Feature):
                 self._looked = True
             if result is None:
                 return self._at_action.before(call, self.session.cwd, self.session.key)
-            returned = ToolReturned(
+            returned = conversation.ToolReturned(
                 call=call.id, name=call.name, text=result.text, status=result.status
             )
             return self._at_action.after(call, returned, self.session.cwd, self.session.key)
@@ -111,7 +110,7 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(RecallUsed(silent=recall.silent))
-        said = superseded_in(recalled) if recalled is not None else {}
+        said = standings.superseded_in(recalled) if recalled is not None else {}
         for verdict in recall.verdicts(said):
             self.context.window.record(verdict)
         self.failed, recall.failure = recall.failure, ""

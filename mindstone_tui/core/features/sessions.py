@@ -20,8 +20,7 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, co
 from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
-from mindstone_tui.core.transcript.directory import LONGEST_TITLE
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript import directory, history_store
 
 STATUS: Final[dict[str, str]] = {
     "green": "healthy",
@@ -208,7 +207,7 @@ class SessionsFeature(Feature):
 
     def _set_title(self, text: str) -> str:
         """Give the session a title for lists; an empty one goes back to its first request."""
-        title = one_line(self.context.redactor.redact(text).text, LONGEST_TITLE)
+        title = one_line(self.context.redactor.redact(text).text, directory.LONGEST_TITLE)
         disk.replace_file(self.session.places.title, title.encode())
         return title
 
@@ -242,7 +241,7 @@ class SessionsFeature(Feature):
         profile_of(child)  # so that lists know it before anybody says something there
         return key
 
-    def _store_of(self, key: SessionKey) -> HistoryStore | None:
+    def _store_of(self, key: SessionKey) -> history_store.HistoryStore | None:
         """The server that keeps another session, to be closed after use; None for files."""
         if not self.context.settings.history.address_for(key):
             return None

@@ -13,15 +13,8 @@ from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked
-from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
 from mindstone_tui.core.events.narrate import describe, turn_names
-from mindstone_tui.core.events.report_text import (
-    budget_data,
-    budget_text,
-    context_detail,
-    context_list,
-)
 from mindstone_tui.core.features.recall import why_recalled
 from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, why_file
 from mindstone_tui.core.session.features import Feature, WrongUse, command
@@ -48,9 +41,13 @@ class WindowFeature(Feature):
             raise WrongUse(f"/context does not know `{argument}`.")
         report = self.context.report()
         if not argument:
-            yield ScreenAsked(screen="context", otherwise=context_list(report))
+            yield ScreenAsked(screen="context", otherwise=report_text.context_list(report))
             return
-        text = context_detail(report) if argument == "detail" else context_list(report)
+        text = (
+            report_text.context_detail(report)
+            if argument == "detail"
+            else report_text.context_list(report)
+        )
         yield CommandPrinted(command="context", text=text)
 
     @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
@@ -202,13 +199,14 @@ class WindowFeature(Feature):
         share that is named. `--json` prints it as data.
         """
         words = argument.split()
-        asked = " ".join(word for word in words if word != "--json")
-        if asked:
+        if asked := " ".join(word for word in words if word != "--json"):
             told = _admission(self.session, asked)
         else:
             report = self.context.report()
             told = CommandPrinted(
-                command="budget", text=budget_text(report), data=budget_data(report)
+                command="budget",
+                text=report_text.budget_text(report),
+                data=report_text.budget_data(report),
             )
         if "--json" in words:
             data = msgspec.json.format(msgspec.json.encode(told.data), indent=0).decode()
@@ -262,6 +260,6 @@ def _turns(services: SessionServices, argument: str) -> list[int]:
 
 def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
-    told = announcements(*lines)
+    told = from_entry.announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
     return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]

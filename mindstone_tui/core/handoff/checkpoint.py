@@ -152,8 +152,7 @@ class Checkpoint(Part, omit_defaults=False, forbid_unknown_fields=True):
     @property
     def current(self) -> Subtask | None:
         """Where to go on: what was last in progress, else what is planned first."""
-        running = [one for one in self.subtasks if one.status == "in_progress"]
-        if running:
+        if running := [one for one in self.subtasks if one.status == "in_progress"]:
             return max(running, key=lambda one: one.seq)
         return next((one for one in self.subtasks if one.status == "planned"), None)
 
@@ -299,8 +298,7 @@ class _Work:
             case derived.RuleSet(words=words):
                 self._add("rule", words, line)
             case derived.NoteTaken(category=category, text=text):
-                kind = _KIND_OF_NOTE.get(category)
-                if kind is not None:
+                if (kind := _KIND_OF_NOTE.get(category)) is not None:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
@@ -460,8 +458,7 @@ def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoin
                 return msgspec.structs.replace(state, issues=left)
             return _with(state, "issues", [text], line)
         case "task_progress":
-            found = list(_checklist(text, line, words=True))
-            if found:
+            if found := list(_checklist(text, line, words=True)):
                 return _with_subtasks(state, found)
             return _with(state, "progress", [text], line)
     return state
@@ -531,8 +528,7 @@ def encoded(checkpoint: Checkpoint) -> bytes:
 def _checklist(text: str, line: Line, *, words: bool = False) -> Iterator[Subtask]:
     """Checkboxes and, in notes, lines that begin with a word like `done:`."""
     for row in text.splitlines():
-        match = _CHECKBOX.match(row) or (words and _PREFIX.match(row.strip()))
-        if match:
+        if match := _CHECKBOX.match(row) or (words and _PREFIX.match(row.strip())):
             status, title = _STATUS[match[1].lower()], " ".join(match[2].split())
             if status == "planned" and (running := _SUFFIX.search(title)):
                 status, title = "in_progress", title[: running.start()]

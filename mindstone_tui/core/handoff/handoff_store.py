@@ -10,8 +10,7 @@ from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Line, Part, provenance, standings, window
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
-from mindstone_tui.core.handoff import handoff
-from mindstone_tui.core.handoff.checkpoint_store import HashAt, hashes
+from mindstone_tui.core.handoff import checkpoint_store, handoff
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -46,7 +45,7 @@ def newest_file(places: SessionPlaces) -> Path:
     return files[-1]
 
 
-def load(path: Path, session: str, hash_at: HashAt) -> handoff.Letter:
+def load(path: Path, session: str, hash_at: checkpoint_store.HashAt) -> handoff.Letter:
     """A handoff proven against this session's history; refused as torn, edited or foreign."""
     try:
         if path.stat().st_size > handoff.MAX_BYTES:
@@ -74,7 +73,7 @@ def show_newest(places: SessionPlaces, history: transcript.History) -> str:
 
 
 def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Letter:
-    letter = load(newest_file(places), str(places.key), hashes(history))
+    letter = load(newest_file(places), str(places.key), checkpoint_store.hashes(history))
     head = history.line(letter.covers.last)
     if (by := rewinds_of(history).of_place(head.seq, head.turn)) is not None:
         raise handoff.refused("rewound", f"line {by} went back to before it was written")

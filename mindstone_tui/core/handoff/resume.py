@@ -265,8 +265,7 @@ def parse_start(argument: str) -> TaskStarted:
     title, *rest = (part.strip() for part in argument.split("|"))
     criteria = [part[5:] for part in rest if part.lower().startswith("when:")]
     rules = [part[5:] for part in rest if part.lower().startswith("rule:")]
-    odd = [part for part in rest if not part.lower().startswith(("when:", "rule:"))]
-    if odd:
+    if odd := [part for part in rest if not part.lower().startswith(("when:", "rule:"))]:
         raise UsageError(
             f"{odd[0]!r} is neither a criterion nor a rule.",
             "Write /task start TITLE | when: CRITERION | rule: CONSTRAINT.",

@@ -23,13 +23,11 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, entries, errors, values
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.context import extract, prompts
-from mindstone_tui.core.context.digest import outcomes_in
+from mindstone_tui.core.context import digest, extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
+from mindstone_tui.core.language import intent, sentences
 from mindstone_tui.core.language.clause import content_words, read
-from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
-from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.statement import Statement, StatementKind
 
@@ -309,8 +307,7 @@ def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     for one in extract.settled_in(talk).standing:
         if not one.sure or (one.kind == "commitment" and one.speaker != "user"):
             continue  # a model says what it does next all the time
-        question = question_about(one)
-        if question:
+        if question := question_about(one):
             yield FidelityProbe(
                 kind=_KINDS[one.kind][0],
                 query=question,
@@ -325,7 +322,7 @@ def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
     request: extract.SourceMessage | None = None
     for one in talk:
         if one.speaker == "user":
-            request = None if is_small_talk(one.text) else one
+            request = None if intent.is_small_talk(one.text) else one
             continue
         for box in extract.unchecked(one.words)[:1]:
             yield FidelityProbe(
@@ -335,9 +332,9 @@ def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
                 seq=one.seq,
                 turn=one.turn,
             )
-        done = outcomes_in(one.words)
+        done = digest.outcomes_in(one.words)
         if request is not None and done and not done[-1].endswith("…"):
-            asked = next((each.text for each in prose(request.text)), "")
+            asked = next((each.text for each in sentences.prose(request.text)), "")
             if question := question_of_request(asked):
                 yield FidelityProbe(
                     kind="state", query=question, expected=done[-1], seq=one.seq, turn=one.turn
@@ -381,7 +378,7 @@ def _is_known(name: str, where: Sequence[extract.SourceMessage]) -> bool:
 
 def _talked_about(text: str) -> Iterator[tuple[str, str]]:
     """Names in the sentences that somebody said about them, and not in lists and pastes."""
-    for sentence in prose(text) if len(text) <= _LONGEST_TALK else ():
+    for sentence in sentences.prose(text) if len(text) <= _LONGEST_TALK else ():
         said = sentence.text
         if len(said) <= _LONGEST_NAMED and len(_WORDS.findall(said)) >= _SPOKEN:
             yield from extract.names_in(said)

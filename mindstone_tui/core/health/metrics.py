@@ -61,8 +61,7 @@ def table(measured: window.HealthMeasured) -> tuple[tuple[str, str, str], ...]:
     """Each metric with its value in words and the range that is usual, for `/health`."""
     rows = []
     for gauge in GAUGES:
-        value = gauge.of(measured)
-        if value is None:
+        if (value := gauge.of(measured)) is None:
             rows.append((gauge.name, "unmeasured", "unmeasured"))
         elif gauge.shown:
             rows.append((gauge.name, _shown(gauge, value, measured), gauge.judged(value)))

@@ -118,8 +118,7 @@ def _lasting(history: Turns, settings: HealthSettings) -> Alerts:
     if value is not None:
         yield _alert("eviction_rate", value=value, most=most, turns=turns)
     least = settings.compression_ratio
-    value = _lasts(history, "compression_ratio", lambda one: one < least, turns)
-    if value is not None:
+    if (value := _lasts(history, "compression_ratio", lambda one: one < least, turns)) is not None:
         yield _alert("compression_ratio", value=value, least=least, turns=turns)
 
 

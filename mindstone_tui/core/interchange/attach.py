@@ -22,7 +22,7 @@ import msgspec
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file, writing_beside
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
-from mindstone_tui.core.interchange import json_edit
+from mindstone_tui.core.interchange import json_edit, launcher
 from mindstone_tui.core.interchange.attach_targets import (
     SERVER,
     TARGETS,
@@ -30,7 +30,6 @@ from mindstone_tui.core.interchange.attach_targets import (
     AttachTarget,
     settings_files,
 )
-from mindstone_tui.core.interchange.launcher import remove_launcher
 from mindstone_tui.core.paths import Places, written_beside
 from mindstone_tui.core.patterns import pattern_of
 
@@ -209,7 +208,7 @@ def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
         replace_file(_kept_file(places), msgspec.json.encode(kept))
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
-        remove_launcher(places)
+        launcher.remove_launcher(places)
 
 
 def everything_attached(places: Places) -> list[tuple[AttachTarget, Path | None]]:

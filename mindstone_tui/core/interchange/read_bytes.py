@@ -19,6 +19,8 @@ from mindstone_tui.core import bounded_json, disk, errors
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript.encode import timestamp
 
+Fields = dict[str, Any]
+"""A JSON object of a foreign file."""
 LONGEST_RECORD: Final = 64 << 20
 """A longer line or object is not read into memory."""
 BOM: Final = b"\xef\xbb\xbf"
@@ -82,7 +84,7 @@ def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
     return Flaw(f"larger than {longest >> 20} MB") if len(raw) > longest else raw
 
 
-def objects(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | Flaw]]:
+def objects(stream: IO[bytes]) -> Iterator[tuple[int, Fields | Flaw]]:
     """The numbered lines of a JSONL file, each as an object."""
     for number, raw in lines(stream):
         yield number, decode_object(raw)
@@ -103,7 +105,7 @@ def decode(raw: bytes) -> Any:
         return Flaw(f"not JSON: {strict}")
 
 
-def decode_object(raw: bytes | Flaw) -> dict[str, Any] | Flaw:
+def decode_object(raw: bytes | Flaw) -> Fields | Flaw:
     """A JSON object, or a `Flaw`, which may have been one already."""
     if isinstance(raw, Flaw):
         return raw
@@ -122,7 +124,7 @@ def text(value: object) -> str:
     return ""
 
 
-def mapping(value: object) -> dict[str, Any]:
+def mapping(value: object) -> Fields:
     """An object, or an empty one where the value is none."""
     return value if isinstance(value, dict) else {}
 

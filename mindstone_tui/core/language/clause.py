@@ -131,8 +131,7 @@ def _without_question(whole: str) -> str:
     """What a sentence says before it asks; a question tag takes nothing back."""
     if tag := _TAG_QUESTION.search(whole):
         return whole[: tag.start()]
-    parts = list(_PARTS.finditer(whole))
-    if parts:
+    if parts := list(_PARTS.finditer(whole)):
         return whole[: parts[-1].start()]
     told = _TOLD_FIRST.match(_stripped(whole))
     return told[1] if told else ""

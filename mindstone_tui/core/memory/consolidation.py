@@ -19,8 +19,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.language.lists import pattern_beside
-from mindstone_tui.core.language.sentences import prose, shortened
+from mindstone_tui.core.language import lists, sentences
 from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
@@ -43,10 +42,10 @@ _TELLING: Final = 3
 """Words from which on a line of a memory says something by itself."""
 _SHOWN: Final = 8_000
 """Characters of one message that a model gets to see."""
-_LESSON: Final = pattern_beside(__file__, "lesson", re.IGNORECASE)
+_LESSON: Final = lists.pattern_beside(__file__, "lesson", re.IGNORECASE)
 _LEAST_LESSON: Final = 6
 """Words below which a lesson does not say what it is about."""
-_ASKS: Final = pattern_beside(__file__, "asks", re.IGNORECASE)
+_ASKS: Final = lists.pattern_beside(__file__, "asks", re.IGNORECASE)
 """What a model says about memory is no finding; what a person says about it is one."""
 _KIND_OF: Final[dict[StatementKind, Kind]] = {
     "rule": "preference",
@@ -227,7 +226,7 @@ def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding
         ReviewFinding(kind="lesson", name=_name(said), text=said, sources=(passage.seq,))
         for passage in passages
         if passage.speaker != "tool"
-        for said in (" ".join(one.text.split()) for one in prose(passage.words))
+        for said in (" ".join(one.text.split()) for one in sentences.prose(passage.words))
         if _is_lesson(said)
     )
     return sorted([*found, *lessons], key=lambda one: one.sources)
@@ -235,7 +234,7 @@ def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding
 
 def _with_old(one: Statement) -> str:
     old = " ".join(one.old.split())
-    return f"{one.words} (It corrects: {shortened(old, 200)})" if old else one.words
+    return f"{one.words} (It corrects: {sentences.shortened(old, 200)})" if old else one.words
 
 
 def _is_lesson(said: str) -> bool:

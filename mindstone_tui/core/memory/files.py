@@ -360,8 +360,7 @@ def index_text(shelf: Shelf) -> str:
     """`MEMORY.md`: every live memory on a line, by kind."""
     blocks = ["# Memory"]
     for kind in KINDS:
-        filed = [one for one in shelf.live if one.memory.kind == kind]
-        if filed:
+        if filed := [one for one in shelf.live if one.memory.kind == kind]:
             blocks.append("\n".join([f"\n## {kind}", *map(_entry, filed)]))
     return "\n".join(blocks) + "\n"
 

@@ -12,15 +12,13 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.context.digest import NOTE
-from mindstone_tui.core.context.summary_call import Count
+from mindstone_tui.core import errors, patterns
+from mindstone_tui.core.context import digest, summary_call
 from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file, write_all
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
-from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
-from mindstone_tui.core.patterns import pattern_of
 
 CATEGORIES: Final = ("task_progress", "decisions", "bugs", "constraints", "learnings", "misc")
 KEPT_BY_PERSON: Final = frozenset({"constraints", "decisions"})
@@ -35,7 +33,7 @@ _DANGLING: Final = pattern_beside(__file__, "dangling", re.IGNORECASE)
 _POINTING: Final = pattern_beside(__file__, "pointing", re.IGNORECASE)
 
 
-_TURN: Final = pattern_of(r"\s*\(turn \d+\)\Z")
+_TURN: Final = patterns.pattern_of(r"\s*\(turn \d+\)\Z")
 
 
 @cache
@@ -61,7 +59,7 @@ def take(category: str, text: str, importance: str = "normal", *, by: str = "mod
     """A note as an entry; raises `ToolError` when it would mean nothing to a stranger."""
     text = " ".join(text.split())
     if objection := cold_start(text):
-        raise ToolError(
+        raise errors.ToolError(
             f"The note was not taken: {objection}.",
             "Write it so that someone without this conversation understands it.",
         )
@@ -87,7 +85,7 @@ def cold_start(text: str) -> str:
 
 def parse(text: str, *, by: str = "model") -> tuple[NoteTaken, ...]:
     """Notes from lines of the form `category | importance | text`; other lines are no notes."""
-    found = (NOTE.match(line.strip()) for line in text.splitlines())
+    found = (digest.NOTE.match(line.strip()) for line in text.splitlines())
     return tuple(
         take(match["category"], match["text"], match["importance"], by=by)
         for match in found
@@ -131,7 +129,7 @@ def recent_notes(newest_first: Iterable[Line]) -> tuple[Note, ...]:
     return notes_of(reversed(lines))
 
 
-def render(notes: Sequence[Note], count: Count, budget: int = RENDERED) -> str:
+def render(notes: Sequence[Note], count: summary_call.Count, budget: int = RENDERED) -> str:
     """The notes that fit, the important and the new first; every line and header counted."""
     urgent = sorted(notes, key=lambda note: (IMPORTANCES.index(note.importance), -note.seq))
     chosen: list[Note] = []
@@ -145,8 +143,7 @@ def _grouped(notes: Sequence[Note], total: int) -> str:
     """Notes under their categories, in the order of the categories."""
     blocks: list[str] = []
     for category in dict.fromkeys((*CATEGORIES, *(note.category for note in notes))):
-        filed = sorted((n for n in notes if n.category == category), key=lambda note: note.seq)
-        if filed:
+        if filed := sorted((n for n in notes if n.category == category), key=lambda note: note.seq):
             blocks.append("\n".join([f"## {category}", *map(_line, filed)]))
     if len(notes) < total:
         blocks.append(f"({total - len(notes)} more notes: /notes)")

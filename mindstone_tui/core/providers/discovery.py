@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.entries import Part
+from mindstone_tui.core import bounded_json, entries
 
 PATIENCE: Final = 0.5
 _WHOLE: Final = 1.5
@@ -24,7 +23,7 @@ _WHOLE: Final = 1.5
 _LONGEST: Final = 4 << 20
 
 
-class FoundModel(Part):
+class FoundModel(entries.Part):
     """A model some server offers."""
 
     name: str
@@ -34,7 +33,7 @@ class FoundModel(Part):
     loaded: bool = False
 
 
-class FoundServer(Part):
+class FoundServer(entries.Part):
     """A server that answered."""
 
     kind: str
@@ -183,7 +182,7 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
         connection.request("GET", parts.path.rstrip("/") + path)
         answer = connection.getresponse()
         body = answer.read(_LONGEST)
-        return read_object(body) if answer.status == 200 else None
+        return bounded_json.read_object(body) if answer.status == 200 else None
     except (OSError, ValueError, http.client.HTTPException):
         return None
     finally:

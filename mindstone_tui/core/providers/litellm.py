@@ -175,8 +175,7 @@ async def _close_connections(litellm: ModuleType) -> None:
     await litellm.close_litellm_async_clients()
     litellm.in_memory_llm_clients_cache.flush_cache()
     # One client is shared by several providers and forgotten above; litellm makes it on demand.
-    shared = vars(litellm).pop("module_level_aclient", None)
-    if shared is not None:
+    if (shared := vars(litellm).pop("module_level_aclient", None)) is not None:
         with contextlib.suppress(Exception):
             await shared.close()
 

@@ -266,8 +266,7 @@ def _rendered(message: Message, called: dict[str, str], *, as_json: bool) -> Mes
         return {"role": "user", "content": f"Result of {about}: {result}"}
     if message["role"] != "assistant" or not as_json:
         return {"role": message["role"], "content": text}
-    calls = message.get("tool_calls") or ()
-    if calls:
+    if calls := message.get("tool_calls") or ():
         return {"role": "assistant", "content": called[calls[0]["id"]]}
     return {"role": "assistant", "content": call_text(ANSWER, {"text": text})}
 

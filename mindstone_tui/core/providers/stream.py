@@ -36,9 +36,7 @@ def usage_of(report: object) -> entries.Usage:
 
 def field(value: object, name: str) -> object:
     """A field of a mapping or of an object; None when there is none."""
-    if isinstance(value, Mapping):
-        return value.get(name)
-    return getattr(value, name, None)
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def _count(report: object, path: str) -> int | None:

@@ -22,10 +22,9 @@ from mindstone_tui.core.language.lists import expression, lists_in, pattern_besi
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.recall import ranking, speak
 from mindstone_tui.core.recall.index import SearchResult
 from mindstone_tui.core.recall.passages import Passage, spoken_date
-from mindstone_tui.core.recall.ranking import UNNAMED
-from mindstone_tui.core.recall.speak import ABOUT_OTHERS
 
 NOTHING: Final = "Nothing was said about that."
 Near = Callable[[Passage], Sequence[Passage]]
@@ -94,7 +93,7 @@ def telling(text: str) -> tuple[str, ...]:
 
 def who(passage: Passage) -> str:
     """Whose words they are, where they have a name."""
-    unnamed = passage.speaker in UNNAMED or passage.role == "tool"
+    unnamed = passage.speaker in ranking.UNNAMED or passage.role == "tool"
     return "" if unnamed else f"{passage.speaker}: "
 
 
@@ -288,7 +287,7 @@ _IN_ONE_THREAD: Final = 4
 
 def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> str:
     """One line with its source, and one more where there is a rival; empty for nothing."""
-    others = found.judged.reason == ABOUT_OTHERS
+    others = found.judged.reason == speak.ABOUT_OTHERS
     wanted = Wanted(question, rarity, 1.0 if others else found.judged.strength)
     said = _around(found, near)
     if wanted.only_names({one.passage.speaker for one in said}):

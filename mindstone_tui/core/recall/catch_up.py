@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.actions import Action
-from mindstone_tui.core.entries.standings import superseded_in
-from mindstone_tui.core.entries.window import Restored, Rewound
+from mindstone_tui.core.entries import Line, actions, standings, window
 from mindstone_tui.core.recall import acts, passages, store
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.transcript import History
@@ -41,7 +38,7 @@ class CatchUp:
         self._waiting: list[passages.Passage] = []
         self._rewinds: list[Line] = []
         self._doings = acts.Doings()
-        self._done: list[tuple[Action, str]] = []
+        self._done: list[tuple[actions.Action, str]] = []
         self._last: Line | None = None
         self.seen = 0
         """Passages that were looked at."""
@@ -55,7 +52,9 @@ class CatchUp:
             self._mark = store.IndexMark(last.seq, last.hash)
             if len(self._waiting) >= AT_ONCE:
                 self._store(self._mark.seq)
-        if isinstance(line.entry, Rewound | Restored) or superseded_in(line):
+        if isinstance(line.entry, window.Rewound | window.Restored) or standings.superseded_in(
+            line
+        ):
             self._rewinds.append(line)
         self._done += self._doings.take(line)
         found = self._chunker.passages(line)

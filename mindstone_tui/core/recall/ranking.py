@@ -419,8 +419,7 @@ def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str
     for hit in hits:
         ours = subjects[hit.passage.id]
         known = (at for at, one in enumerate(kept) if _alike(ours, subjects[one.passage.id]))
-        twin = next(known, None)
-        if twin is None:
+        if (twin := next(known, None)) is None:
             kept.append(hit)
         elif _says_again(hit.passage, kept[twin].passage):
             repeated.append(kept[twin])

@@ -22,9 +22,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.actions import Action
-from mindstone_tui.core.entries.standings import superseded_in
+from mindstone_tui.core.entries import Line, actions, standings
 from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
@@ -94,7 +92,7 @@ class Tables:
         passages: Sequence[Passage],
         mark: IndexMark | None,
         rewinds: Sequence[Line] = (),
-        done: Sequence[tuple[Action, str]] = (),
+        done: Sequence[tuple[actions.Action, str]] = (),
         *,
         alone: bool = False,
     ) -> None:
@@ -232,7 +230,7 @@ class Tables:
 
         The newest verdict counts whose own line is not taken back.
         """
-        said = superseded_in(line)
+        said = standings.superseded_in(line)
         self._database.executemany(
             "insert or ignore into verdicts values (?, ?, ?)",
             [(self.owner, seq, by) for seq, by in said.items()],

@@ -25,13 +25,12 @@ import msgspec
 from mindstone_tui.core.patterns import pattern_of
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.redaction.redactor import RedactedPieces as RedactedPieces
     from mindstone_tui.core.redaction.redactor import Redactor as Redactor
     from mindstone_tui.core.redaction.redactor import password_in as password_in
     from mindstone_tui.core.redaction.redactor import secrets_of as secrets_of
     from mindstone_tui.core.redaction.redactor import without_password as without_password
 
-_LOADED_LATER = ("RedactedPieces", "Redactor", "password_in", "secrets_of", "without_password")
+_LOADED_LATER = ("Redactor", "password_in", "secrets_of", "without_password")
 """Loaded when first asked for: whoever only reads a transcript looks for no secret."""
 
 

@@ -10,8 +10,7 @@ import re
 from typing import NamedTuple
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.redaction import values
-from mindstone_tui.core.redaction.formats import Matches, Scan
+from mindstone_tui.core.redaction import formats, values
 
 WORDS = ("pass", "pw", "secret", "token", "key", "auth", "mnemonic")
 """What a telling name has in it; anything else about the name is read where one of these stands."""
@@ -92,7 +91,7 @@ class _Place(NamedTuple):
     start: int
 
 
-def assigned(scan: Scan, word: str) -> Matches:
+def assigned(scan: formats.Scan, word: str) -> formats.Matches:
     """Every secret assigned to a name in which this word stands."""
     text, size, after = scan.text, len(word), 0
     ends = _NO_NAME if word in ("pass", "pw") else _NO_NAME_OR_LETTER

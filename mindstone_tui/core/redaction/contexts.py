@@ -128,10 +128,6 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 }
 
 
-_OPEN = 400
-"""Characters within which such a place has its secret, or has none."""
-
-
 class SecretPlace(NamedTuple):
     """A row of `places.tsv`: what finds the secret at a literal."""
 
@@ -157,18 +153,6 @@ def known_places() -> tuple[SecretPlace, ...]:
         SecretPlace(kind, literal, _LOOKS[look], pattern_of(pattern, re.I))
         for kind, literal, look, pattern in told
     )
-
-
-def open_place(text: str) -> int:
-    """Where a place begins whose secret may still come, or the length of the text."""
-    scan = Scan(text[-_OPEN:])
-    unsure = [
-        at
-        for place in known_places()
-        for at in scan.places(place.literal)
-        if not (match := place.pattern.match(scan.text, at)) or match.end() == len(scan.text)
-    ]
-    return len(text) - len(scan.text) + min(unsure, default=len(scan.text))
 
 
 # Hashes of passwords
@@ -360,8 +344,6 @@ _SHORT_LINE = pattern_of(
 )
 _LONG_LINE = pattern_of(rf"{_MARGIN}([A-Za-z0-9+/]{{40,}}={{0,2}}){_END_OF_LINE}")
 _LAST_RUN = pattern_of(rf"[A-Za-z0-9+/]{{16,80}}={{0,2}}{_END_OF_LINE}")
-_UNFINISHED = pattern_of(rf"[A-Za-z0-9+/=]{{0,80}}{_END_OF_LINE}")
-_KEY_HEADER = pattern_of(rf"{_MARGIN}[A-Z][A-Za-z-]{{2,20}}: .{{1,80}}\Z")
 _PUTTY = pattern_of(
     r"private-lines:[ \t]{0,4}\d{1,4}(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){1,16}"
     r"((?:[A-Za-z0-9+/=]{16,}+(?:\\{1,3}[nr]|\s|\d(?=[\d\s])){0,12})+)",
@@ -431,47 +413,3 @@ def _to_tail(text: str, tail: re.Match[str], after: int) -> tuple[int, int] | No
     if start is None or not _KEYED.search(text, start, tail.start()):
         return None
     return start, tail.end()
-
-
-def open_block(text: str) -> int:
-    """Where a key begins that may go on, or the length of the text."""
-    first = max(len(text) - LONGEST_BLOCK, 0)
-    return min(_open_head(text, first), _open_lines(text, first))
-
-
-def _open_head(text: str, first: int) -> int:
-    """Where a key begins whose tail has not come yet."""
-    head = max(text.rfind("-----BEGIN ", first), text.lower().rfind("private-lines:", first))
-    if head < 0 or _TAIL.search(text, head):
-        return len(text)
-    begin = text.find("\n", head) + 1
-    while 0 < begin <= (end := text.rfind("\n")):
-        stop = text.find("\n", begin, end + 1)
-        line = text[begin:stop]
-        if line.strip(_AROUND) and not (_SHORT_LINE.match(line) or _KEY_HEADER.match(line)):
-            return len(text)
-        begin = stop + 1
-    return head
-
-
-def _open_lines(text: str, first: int) -> int:
-    """Where lines begin that could be the end of a key, should its tail follow."""
-    end = text.rfind("\n", first)
-    unfinished = text[end + 1 :].lstrip(_AROUND)
-    if end < 0 or not ("-----END ".startswith(unfinished[:9]) or _UNFINISHED.match(unfinished)):
-        return len(text)
-    start = len(text)
-    pattern = _SHORT_LINE
-    while end > first:
-        begin = text.rfind("\n", first, end) + 1
-        line = text[begin:end]
-        if line.strip(_AROUND):
-            match = pattern.match(line)
-            if match is None:
-                if run := _LAST_RUN.search(line):
-                    start = begin + run.start()
-                break
-            start = begin
-            pattern = _LONG_LINE
-        end = begin - 1
-    return start if _KEYED.search(text, start) or start == len(text) else len(text)

@@ -108,8 +108,7 @@ class Redactor:
         if scan.runs:
             found += _VENDORS.matches(scan)
         low = scan.low
-        present = [literal for literal in _LITERALS if literal in low]
-        if present:
+        if present := [literal for literal in _LITERALS if literal in low]:
             for literal, net in _NETS:
                 if literal in present:
                     found += net(scan)
@@ -226,18 +225,6 @@ class KnownValues:
                 yield kind, start, start + len(value)
                 start = text.find(value, start + 1)
 
-    def open_from(self, text: str) -> int:
-        """Where one of them begins that the end of the text cuts off, or the text's length."""
-        first = len(text)
-        for _, value in self.spellings:
-            start = text.find(value[:1], max(len(text) - len(value) + 1, 0), first)
-            while start >= 0:
-                if value.startswith(text[start:]):
-                    first = start
-                    break
-                start = text.find(value[:1], start + 1, first)
-        return first
-
 
 def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each value in all its spellings, longest first."""
@@ -253,91 +240,3 @@ def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             spelled.setdefault(spelling, kind)
     for spelling in sorted(spelled, key=lambda each: (-len(each), each)):
         yield spelled[spelling], spelling
-
-
-# Text that arrives in pieces
-
-_CONTEXT = 512
-"""Characters before a secret that can tell what it is."""
-_LONGEST_HELD = contexts.LONGEST_BLOCK + 4096
-"""Characters that are held back at most."""
-_OVERLAP = 4096
-"""Characters that stay when a text without any end of a word grows longer than that."""
-
-_TELLING = pattern_of(
-    r"pass|pw|secret|token|key|auth|mnemonic|login|echo |identified|securestring", re.I
-)
-_UNFINISHED = pattern_of(
-    r"(?:(?:pass|pw|secret|token|key|auth)[A-Za-z0-9_-]{0,40}[\"'`\]]{0,2}[\s,+\d/>\\nrt]{0,60}"
-    r"|login\s{1,8}\S{1,100}\s{1,8})\Z",
-    re.IGNORECASE,
-)
-"""A name at the end of a line whose value may stand on the next one."""
-_TAIL = 180
-
-
-class RedactedPieces:
-    """Takes the pieces of a text and gives out what may be shown of it."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._shown = ""
-        """The end of what was given out, as it came."""
-        self._held = ""
-        self._lines = 0
-
-    def feed(self, piece: str) -> Redacted:
-        """What may be shown now that this piece has come."""
-        self._held += piece
-        return self._release(self._safe_until())
-
-    def end(self) -> Redacted:
-        """The rest, once nothing more will come."""
-        return self._release(len(self._held))
-
-    def _safe_until(self) -> int:
-        """Where what must be held back begins: a word that is whole, and all before it, may go."""
-        held = self._held
-        doubtful = min(
-            _unfinished_name(held),
-            contexts.open_block(held),
-            contexts.open_place(held),
-            self._redactor.known.open_from(held),
-        )
-        until = max(held.rfind(space, 0, doubtful) for space in " \t\r\n") + 1
-        return until if len(held) - until <= _LONGEST_HELD else len(held) - _OVERLAP
-
-    def _release(self, until: int) -> Redacted:
-        """Give out what is held, up to here or to the secret that this place would cut in two."""
-        if until <= 0:
-            return Redacted("")
-        context = len(self._shown)
-        spans: list[Span] = []
-        for start, end, kind in self._redactor.secrets(self._shown + self._held):
-            if end <= context:
-                continue
-            if end - context > until and len(self._held) > _LONGEST_HELD:
-                until = end - context  # longer than any secret we know: black out what there is
-            elif end - context > until:
-                until = min(until, max(start - context, 0))
-                break
-            spans.append((max(start - context, 0), end - context, kind))
-        clean = blacked_out(self._held[:until], spans)
-        found = tuple(
-            msgspec.structs.replace(finding, line=finding.line + self._lines)
-            for finding in clean.found
-        )
-        self._lines += self._held.count("\n", 0, until)
-        self._shown = (self._shown + self._held[:until])[-_CONTEXT:]
-        self._held = self._held[until:]
-        return Redacted(clean.text, found)
-
-
-def _unfinished_name(text: str) -> int:
-    """Where a telling name begins on the last line, or at the end of the one before it."""
-    line = max(text.rfind("\n"), text.rfind("\r")) + 1
-    if found := _TELLING.search(text, line):
-        return found.start()
-    if found := _UNFINISHED.search(text, max(len(text) - _TAIL, 0)):
-        return found.start()
-    return len(text)

@@ -19,14 +19,11 @@ from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.extract import as_text, folded, holds, passages_of
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summary_call import Ask, Count
-from mindstone_tui.core.entries import Line, Message, Part, Request
-from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries import Line, Message, Part, Request, conversation, standings
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import Judged, draw, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
-from mindstone_tui.core.language.sentences import parts_of
-from mindstone_tui.core.language.words import query_terms, words_of
+from mindstone_tui.core.language import sentences, words
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Finished, Options, Retrying
@@ -61,7 +58,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
             where="window",
             text=item.text if item.text is not None else text_of(item.line),
             turn=item.line.turn,
-            tool=isinstance(item.line.entry, ToolReturned),
+            tool=isinstance(item.line.entry, conversation.ToolReturned),
         )
         for item in fold.placed(model=fold.model or UNNAMED, turn=fold.turn)
         if item.line is not None
@@ -71,7 +68,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
 
 def _derived(text: str) -> list[AnswerPiece]:
     """A summary line by line: each may say which turn it was made from."""
-    lines = [line for block in text.splitlines() for line in parts_of(block)] or [text]
+    lines = [line for block in text.splitlines() for line in sentences.parts_of(block)] or [text]
     found = []
     for line in lines:
         named = _TURN.findall(line)
@@ -102,8 +99,8 @@ def speaks_of(piece: AnswerPiece, question: str) -> bool:
     """Whether a text is about what is asked; a tool's output never counts as having said so."""
     if piece.tool:
         return False
-    asked = {_stem(term) for term in query_terms(question)}
-    shared = asked & {_stem(word) for word in words_of(piece.text)}
+    asked = {_stem(term) for term in words.query_terms(question)}
+    shared = asked & {_stem(word) for word in words.words_of(piece.text)}
     return len(shared) >= min(_SHARED, len(asked))
 
 
@@ -354,7 +351,7 @@ def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
             expects=(one.expected,),
             turns=frozenset({one.turn}),
         )
-        for one in draw(passages_of(not_rewound(lines)), PROBES)
+        for one in draw(passages_of(standings.not_rewound(lines)), PROBES)
     )
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core import disk, paths
 from mindstone_tui.core.entries import Blob, Draft, Line, Unknown
 from mindstone_tui.core.entries.conversation import SessionOpened, without_usage
 from mindstone_tui.core.entries.line import GENESIS
 from mindstone_tui.core.entries.quotes import LineOf
 from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import Damaged, Head, History, Transcript
 from mindstone_tui.core.transcript.file import Replacements
 
@@ -27,7 +26,7 @@ _MADE = "sketch"
 class SketchedHistory(History):
     """Reads a list of lines as if it were a file."""
 
-    def __init__(self, places: SessionPlaces, lines: list[Line]) -> None:
+    def __init__(self, places: paths.SessionPlaces, lines: list[Line]) -> None:
         self.places = places
         self._lines = lines
 
@@ -87,13 +86,13 @@ class SketchedHistory(History):
 
     def blob(self, digest: str) -> bytes:
         """Pictures stay where the session they came from keeps them."""
-        return read_blob(self.places.blobs, digest)
+        return disk.read_blob(self.places.blobs, digest)
 
 
 class InMemoryTranscript(Transcript):
     """A transcript whose lines are kept in a list."""
 
-    def __init__(self, places: SessionPlaces, *, channel: str = "replay") -> None:
+    def __init__(self, places: paths.SessionPlaces, *, channel: str = "replay") -> None:
         self.places = places
         self.channel = channel
         self.lines: list[Line] = []

@@ -308,8 +308,7 @@ class Replay:
         return Damaged(0, b"", f"line {seq} is missing")
 
     async def _reported_newest(self) -> AsyncIterator[ev.AnyEvent]:
-        newest = self.survey.shown_at(self._next)
-        if newest is not None:
+        if (newest := self.survey.shown_at(self._next)) is not None:
             async for event in self._reported(self._history.line(newest.seq)):
                 yield event
 

@@ -19,17 +19,13 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
-from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, window
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowError
 from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
-from mindstone_tui.core.recall.candidates import DERIVED, Filter
+from mindstone_tui.core.recall import candidates, index, passages, store
 from mindstone_tui.core.recall.embedding import Embedder, EmbedsOnce, open_embedder
-from mindstone_tui.core.recall.index import InMemoryIndex, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, Vacancy, choose, inject, queries, room_in
-from mindstone_tui.core.recall.passages import passages_of
-from mindstone_tui.core.recall.store import IndexMark
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.survey import Place, Reference, references_in
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
@@ -123,12 +119,14 @@ class Recollection:
         self.on = settings.auto
         self._most = settings.max_passages
         self._has_vectors = embedder is not None
-        self._index = InMemoryIndex(embedder)
+        self._index = index.InMemoryIndex(embedder)
 
     def learn(self, lines: Sequence[Line]) -> None:
         """Take a finished exchange in, with its meaning where there is a model for it."""
         if lines:
-            self._index.add(passages_of(lines), IndexMark(lines[-1].seq, lines[-1].hash))
+            self._index.add(
+                passages.passages_of(lines), store.IndexMark(lines[-1].seq, lines[-1].hash)
+            )
             while self._has_vectors and self._index.embed_pending(_AT_ONCE):
                 pass
 
@@ -136,7 +134,7 @@ class Recollection:
         """Index exchanges and read them back, as the law wants it before anything leaves."""
         receipts: dict[int, window.Receipt] = {}
         for exchange in turns:
-            found = self._index.ensure(passages_of(exchange.lines))
+            found = self._index.ensure(passages.passages_of(exchange.lines))
             receipt = found[0] if found else window.Receipt(turn=exchange.turn, passages=0)
             if not self._has_vectors:
                 receipt = msgspec.structs.replace(receipt, vectors="")
@@ -165,9 +163,9 @@ class Recollection:
         k: int = ASKED_FOR,
         window: Collection[int] = (),
         pinned: Collection[int] = (),
-    ) -> SearchResult:
+    ) -> index.SearchResult:
         """The k best hits outside the window; pinned turns gain."""
-        allowed = Filter(exclude=frozenset(window), without=DERIVED)
+        allowed = candidates.Filter(exclude=frozenset(window), without=candidates.DERIVED)
         return self._index.search(query, k, allowed=allowed, pinned_turns=pinned)
 
     def close(self) -> None:
@@ -382,7 +380,7 @@ async def rehearse(
 ) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]
-    lines = not_rewound(lines) if options.counting else lines
+    lines = standings.not_rewound(lines) if options.counting else lines
     held = Rehearsal(source, settings, options, references_in(lines))
     for at, line in enumerate(lines):
         await held.take(line)

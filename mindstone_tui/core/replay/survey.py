@@ -11,12 +11,10 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from mindstone_tui.core import patterns, transcript
 from mindstone_tui.core.context.exchanges import names_in
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.entries import Line, Part, Zone, conversation, derived, window
-from mindstone_tui.core.entries.derived import RecallUsed
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.transcript import History
 
 Kind = Literal["turn", "call", "tool", "prune", "trim", "recall", "summary", "checkpoint"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -75,7 +73,7 @@ class Survey(msgspec.Struct, frozen=True):
         return next((mark for mark in self.marks[at:] if mark.kind == "turn"), None)
 
 
-def survey(history: History) -> Survey:
+def survey(history: transcript.History) -> Survey:
     """Go through a session once."""
     marks: list[Landmark] = []
     last = turns = begun = 0
@@ -122,7 +120,7 @@ ReferenceKind = Literal["name", "citation", "recalled"]
 Place = Literal["window", "recalled", "on request", "nowhere"]
 """Where the source of a reference would have been found."""
 
-_CITED: Final = pattern_of(r"#(\d{1,9})\b")
+_CITED: Final = patterns.pattern_of(r"#(\d{1,9})\b")
 _MOST_NAMES: Final = 12
 """Names of one message that are followed."""
 
@@ -158,7 +156,7 @@ def references_in(lines: Iterable[Line]) -> dict[int, tuple[Reference, ...]]:
             case conversation.AssistantMessage(text=text):
                 for cited in _CITED.findall(text):
                     refer("citation", line.turn, turns.get(int(cited), 0), asked)
-            case RecallUsed(used=used):
+            case derived.RecallUsed(used=used):
                 for entry in used:
                     refer("recalled", line.turn, entries.get(entry, 0), asked)
         if isinstance(

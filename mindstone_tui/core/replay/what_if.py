@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, get_args
 
 import msgspec
 
+from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.config.edit import all_keys, nearest
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.window_view import PromptPrices
@@ -28,7 +29,6 @@ from mindstone_tui.core.providers.catalogue import PriceBook, cost, look_up
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.replay.rehearsal import Rehearsal, RehearsalOptions, Resolved, rehearse
 from mindstone_tui.core.replay.survey import Place
-from mindstone_tui.core.transcript import History
 
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
 _FAMILIES: Final = ("context", "zones", "budget", "recall", "eviction", "cascade")
@@ -87,7 +87,7 @@ def parse_changes(words: Sequence[str]) -> dict[str, object]:
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not value:
-            raise UsageError(f"{word!r} sets nothing.", "Write key=value, as ceiling=80.")
+            raise errors.UsageError(f"{word!r} sets nothing.", "Write key=value, as ceiling=80.")
         changes[_key(name.strip())] = value.strip()
     return changes
 
@@ -99,14 +99,14 @@ def _key(name: str) -> str:
             return candidate
     shorts = [key.partition(".")[2] for key in known if key.partition(".")[0] in _FAMILIES]
     near = nearest(name, shorts)
-    raise UsageError(
+    raise errors.UsageError(
         f"`{name}` does not affect the window.",
         f"Did you mean {near}?" if near else "Try ceiling, floor, policy, mode, window or trim.",
     )
 
 
 async def what_if(
-    source: History,
+    source: transcript.History,
     now: Settings,
     then: Settings,
     changed: Mapping[str, object],
@@ -137,7 +137,7 @@ def outcome_of(name: str, held: Rehearsal, price_of: PriceOf = no_prices) -> Wha
     )
 
 
-def _recorded(source: History, price_of: PriceOf) -> WhatIfOutcome | None:
+def _recorded(source: transcript.History, price_of: PriceOf) -> WhatIfOutcome | None:
     """What really happened; None when no request was ever sent."""
     found = _summed("recorded", (one for one in source.read() if isinstance(one, Line)), price_of)
     return found if found.requests else None
@@ -264,7 +264,7 @@ class _Fit(NamedTuple):
 
 
 async def cost_if(
-    source: History,
+    source: transcript.History,
     now: Settings,
     then: Settings,
     changed: Mapping[str, object],

@@ -14,18 +14,17 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import disk
-from mindstone_tui.core.errors import PlaceError, UsageError
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core import disk, errors, paths, values
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
-from mindstone_tui.core.values import Value
 
 RULES: Final = "rules.json"
 Scope = Literal["session", "project", "everywhere"]
 _RANK: Final[tuple[Verdict, ...]] = ("allow", "ask", "deny")
 
 
-class StandingRule(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+class StandingRule(
+    msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True, omit_defaults=True
+):
     """A rule as a person set it."""
 
     number: int
@@ -77,7 +76,7 @@ class Ruling(msgspec.Struct, frozen=True):
 class RuleBook:
     """Which rules were set in a home."""
 
-    def __init__(self, home: Places) -> None:
+    def __init__(self, home: paths.Places) -> None:
         self._path = home.data / RULES
         self._binds = home.state / "rules-bind"
 
@@ -88,7 +87,7 @@ class RuleBook:
         except FileNotFoundError:
             return []
         except (OSError, msgspec.MsgspecError) as error:
-            raise PlaceError(
+            raise errors.PlaceError(
                 f"The rules in {self._path} cannot be read: {error}.",
                 "Mend or move the file; `mindstone log` shows each rule where it was set.",
             ) from None
@@ -113,7 +112,7 @@ class RuleBook:
         with self._changing() as rules:
             at = next((at for at, one in enumerate(rules) if one.number == number), None)
             if at is None or rules[at].retired:
-                raise UsageError(f"No rule {number} stands.", "/rules lists those that do.")
+                raise errors.UsageError(f"No rule {number} stands.", "/rules lists those that do.")
             rules[at] = msgspec.structs.replace(rules[at], retired=when)
             return rules[at]
 

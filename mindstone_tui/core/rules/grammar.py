@@ -160,8 +160,7 @@ def _with(check: RuleCheck | None, **changes: object) -> RuleCheck | None:
 
 def _act(text: str) -> RuleCheck | None:
     """What a rule is about, all of it: several things joined by or are each forbidden."""
-    whole = _one_act(text)
-    if whole is not None:
+    if (whole := _one_act(text)) is not None:
         return whole
     pieces = pattern_of(r",? (?:or|and|nor) |, ").split(text)
     if len(pieces) < 2:

@@ -13,17 +13,15 @@ from mindstone_tui.core.agent import hooks, permissions, undo
 from mindstone_tui.core.agent.context import Answering, TurnContext
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library import agent_files, open_questions
 from mindstone_tui.core.library.lease import Lease, SharedLease
-from mindstone_tui.core.library.open_questions import left_waiting
 from mindstone_tui.core.providers.base import Window
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embed_apart import open_embedder_apart
-from mindstone_tui.core.session import fork
+from mindstone_tui.core.session import fork, recover
 from mindstone_tui.core.session.models import Models, SessionModels
 from mindstone_tui.core.session.options import Opening, permissions_for
 from mindstone_tui.core.session.recall import SessionRecall
-from mindstone_tui.core.session.recover import dropped_in, position_in
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.session.session import Session
 from mindstone_tui.core.session.tools import Project, Servers, ToolRegistry, session_hooks
@@ -32,9 +30,7 @@ from mindstone_tui.core.tokens import Calibration
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits
 from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.history_store import HistoryStore
-from mindstone_tui.core.transcript.rescue import waiting
+from mindstone_tui.core.transcript import History, Transcript, history_store, rescue
 
 
 async def open_session(opening: Opening) -> Session:
@@ -44,7 +40,7 @@ async def open_session(opening: Opening) -> Session:
         services = await asyncio.to_thread(assemble_or_fork, opening)
     except errors.HistoryAway as error:
         own = opening.places.session(opening.key)
-        waits = waiting(opening.places.rescued)[str(own.key)]
+        waits = rescue.waiting(opening.places.rescued)[str(own.key)]
         told = f"{plural(waits, 'line')} from earlier will be written first. " if waits else ""
         raise errors.EntryNotSaved(
             f"NOT SAVED: {error.what}", fork.while_away(own, told)
@@ -146,7 +142,7 @@ class _Assembly:
         return redaction.Redactor(known)
 
     @cached_property
-    def _store(self) -> HistoryStore | None:
+    def _store(self) -> history_store.HistoryStore | None:
         """The server that keeps this history; None where the files do."""
         if self.opening.offline or not self.settings.history.address_for(self.opening.key):
             return None
@@ -191,8 +187,8 @@ class _Assembly:
             self.places,
             self.settings.recall,
             embedder,
-            AgentFilesIndex(self.home.agent(self.opening.key.agent), embedder),
-            dropped=dropped_in(self.history),
+            agent_files.AgentFilesIndex(self.home.agent(self.opening.key.agent), embedder),
+            dropped=recover.dropped_in(self.history),
             require_vectors=self.settings.context.vectorize_before_prune == "require",
         )
 
@@ -283,7 +279,7 @@ class _Assembly:
                 overridden=bool(named),
                 provider=self.models.provider(model),
                 named_window=self._named_window(),
-                position=position_in(self.history, model) if self.window.fold.plan else 0,
+                position=recover.position_in(self.history, model) if self.window.fold.plan else 0,
             ),
             tools=self.tools.offered,
             tool_context=self._tool_context,
@@ -303,7 +299,7 @@ class _Assembly:
         turn = self.history.turn(self.transcript.last_turn)
         asked = (line.entry for line in reversed(turn))
         own = (one.model for one in asked if isinstance(one, PromptPlanned) and not one.purpose)
-        return next(own, "") if left_waiting(turn) is not None else ""
+        return next(own, "") if open_questions.left_waiting(turn) is not None else ""
 
     def _named_window(self) -> Window | None:
         tokens = self.opening.context_window or self.settings.context.window

@@ -18,8 +18,7 @@ import msgspec
 from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.hooks import AlertHooks
-from mindstone_tui.core.entries import Image, conversation
-from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.entries import Image, conversation, store
 from mindstone_tui.core.session.features import Command, Feature, Say, WrongUse
 from mindstone_tui.core.session.options import ForeignExchange
 
@@ -284,7 +283,7 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     if failure is not None and failure.what:
         text.append(failure.sentence)
     if asked.changes_window:
-        run = CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
+        run = store.CommandRun(command=asked.line, output="\n".join(text), ok=failure is None)
         with contextlib.suppress(errors.EntryNotSaved):
             context.window.record(run)
     end_command(asked.line, failure, emit)

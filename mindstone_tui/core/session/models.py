@@ -13,9 +13,7 @@ from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
-from mindstone_tui.core.providers import base
-from mindstone_tui.core.providers.guide import GUIDE
-from mindstone_tui.core.providers.registry import embedded_models, resolve
+from mindstone_tui.core.providers import base, guide, registry
 from mindstone_tui.core.session.recover import position_in, positions_in
 
 
@@ -134,12 +132,13 @@ class Models:
 
     def provider(self, name: str) -> base.Provider:
         """Who speaks for a model."""
-        return resolve(name, self.settings, self._home, self._environ, self._all)
+        return registry.resolve(name, self.settings, self._home, self._environ, self._all)
 
     def usable(self) -> list[base.ModelInfo]:
         """What can answer here without a server or a key."""
         return [
-            self.provider(name).info(name) for name in embedded_models(self._home, self.settings)
+            self.provider(name).info(name)
+            for name in registry.embedded_models(self._home, self.settings)
         ]
 
 
@@ -166,7 +165,7 @@ class SessionModels:
     def aside(self, name: str) -> Ask | None:
         """Who writes summaries: the configured model, else the session's own; the guide cannot."""
         name = self._models.settings.summary or name
-        if name == GUIDE:
+        if name == guide.GUIDE:
             return None
         context = self._context
         provider = context.provider if name == context.model else self._models.provider(name)

@@ -10,8 +10,7 @@ import msgspec
 
 from mindstone_tui.core import errors, paths, values
 from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.config import Loaded, load
-from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config import Loaded, edit, load
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
 from mindstone_tui.core.context.plan import AS_ALWAYS
@@ -22,10 +21,9 @@ from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.session.features import Feature
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools import sandbox_probe
+from mindstone_tui.core.tools import sandbox, sandbox_probe
 from mindstone_tui.core.tools.approvals import MODES, Mode
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult
-from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 
 
@@ -195,7 +193,7 @@ class Opening(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True)
 def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permissions:
     """Who decides whether a tool may run."""
 
-    async def find_sandbox() -> Sandbox | None:
+    async def find_sandbox() -> sandbox.Sandbox | None:
         found, _ = await sandbox_probe.find(opening.environ, hidden=opening.places.own)
         return found
 
@@ -218,7 +216,7 @@ def keep_rule(places: paths.Places, rule: str) -> None:
     """Add a rule to the user's own settings."""
     known = load(places, {}).settings.approvals.allow
     if rule not in known:
-        store(places, "approvals.allow", toml_value([*known, rule]))
+        store(places, "approvals.allow", edit.toml_value([*known, rule]))
 
 
 def _mode(name: str) -> Mode:

@@ -407,8 +407,7 @@ class SessionRecall:
 
     def interrupt(self) -> None:
         """Wait for no vector that is being made in another process."""
-        stop = getattr(self._embedder, "interrupt", None)
-        if stop is not None:
+        if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
     def verdicts(self, recorded: Mapping[int, int]) -> list[derived.StatementSuperseded]:

@@ -16,9 +16,8 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent import hooks, memories, system_prompt
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.context import plan, summaries
 from mindstone_tui.core.context.modes import Means, Modes
-from mindstone_tui.core.context.plan import AS_ALWAYS
-from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
@@ -140,7 +139,7 @@ class SessionServices:
     def modes(self) -> Modes:
         """How room is made: the steps of the window and those of features."""
         model = self.context.model
-        summarizer = Summarizer(
+        summarizer = summaries.Summarizer(
             count=self.context.count,
             ask=self.models.aside(model),
             model=model,
@@ -272,7 +271,7 @@ class SessionServices:
             yield found
 
     def _sampling(self) -> Sampling:
-        return AS_ALWAYS if self.opening.guest is None else self.opening.guest.sampling
+        return plan.AS_ALWAYS if self.opening.guest is None else self.opening.guest.sampling
 
     async def after_turn(self) -> AsyncIterator[events.AnyEvent]:
         """Let every feature do what is due after the newest turn."""

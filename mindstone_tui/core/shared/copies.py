@@ -21,9 +21,8 @@ from mindstone_tui.core.errors import HistoryAway, MindstoneError, UsageError
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import PostgresStore
-from mindstone_tui.core.transcript import SessionSummary, history_store
+from mindstone_tui.core.transcript import SessionSummary, encode, history_store
 from mindstone_tui.core.transcript.copy import CopiedFile
-from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.reader import Head
 
 _LISTENS: Final = 10.0
@@ -261,7 +260,7 @@ def set_aside(places: SessionPlaces) -> Path | None:
     """Move a copy, and the index made from it, to the folder of lost histories; where they are."""
     if not places.transcript.exists():
         return None
-    aside = places.lost / timestamp(datetime.now(UTC)).replace(":", "")
+    aside = places.lost / encode.timestamp(datetime.now(UTC)).replace(":", "")
     ensure_folder(aside)
     try:
         earlier = places.folder / EARLIER_INDEX

@@ -374,8 +374,7 @@ class PostgresStore:
 
     def break_off(self) -> None:
         """End what another thread waits for: its call fails as if the server were away."""
-        connection = self._connection
-        if connection is not None:
+        if (connection := self._connection) is not None:
             with (
                 contextlib.suppress(Exception),
                 socket.socket(fileno=os.dup(connection.fileno())) as line,

@@ -18,8 +18,7 @@ import msgspec
 from mindstone_tui.core.language import clause, content, sentences
 from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements import statement
-from mindstone_tui.core.statements.recogniser import LONGEST_WORDS, recognise
+from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.values import Value
 
 RECENT: Final = 8
@@ -58,13 +57,12 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
     standing, retired = _Standing(register.standing), list(register.retired)
     recent = list(register.recent)
     for utterance in utterances:
-        for found in recognise(utterance):
+        for found in recogniser.recognise(utterance):
             if standing.has_said(found):
                 continue
             new = _pointed(found, recent) if found.kind == "correction" else found
             gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
-            superseded = [standing.remove(at) for at in gone]
-            if superseded:
+            if superseded := [standing.remove(at) for at in gone]:
                 new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
                 retired += superseded
             standing.add(new)
@@ -76,16 +74,6 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
 def settle(utterances: Iterable[statement.Utterance]) -> Register:
     """The register of a whole conversation."""
     return advance(Register(), utterances)
-
-
-def successor(register: Register, at: statement.Pointer) -> statement.Statement | None:
-    """The standing statement that a retired one led to; a standing one leads to itself."""
-    by_victim = {
-        gone: one for one in (*register.retired, *register.standing) for gone in one.supersedes
-    }
-    while at in by_victim:
-        at = by_victim[at].at
-    return next((one for one in register.standing if one.at == at), None)
 
 
 def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:
@@ -147,7 +135,7 @@ def _pointed(
     if best is None:
         return correction
     return msgspec.structs.replace(
-        correction, corrects=best[1], old=sentences.shortened(best[2], LONGEST_WORDS)
+        correction, corrects=best[1], old=sentences.shortened(best[2], recogniser.LONGEST_WORDS)
     )
 
 

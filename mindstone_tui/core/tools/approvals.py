@@ -104,8 +104,7 @@ def decide(
         return Decision(verdict="allow", reason="it runs at the client", by="client")
     if tool.risk == "write" and preview.standing == "protected":
         return Decision(verdict="refuse", reason="this place is protected")
-    refusing = covers(rules, "refuse", tool.name, preview)
-    if refusing:
+    if refusing := covers(rules, "refuse", tool.name, preview):
         return _ruled("refuse", refusing)
     if tool.risk == "read":
         asking = covers(rules, "ask", tool.name, preview)
@@ -116,13 +115,11 @@ def decide(
         return Decision(verdict="refuse", reason="approvals = read-only")
     if tool.risk == "memory":
         return Decision(verdict="ask", reason="nothing is remembered without consent")
-    asking = covers(rules, "ask", tool.name, preview)
-    if asking:
+    if asking := covers(rules, "ask", tool.name, preview):
         return _ruled("ask", asking)
     if preview.standing != "open":
         return Decision(verdict="ask", reason="this file steers other programs")
-    allowing = covers(rules, "allow", tool.name, preview)
-    if allowing:
+    if allowing := covers(rules, "allow", tool.name, preview):
         return _ruled("allow", allowing, confined=tool.risk == "run" and sandboxed)
     return _by_mode(tool, mode, sandboxed)
 

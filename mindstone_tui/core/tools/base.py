@@ -13,11 +13,10 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core import bounded_json, errors
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
@@ -246,7 +245,7 @@ def checked(arguments: type[Arguments], given: Mapping[str, object]) -> Argument
             for part in (needed and f"needed: {needed}", others and f"may be left out: {others}")
             if part
         )
-        raise ToolError(
+        raise errors.ToolError(
             f"The arguments are wrong: {error}.", f"Expected are: {expected or 'none'}."
         ) from None
 
@@ -257,7 +256,7 @@ _SUBJECTS: Final = ("path", "title", "command", "pattern", "query", "entry", "se
 def subject_of(tool: Tool, arguments: str) -> str:
     """A call that could not be prepared, in one line: the tool and what it was meant for."""
     try:
-        given = read_as(arguments or "{}", dict[str, object])
+        given = bounded_json.read_as(arguments or "{}", dict[str, object])
     except msgspec.DecodeError:
         return tool.name
     meant = tool.understand(given).arguments

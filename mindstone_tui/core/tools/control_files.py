@@ -122,7 +122,7 @@ class ControlFiles:
             if before == seen:
                 continue
             if path.name == "package.json":
-                if not _same_scripts(before, seen):
+                if seen.scripts != (before.scripts if before else "{}"):
                     _put_scripts_back(path, before.scripts if before else "{}")
                     undone.append(f"the scripts in {self._short(path)}")
             elif before is None or before.content != seen.content or seen.content is None:
@@ -146,10 +146,6 @@ def _put_back(path: Path, before: _Seen | None) -> None:
         with contextlib.suppress(OSError):
             path.write_bytes(before.content)
             path.chmod(before.mode)
-
-
-def _same_scripts(before: _Seen | None, now: _Seen) -> bool:
-    return now.scripts == (before.scripts if before else "{}")
 
 
 def _found(roots: tuple[Path, ...]) -> Iterator[tuple[Path, _Seen]]:

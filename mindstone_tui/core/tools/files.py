@@ -201,14 +201,6 @@ def _preview(verb: str, change: _Change, context: base.ToolContext) -> base.Prev
     )
 
 
-def _preview_write(arguments: WriteArguments, context: base.ToolContext) -> base.Preview:
-    return _preview("write", _written(arguments, context), context)
-
-
-def _preview_edit(arguments: EditArguments, context: base.ToolContext) -> base.Preview:
-    return _preview("edit", _edited(arguments, context), context)
-
-
 async def _write(arguments: WriteArguments, context: base.ToolContext) -> base.ToolResult:
     return await asyncio.to_thread(_apply, _written(arguments, context), arguments.path, context)
 
@@ -254,7 +246,7 @@ FILE_TOOLS: Final[tuple[base.Tool, ...]] = (
         "write",
         WriteArguments,
         _write,
-        _preview_write,
+        lambda arguments, context: _preview("write", _written(arguments, context), context),
     ),
     base.declare(
         "edit",
@@ -262,7 +254,7 @@ FILE_TOOLS: Final[tuple[base.Tool, ...]] = (
         "write",
         EditArguments,
         _edit,
-        _preview_edit,
+        lambda arguments, context: _preview("edit", _edited(arguments, context), context),
     ),
 )
 

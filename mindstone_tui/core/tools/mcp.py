@@ -378,8 +378,7 @@ class McpServer:
                     ignored.append(f"{exact(tool.name[:60])}: {why}")
                     continue
                 declared[tool.name] = declaration(tool.description or "", tool.input_schema)
-            cursor = page.next_cursor
-            if not cursor:
+            if not (cursor := page.next_cursor):
                 break
         return declared, tuple(ignored)
 

@@ -330,9 +330,7 @@ def _package_managers(home: Path, network: bool) -> dict[str, str]:
 
 def _blank(place: Path) -> tuple[str, ...]:
     """Nothing to be seen there."""
-    if place.is_dir():
-        return ("--tmpfs", str(place))
-    return ("--ro-bind", "/dev/null", str(place))
+    return ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
 
 
 def _fresh_scratch() -> Path:

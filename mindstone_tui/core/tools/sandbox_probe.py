@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.sandbox import Sandbox, candidates
 from mindstone_tui.core.tools.shell import Bounds, clean_environment, run
@@ -102,7 +101,7 @@ async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> SandboxProbe:
     with _scene() as base:
         try:
             answers = await _tried(sandbox, base, environ)
-        except (MindstoneError, OSError, ValueError) as error:
+        except (errors.MindstoneError, OSError, ValueError) as error:
             return SandboxProbe(name=sandbox.name, working=False, why=one_line(str(error), 300))
     if not answers.pop("work"):
         return SandboxProbe(
@@ -123,7 +122,7 @@ def _scene() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mindstone-probe-") as place:
         base = Path(place).resolve()
         for name in ("secret", "work/.git", "work/open"):
-            ensure_folder(base / name)
+            disk.ensure_folder(base / name)
         (base / "secret" / "key").touch(0o600)
         yield base
 

@@ -27,8 +27,7 @@ from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
 from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
-from mindstone_tui.core.tools import base
-from mindstone_tui.core.tools.control_files import ControlFiles
+from mindstone_tui.core.tools import base, control_files
 from mindstone_tui.core.tools.process_tree import (
     ProcessTree,
     deals_with_processes,
@@ -327,7 +326,7 @@ async def _shell(arguments: ShellArguments, context: base.ToolContext) -> base.T
         confined = unconfined(line)
     limits = context.limits
     roots = context.workspace.roots
-    before = await asyncio.to_thread(ControlFiles, roots) if context.unseen else None
+    before = await asyncio.to_thread(control_files.ControlFiles, roots) if context.unseen else None
     try:
         finished = await run(
             confined,

@@ -283,9 +283,7 @@ class _Judgement:
         text = self._text(node)
         match node.type:
             case "word" | "number" | "test_operator":
-                if re.search(r"[$`]", text):
-                    return None
-                return re.sub(r"\\(.)", r"\1", text)
+                return None if re.search(r"[$`]", text) else re.sub(r"\\(.)", r"\1", text)
             case "raw_string":
                 return text[1:-1]
             case "string":
@@ -358,9 +356,7 @@ def _substitutes(node: Node) -> bool:
 
 def _absolute(path: str, here: Path) -> Path | None:
     """Where a path leads by its letters; None when it leads home, or a variable decides."""
-    if path.startswith("~"):
-        return None
-    return Path(os.path.normpath(here / path))
+    return None if path.startswith("~") else Path(os.path.normpath(here / path))
 
 
 def _real(place: Path | None) -> Path | None:

@@ -198,8 +198,7 @@ class _Walk:
             if part == "..":
                 self._back()
                 continue
-            target = self._link(part)
-            if target is None:
+            if (target := self._link(part)) is None:
                 self.names.append(part)
             else:
                 todo += self._follow(target)

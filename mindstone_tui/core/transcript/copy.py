@@ -14,10 +14,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
+from mindstone_tui.core import entries, paths
 from mindstone_tui.core.disk import Disk, replace_file
-from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.errors import HistoryAway, NoSuchEntry, Overtaken, UsageError
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import file, history_store, reader
 
 HERE: Final = "This machine"
@@ -27,7 +26,7 @@ class CopiedFile(file.TranscriptFile):
     """One session's file, for appending to the history that it is a copy of."""
 
     def __init__(
-        self, places: SessionPlaces, disk: Disk, store: history_store.HistoryStore
+        self, places: paths.SessionPlaces, disk: Disk, store: history_store.HistoryStore
     ) -> None:
         super().__init__(places, disk, create=True, copy=True)
         self.store = store
@@ -38,7 +37,7 @@ class CopiedFile(file.TranscriptFile):
         """The last of the lines that may or may not have been kept."""
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[list[Entry]]:
+    def locked(self) -> Iterator[list[entries.Entry]]:
         """Hold the lock. What happened to a copy is no part of the history: there is no news."""
         with super().locked():
             yield []

@@ -14,11 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import errors, redaction
 from mindstone_tui.core.entries import Blob, Entry
 from mindstone_tui.core.entries.base import TextEntry
 from mindstone_tui.core.entries.line import MAX_LINE, Unknown, encode_body
-from mindstone_tui.core.errors import TranscriptError
-from mindstone_tui.core.redaction import Blackened, blackened
 
 Clean = Callable[[str], str]
 Keep = Callable[[bytes], Blob]
@@ -116,7 +115,7 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
             _put(fields, path, _excerpt(text))
             body = encode_body(msgspec.convert(fields, type(entry)))
         if len(body) > room:
-            raise TranscriptError(
+            raise errors.TranscriptError(
                 f"A {entry.kind} entry of {len(body):,} bytes does not fit into a line.",
                 "This is a bug in the program; nothing was written.",
             )
@@ -124,12 +123,12 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
     return Body(body, b"," + msgspec.json.encode(extra)[1:-1] if extra else b"")
 
 
-def blackened_in(entry: Entry | Unknown) -> tuple[Blackened, ...]:
+def blackened_in(entry: Entry | Unknown) -> tuple[redaction.Blackened, ...]:
     """Every place of an entry that was blacked out when it was written."""
     if not isinstance(entry, TextEntry):
         return ()
     fields = msgspec.to_builtins(entry)
-    return tuple(place for _, text in _texts(fields) for place in blackened(text))
+    return tuple(place for _, text in _texts(fields) for place in redaction.blackened(text))
 
 
 def restore(fields: dict[str, Any], bodies: dict[str, str]) -> None:

@@ -99,9 +99,7 @@ class Follower:
         """What was added since the last look; a line that is being written is waited for."""
         self._stay_with_the_name()
         with disk.settled(self._history.fileno()):
-            if self._history.size <= self._offset:
-                return []
-            return list(self._read_on())
+            return [] if self._history.size <= self._offset else list(self._read_on())
 
     def close(self) -> None:
         """Give the file back."""

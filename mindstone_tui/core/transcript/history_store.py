@@ -341,8 +341,7 @@ class FileStore:
 
     def give_back(self, key: SessionKey, grant: Grant) -> None:
         """Free the lock."""
-        fd = self._leases.pop((key, grant.holder), None)
-        if fd is not None:
+        if (fd := self._leases.pop((key, grant.holder), None)) is not None:
             os.close(fd)
 
     def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core import errors
+from mindstone_tui.core import errors, paths
 from mindstone_tui.core.disk import (
     REAL,
     Disk,
@@ -37,7 +37,6 @@ from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import MAX_LINE, seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import copy, encode, history_store, reader
 from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
 
@@ -61,7 +60,7 @@ class Transcript:
 
     def __init__(
         self,
-        places: SessionPlaces,
+        places: paths.SessionPlaces,
         *,
         disk: Disk = REAL,
         clean: encode.Clean = str,

@@ -19,14 +19,13 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, place_error, replace_with
-from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.patterns import pattern_of
 
 _PLACE: Final = struct.Struct(">32sQQ")
 """Hash, offset, size."""
 _AT_ONCE: Final = 1 << 24
-_FILE: Final = pattern_of(r"objects(?:-([0-9]{1,9}))?\.(table|pack)")
+_FILE: Final = patterns.pattern_of(r"objects(?:-([0-9]{1,9}))?\.(table|pack)")
 
 
 class ObjectStore:
@@ -213,7 +212,7 @@ class ObjectStore:
             self.refresh()
             data = self._stored(digest)
         if data is None:
-            raise UndoError(
+            raise errors.UndoError(
                 f"The content {digest[:12]} of an earlier state is not in {self.folder} any more.",
                 "That file cannot be put back; `/diff` shows what the transcript knows of it.",
             )

@@ -247,8 +247,7 @@ class OriginFold:
         Of a file that was not known, only one that is `new` is the maker's.
         """
         digest, last = self._now.get(path, ("", NOTHING))
-        data = change(b"".join(last.lines) if digest else None)
-        if data is None:
+        if (data := change(b"".join(last.lines) if digest else None)) is None:
             self.found(path, "")
         else:
             traced = carried(last, lines_of(data), maker if digest or new else UNKNOWN)

@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.undo.changes import PathChange
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import EMPTY, Node, TreeState, node_at, stamp_of, unchanged
@@ -33,7 +32,7 @@ _FEW: Final = 16
 """Files that are synced and freed one by one; more of them all at once."""
 _REMOVED: Final = "removed"
 """Where in the store's folder stands what waits to be freed."""
-_TEMPORARY: Final = pattern_of(r"\.mindstone-[0-9a-f]{16}-[0-9]+")
+_TEMPORARY: Final = patterns.pattern_of(r"\.mindstone-[0-9a-f]{16}-[0-9]+")
 
 
 class Conflict(NamedTuple):
@@ -219,7 +218,7 @@ class _Tree:
         try:
             self._open[""] = os.open(self._root, _FOLDER)
         except OSError as error:
-            raise UndoError(
+            raise errors.UndoError(
                 f"{self._root} cannot be opened: {error.strerror}.", "Is the folder still there?"
             ) from error
         if self._removed is not None:

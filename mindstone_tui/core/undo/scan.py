@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.undo.objects import ObjectStore
 
 SKIPPED: Final = frozenset({".git", ".hg", ".svn", ".mindstone", ".ssh", ".gnupg"})
@@ -29,7 +28,7 @@ _YOUNG: Final = 100_000_000
 _MOST_RULES: Final = 1 << 20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CLASS: Final = pattern_of(r"\[(!|\^)?(\]?[^\]\\]*(?:\\.[^\]\\]*)*)\]")
+_CLASS: Final = patterns.pattern_of(r"\[(!|\^)?(\]?[^\]\\]*(?:\\.[^\]\\]*)*)\]")
 """A class of characters in a rule about what to ignore."""
 
 
@@ -69,7 +68,7 @@ class TreeState(NamedTuple):
 EMPTY: Final = TreeState({}, {})
 
 
-class TooManyFiles(UndoError):
+class TooManyFiles(errors.UndoError):
     """A folder has more files than are looked at."""
 
 
@@ -107,7 +106,7 @@ class _Scan:
         try:
             fd = os.open(self._root, _FOLDER)
         except OSError as error:
-            raise UndoError(f"{self._root} cannot be read: {error.strerror}.") from error
+            raise errors.UndoError(f"{self._root} cannot be read: {error.strerror}.") from error
         try:
             rules = _rules_in(fd, ".git/info/exclude")
             self._visit(fd, "", [(0, rules)] if rules else [], 0)

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, Literal
 
+from mindstone_tui.core import errors, numbers
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesLetGo, FilesRestored
-from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node
@@ -52,7 +51,7 @@ class FileStep:
         """The list, empty where it is lost."""
         try:
             return self.changes
-        except UndoError:
+        except errors.UndoError:
             return ()
 
 
@@ -105,12 +104,12 @@ class FileSteps:
         if last <= self.let_go:
             why = (
                 "their states made room for newer ones, because a session keeps "
-                f"{megabytes(self._limit)} at most (undo.store_bytes)"
+                f"{numbers.megabytes(self._limit)} at most (undo.store_bytes)"
             )
         else:
             why = "their states are missing in the session's folder `files`"
         left = sum(turn > last for turn in self.applied)
-        raise UndoError(
+        raise errors.UndoError(
             f"What turns up to turn {last} did to files can no longer be put back: {why}.",
             f"`/undo {left}` takes back what came after." if left else "",
         )

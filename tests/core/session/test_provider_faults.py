@@ -62,7 +62,7 @@ def without_waiting(stage: Stage) -> None:
         return
 
     provider = stage.session.services.context.provider
-    provider._provider._pause = no_pause  # type: ignore[attr-defined]
+    provider.behind._pause = no_pause  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

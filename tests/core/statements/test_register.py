@@ -15,12 +15,21 @@ from mindstone_tui.core.statements.register import (
     keep,
     replaces,
     settle,
-    successor,
 )
-from mindstone_tui.core.statements.statement import Pointer, Utterance
+from mindstone_tui.core.statements.statement import Pointer, Statement, Utterance
 from tests.core.statements.talk import EVERYDAY, labelled, settled, standing, told
 
 NEVER_DROPPED = frozenset({"correction", "memory", "rule"})
+
+
+def successor(register: Register, at: Pointer) -> Statement | None:
+    """The standing statement that a retired one led to; a standing one leads to itself."""
+    by_victim = {
+        gone: one for one in (*register.retired, *register.standing) for gone in one.supersedes
+    }
+    while at in by_victim:
+        at = by_victim[at].at
+    return next((one for one in register.standing if one.at == at), None)
 
 
 @pytest.mark.parametrize(

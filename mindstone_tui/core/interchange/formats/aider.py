@@ -9,7 +9,6 @@ counted as left out, except the model, the tokens and the costs that it names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,7 @@ from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import moment, open_file, text_lines
-from .base import About, Aside, Began, Format, Record, Said, Sample, Used
+from .base import About, Aside, Began, Format, Records, Said, Sample, Used
 from .parts import TextRun
 
 _STARTED: Final = pattern_of(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*$")
@@ -34,7 +33,7 @@ def _recognises(sample: Sample) -> bool:
     return _SAMPLE.search(sample.start) is not None
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     chat = _Chat(str(path.absolute().parent), _marked_chats(path))
     with open_file(path) as stream:
         for number, line in text_lines(stream):
@@ -79,7 +78,7 @@ class _Chat:
     def _end(self) -> str:
         return _END if self._marked[self._number] else ""
 
-    def take(self, number: int, line: str) -> Iterator[Record]:
+    def take(self, number: int, line: str) -> Records:
         """One more line."""
         if started := _STARTED.match(line):
             yield from self.close()
@@ -102,12 +101,12 @@ class _Chat:
         elif self._end or self._asked.starts_with("/"):
             yield from self._close_question()
 
-    def close(self) -> Iterator[Record]:
+    def close(self) -> Records:
         """What is not handed over yet."""
         yield from self._close_question()
         yield from self._close_answer()
 
-    def _begin(self, first: str) -> Iterator[Record]:
+    def _begin(self, first: str) -> Records:
         """The chat's beginning; its name is made of its date and the first that stands in it."""
         if self._begun:
             digest = hashlib.sha256(first.encode("utf-8", "surrogatepass")).hexdigest()
@@ -115,7 +114,7 @@ class _Chat:
             yield About(folder=self._folder)
             self._begun = ""
 
-    def _close_question(self) -> Iterator[Record]:
+    def _close_question(self) -> Records:
         asked = self._asked.take()
         if not asked:
             return
@@ -126,14 +125,14 @@ class _Chat:
         else:
             yield Said(line=self._line, role="user", text=asked, ts=self._ts)
 
-    def _close_answer(self) -> Iterator[Record]:
+    def _close_answer(self) -> Records:
         if answer := self._answer.take():
             yield from self._begin(answer)
             yield Said(
                 line=self._line, role="assistant", text=answer, ts=self._ts, model=self._model
             )
 
-    def _note(self, said: str) -> Iterator[Record]:
+    def _note(self, said: str) -> Records:
         yield from self._begin(said)
         if found := _MODEL.match(said):
             self._model = found[1]

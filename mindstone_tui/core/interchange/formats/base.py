@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from mindstone_tui.core.entries import Part, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 
 from ..pictures import Picture
+from ..read_bytes import Fields
 
 NO_RESULT: Final = "The imported session holds no result of this call."
 """What stands where a call's result should be."""
@@ -104,6 +105,7 @@ class Aside(Part):
 
 
 Record = Began | Titled | About | Used | Said | Gave | Broken | Aside
+Records = Iterator[Record]
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -111,9 +113,9 @@ class Sample(msgspec.Struct, frozen=True):
 
     path: Path
     start: bytes
-    objects: tuple[dict[str, Any], ...] = ()
+    objects: tuple[Fields, ...] = ()
     """The first lines that are JSON objects, or the one object that the file is."""
-    elements: tuple[dict[str, Any], ...] = ()
+    elements: tuple[Fields, ...] = ()
     """The first objects of the array that the file is."""
 
 
@@ -123,7 +125,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     recognises: Callable[[Sample], bool]
-    read: Callable[[Path], Iterator[Record]]
+    read: Callable[[Path], Records]
     many: bool = False
     """Whether one file holds many conversations."""
     goes_on: Callable[[Path], tuple[str, str]] | None = None

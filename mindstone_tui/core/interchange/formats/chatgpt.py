@@ -6,14 +6,13 @@ and messages on other branches are counted as left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mindstone_tui.core.entries.conversation import Thinking
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample
 from .parts import ANOTHER_BRANCH, joined, plain, titled, tool_call
 from .sources import each_with, exported, start_of_export
 
@@ -30,11 +29,11 @@ def _recognises(sample: Sample) -> bool:
     return b'"mapping"' in start and b'"author"' in start
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     yield from each_with(exported(path), _conversation)
 
 
-def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _conversation(number: int, fields: Fields) -> Records:
     yield Began(
         id=text(fields.get("conversation_id")) or text(fields.get("id")),
         ts=moment(fields.get("create_time")),
@@ -54,7 +53,7 @@ def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield Aside(what=ANOTHER_BRANCH)
 
 
-def _branch(nodes: dict[str, Any], leaf: object) -> tuple[list[str], bool]:
+def _branch(nodes: Fields, leaf: object) -> tuple[list[str], bool]:
     """The way from the root to a leaf, and whether it ran in a circle."""
     at: object = leaf if isinstance(leaf, str) and leaf in nodes else _newest_leaf(nodes)
     way: list[str] = []
@@ -68,13 +67,13 @@ def _branch(nodes: dict[str, Any], leaf: object) -> tuple[list[str], bool]:
     return way[::-1], False
 
 
-def _newest_leaf(nodes: dict[str, Any]) -> str:
+def _newest_leaf(nodes: Fields) -> str:
     """The last message that nothing follows."""
     leaves = [name for name, each in nodes.items() if not sequence(mapping(each).get("children"))]
     return leaves[-1] if leaves else next(iter(nodes), "")
 
 
-def _message(number: int, node: str, message: dict[str, Any]) -> Record:
+def _message(number: int, node: str, message: Fields) -> Record:
     content = mapping(message.get("content"))
     source = text(message.get("id")) or node
     ts = moment(message.get("create_time"))
@@ -118,14 +117,14 @@ def _message(number: int, node: str, message: dict[str, Any]) -> Record:
             return Aside(what=f"{text(role) or 'nameless'} message")
 
 
-def _words(content: dict[str, Any]) -> str:
+def _words(content: Fields) -> str:
     """The text of a message, whichever of its fields the kind of content uses."""
     return plain(content.get("parts")) or next(
         (said for name in ("text", "result", "content") if (said := text(content.get(name)))), ""
     )
 
 
-def _thoughts(content: dict[str, Any]) -> tuple[Thinking, ...]:
+def _thoughts(content: Fields) -> tuple[Thinking, ...]:
     """What a reasoning model showed of its thinking; it stands before the answer it led to."""
     return tuple(
         Thinking(text=thought)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import Aside, Began, Broken, Format, Record, Sample
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import Aside, Began, Broken, Format, Records, Sample
 from .parts import ANOTHER_BRANCH, Branches, MessageParts, add_block, joined, titled
 from .sources import each_with, exported, start_of_export
 
@@ -25,18 +25,17 @@ def _recognises(sample: Sample) -> bool:
     return b'"chat_messages"' in start_of_export(sample)
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     yield from each_with(exported(path), _conversation)
 
 
-def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _conversation(number: int, fields: Fields) -> Records:
     yield Began(id=text(fields.get("uuid")), ts=moment(fields.get("created_at")))
     yield from titled(fields.get("name"))
     messages = [mapping(each) for each in sequence(fields.get("chat_messages"))]
     branches = Branches()
     for each in messages:
-        parent = text(each.get("parent_message_uuid"))
-        if parent:
+        if parent := text(each.get("parent_message_uuid")):
             branches.add(text(each.get("uuid")), None if parent == _ROOT else parent)
     for each in messages:
         if branches.keeps(text(each.get("uuid"))):
@@ -45,7 +44,7 @@ def _conversation(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield Aside(what=ANOTHER_BRANCH)
 
 
-def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _message(number: int, fields: Fields) -> Records:
     source, ts = text(fields.get("uuid")), moment(fields.get("created_at"))
     blocks = sequence(fields.get("content"))
     match fields.get("sender"):
@@ -61,7 +60,7 @@ def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield Broken(line=number, why="a message without a known sender")
 
 
-def _attached(fields: dict[str, Any]) -> Iterator[str]:
+def _attached(fields: Fields) -> Iterator[str]:
     """The texts of files that came with a message, and the names of those without.
 
     The second list names the first one's files again.
@@ -76,7 +75,7 @@ def _attached(fields: dict[str, Any]) -> Iterator[str]:
             yield f"[file: {name}]"
 
 
-def _answer(number: int, blocks: list[Any], source: str, ts: str) -> Iterator[Record]:
+def _answer(number: int, blocks: list[Any], source: str, ts: str) -> Records:
     """An answer in steps: what stands behind a result was said after it."""
     step = 0
     pieces = MessageParts(number, source)

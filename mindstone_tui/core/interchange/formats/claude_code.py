@@ -275,8 +275,7 @@ def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
 
 def _used(message: dict[str, Any]) -> Iterator[Record]:
     """What an answer took; the file repeats it with every line that the answer is spread over."""
-    usage = mapping(message.get("usage"))
-    if usage:
+    if usage := mapping(message.get("usage")):
         took = parts.counted({"input_tokens": 0, **usage}, *_COUNTS, apart=True)
         hour = count(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
         model, answer = text(message.get("model")), text(message.get("id"))
@@ -291,8 +290,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     rest = [each for each in blocks if mapping(each).get("type") != "tool_result"]
     for block in results:
         yield _result(number, block, fields, ts)
-    said = parts.plain(rest if blocks else content)
-    if said is None:
+    if (said := parts.plain(rest if blocks else content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
         yield Aside(what="interruption")

@@ -9,19 +9,18 @@ wrote their calls as tags into the text, and got results as text: both become ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core import bounded_json, entries
 from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
 
-from ..read_bytes import as_json, mapping, moment, sequence, text
-from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from ..read_bytes import Fields, as_json, mapping, moment, sequence, text
+from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Records, Said, Sample, Used
 from .parts import (
     MessageParts,
     counted,
@@ -84,11 +83,11 @@ def _parameters(inside: str) -> dict[str, str]:
     return found
 
 
-def spoken(call: ToolCall) -> str | None:
+def spoken(call: entries.ToolCall) -> str | None:
     """What a call says to the person; None where it does something."""
     if call.name not in _SPEAKING:
         return None
-    arguments = read_arguments(call.arguments) or {}
+    arguments = bounded_json.read_arguments(call.arguments) or {}
     words = text(arguments.get(_SPEAKING[call.name]))
     options = arguments.get("options") or arguments.get("follow_up")
     listed = "\n".join(f"- {text(each) or as_json(each)}" for each in sequence(options))
@@ -157,7 +156,7 @@ def _is_of(sample: Sample, *folders: str) -> bool:
     return any(each in sample.path.parts for each in folders) and _is_task(sample)
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     beside = path.with_name(_HISTORY)
     if path.name == _SHOWN and beside.is_file():
         path = beside
@@ -177,7 +176,7 @@ def _is_shown(path: Path) -> bool:
     return isinstance(first, tuple) and first[1].get("type") in ("say", "ask")
 
 
-def _item(path: Path) -> Iterator[Record]:
+def _item(path: Path) -> Records:
     """Where the task took place and whose it is, from the file that newer versions keep of it."""
     if not path.is_file():
         return
@@ -211,7 +210,7 @@ class _Watched:
                     self.used[place] = used
 
 
-def _request(fields: dict[str, Any]) -> Used | None:
+def _request(fields: Fields) -> Used | None:
     """What one request took."""
     told = mapping(document_of(text(fields.get("text"))))
     names = ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")
@@ -219,11 +218,11 @@ def _request(fields: dict[str, Any]) -> Used | None:
     return next(used(usage, _model(fields)), None)
 
 
-def _model(fields: dict[str, Any]) -> str:
+def _model(fields: Fields) -> str:
     return model_of(mapping(fields.get("modelInfo")), "modelId", "providerId")
 
 
-def _history(path: Path, watched: _Watched) -> Iterator[Record]:
+def _history(path: Path, watched: _Watched) -> Records:
     pending: list[str] = []
     spoken_calls: set[str] = set()
     folder = False
@@ -259,13 +258,12 @@ def _history(path: Path, watched: _Watched) -> Iterator[Record]:
 def _place(content: object) -> str:
     """The folder that the program told the model it works in."""
     for each in sequence(content):
-        found = _FOLDER.search(text(mapping(each).get("text"))[-_LONGEST_LOOK:])
-        if found:
+        if found := _FOLDER.search(text(mapping(each).get("text"))[-_LONGEST_LOOK:]):
             return found[1]
     return ""
 
 
-def _used(number: int, fields: dict[str, Any], watched: _Watched) -> Iterator[Record]:
+def _used(number: int, fields: Fields, watched: _Watched) -> Records:
     """What an answer took: from the shown messages, which know the price, else its own count."""
     if known := watched.used.get(number - 1):
         yield known
@@ -292,12 +290,12 @@ def _answer(pieces: MessageParts, spoken_calls: set[str]) -> None:
 
 def _user(
     number: int,
-    fields: dict[str, Any],
+    fields: Fields,
     pieces: MessageParts,
     ts: str,
     pending: list[str],
     spoken_calls: set[str],
-) -> Iterator[Record]:
+) -> Records:
     """A message to the model: results, what the person says, and what the program adds."""
     words: list[str] = []
     for result in pieces.results:
@@ -325,7 +323,7 @@ def _user(
         yield Said(line=number, role="user", text=said, ts=ts)
 
 
-def _shown(path: Path) -> Iterator[Record]:
+def _shown(path: Path) -> Records:
     """The conversation as the person saw it."""
     held = _Output()
     first = True
@@ -361,9 +359,7 @@ class _Output:
         self._open: Gave | None = None
         self._printed: list[str] = []
 
-    def open(
-        self, number: int, fields: dict[str, Any], command: str, request: str
-    ) -> Iterator[Record]:
+    def open(self, number: int, fields: Fields, command: str, request: str) -> Records:
         """A command begins."""
         ts = moment(fields.get("ts"))
         pieces = MessageParts(number)
@@ -378,7 +374,7 @@ class _Output:
         self._printed.append(said)
         return True
 
-    def close(self) -> Iterator[Record]:
+    def close(self) -> Records:
         """What the command gave, if one is open."""
         if self._open is not None:
             printed = "\n".join(filter(None, self._printed))
@@ -387,9 +383,7 @@ class _Output:
         self._printed = []
 
 
-def _shown_answer(
-    number: int, fields: dict[str, Any], kind: str, said: str, request: str
-) -> Iterator[Record]:
+def _shown_answer(number: int, fields: Fields, kind: str, said: str, request: str) -> Records:
     ts = moment(fields.get("ts"))
     pieces = MessageParts(number)
     match kind:

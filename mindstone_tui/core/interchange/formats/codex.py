@@ -17,7 +17,7 @@ from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import Picture, pictures_in
-from ..read_bytes import Flaw, as_json, decode_object, mapping, moment, sequence, text
+from ..read_bytes import Fields, Flaw, as_json, decode_object, mapping, moment, sequence, text
 from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
 from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
 from .sources import mentions, newest_with, records_of, sound
@@ -127,7 +127,7 @@ def _date_in_name(path: Path) -> str:
     return moment(f"{found[1]}T{found[2].replace('-', ':')}Z") if found else ""
 
 
-def _about(payload: dict[str, Any]) -> Iterator[Record]:
+def _about(payload: Fields) -> Iterator[Record]:
     """Where the conversation took place, and whose sub-agent it is."""
     spawned = mapping(mapping(mapping(payload.get("source")).get("subagent")).get("thread_spawn"))
     about = About(
@@ -139,9 +139,8 @@ def _about(payload: dict[str, Any]) -> Iterator[Record]:
         yield about
 
 
-def _used(info: dict[str, Any], model: str) -> Iterator[Record]:
-    total = mapping(info.get("total_token_usage"))
-    if total:
+def _used(info: Fields, model: str) -> Iterator[Record]:
+    if total := mapping(info.get("total_token_usage")):
         names = ("input_tokens", "output_tokens", "cached_input_tokens", "")
         usage = counted(total, *names, "reasoning_output_tokens")
         yield Used(usage=usage, model=model, so_far=True)
@@ -149,7 +148,7 @@ def _used(info: dict[str, Any], model: str) -> Iterator[Record]:
         yield unknown("event_msg")
 
 
-def _item_in(fields: dict[str, Any]) -> dict[str, Any]:
+def _item_in(fields: Fields) -> Fields:
     """The item of the conversation that a line holds, if it holds one."""
     return mapping(fields.get("payload")) if fields.get("type") == "response_item" else {}
 
@@ -173,7 +172,7 @@ def _rolled_back(path: Path) -> list[range]:
     return gone
 
 
-def _is_prompt(item: dict[str, Any]) -> bool:
+def _is_prompt(item: Fields) -> bool:
     return (
         item.get("type") == "message"
         and item.get("role") == "user"
@@ -181,7 +180,7 @@ def _is_prompt(item: dict[str, Any]) -> bool:
     )
 
 
-def _item(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+def _item(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
     match item.get("type"):
         case "message":
             yield from _message(number, item, ts, model)
@@ -199,7 +198,7 @@ def _item(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator[Re
             yield unknown(kind)
 
 
-def _message(number: int, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+def _message(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
     content = item.get("content")
     said = plain(content)
     if said is None:
@@ -233,7 +232,7 @@ def _context(number: int, parts: list[Any], source: str, ts: str) -> Iterator[Re
             yield Aside(what="instructions of the program")
 
 
-def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record:
+def _reasoning(number: int, item: Fields, ts: str, model: str) -> Record:
     """Reasoning stands before what it led to; what can be read of it is kept with that."""
     shown = sequence(item.get("summary")) or sequence(item.get("content"))
     thought = joined(plain(each) or "" for each in shown)
@@ -243,7 +242,7 @@ def _reasoning(number: int, item: dict[str, Any], ts: str, model: str) -> Record
     return Said(line=number, role="assistant", text="", ts=ts, model=model, thinking=thinking)
 
 
-def _called(number: int, item: dict[str, Any], ts: str, model: str) -> Said:
+def _called(number: int, item: Fields, ts: str, model: str) -> Said:
     arguments = item.get("arguments", item.get("input", item.get("action")))
     name = text(item.get("name")) or text(item.get("type")).removesuffix("_call")
     name = "shell" if name == "local_shell" else name
@@ -253,7 +252,7 @@ def _called(number: int, item: dict[str, Any], ts: str, model: str) -> Said:
     return Said(line=number, role="assistant", text="", ts=ts, model=model, calls=(call,))
 
 
-def _hosted(number: int, kind: str, item: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+def _hosted(number: int, kind: str, item: Fields, ts: str, model: str) -> Iterator[Record]:
     """A call that the provider answered: what came of it is not in the file."""
     name, asked = _HOSTED[kind]
     call = tool_call(item.get("id"), name, {asked: item.get(asked)}, f"call-{number}")
@@ -264,7 +263,7 @@ def _hosted(number: int, kind: str, item: dict[str, Any], ts: str, model: str) -
     yield Gave(line=number, call=call.id, text=given, name=name, ts=ts, images=images)
 
 
-def _between_agents(number: int, item: dict[str, Any], ts: str) -> Record:
+def _between_agents(number: int, item: Fields, ts: str) -> Record:
     """What another agent told this one; it stands where a person's message would."""
     said = plain(item.get("content"))
     author = text(item.get("author"))
@@ -274,7 +273,7 @@ def _between_agents(number: int, item: dict[str, Any], ts: str) -> Record:
     return Said(line=number, role="user", text=said, name=author, id=source, ts=ts)
 
 
-def _returned(number: int, item: dict[str, Any], ts: str) -> Gave:
+def _returned(number: int, item: Fields, ts: str) -> Gave:
     """A result; older shells wrap theirs in JSON with an exit code, newer ones head it with one."""
     output = item.get("output", item.get("tools"))
     failed = mapping(output).get("success") is False

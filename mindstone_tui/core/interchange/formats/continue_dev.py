@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.patterns import pattern_of
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import About, Began, Broken, Format, Gave, Record, Sample
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Records, Sample
 from .parts import MessageParts, counted, joined, money, plain, titled, unknown, used
 from .sources import array_of, document
 
@@ -35,7 +35,7 @@ def is_session(sample: Sample) -> bool:
     return "history" in first and shaped and bool({_ID, "workspaceDirectory"} & first.keys())
 
 
-def read_session(path: Path) -> Iterator[Record]:
+def read_session(path: Path) -> Records:
     """The session that a file is."""
     found = document(path)
     if isinstance(found, Broken):
@@ -67,13 +67,13 @@ def _folder(named: str) -> str:
     return path[1:] if _DRIVE.match(path) else path
 
 
-def _used_by(message: dict[str, Any]) -> Iterator[Record]:
+def _used_by(message: Fields) -> Records:
     told = mapping(message.get("usage"))
     cost = (money(told.get("cost_cents")) or 0) / 100
     return used(counted(told, "prompt_tokens", "completion_tokens", cost=cost), told.get("model"))
 
 
-def _used_in_all(total: dict[str, Any], model: str) -> Iterator[Record]:
+def _used_in_all(total: Fields, model: str) -> Records:
     """What the whole session took; the file does not say by which of its models."""
     told = {**mapping(total.get("promptTokensDetails")), **total}
     names = ("promptTokens", "completionTokens", "cachedTokens", "cacheWriteTokens")
@@ -88,9 +88,7 @@ def _listed(path: Path, name: str) -> str:
     return ""
 
 
-def _item(
-    number: int, fields: dict[str, Any], ts: str, answered: set[str], chosen: str
-) -> Iterator[Record]:
+def _item(number: int, fields: Fields, ts: str, answered: set[str], chosen: str) -> Records:
     message = mapping(fields.get("message"))
     said = plain(message.get("content"))
     pieces = MessageParts(number)
@@ -121,15 +119,14 @@ def _item(
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _context(fields: dict[str, Any]) -> Iterator[str]:
+def _context(fields: Fields) -> Iterator[str]:
     """What the person added to a message, by name."""
     for each in map(mapping, sequence(fields.get("contextItems"))):
-        name = text(each.get("name")) or text(each.get("description"))
-        if name:
+        if name := text(each.get("name")) or text(each.get("description")):
             yield joined((f"[file: {name}]", text(each.get("content"))))
 
 
-def _model(fields: dict[str, Any]) -> str:
+def _model(fields: Fields) -> str:
     """The model that answered, from the log of the request if it was kept."""
     for each in map(mapping, sequence(fields.get("promptLogs"))):
         if name := text(each.get("modelTitle")) or text(each.get("model")):
@@ -138,7 +135,7 @@ def _model(fields: dict[str, Any]) -> str:
     return text(message.get("model")) or text(mapping(message.get("usage")).get("model"))
 
 
-def _results(number: int, fields: dict[str, Any], ts: str, answered: set[str]) -> Iterator[Record]:
+def _results(number: int, fields: Fields, ts: str, answered: set[str]) -> Records:
     """What tools gave, where it is kept with the answer that called them."""
     for state in map(mapping, sequence(fields.get("toolCallStates"))):
         call, status = text(state.get("toolCallId")), text(state.get("status"))

@@ -7,13 +7,11 @@ Tokens stand in the event that ends a session, per model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..pictures import pictures_in
-from ..read_bytes import mapping, moment, sequence, text
-from .base import About, Aside, Began, Format, Gave, Record, Said, Sample, Titled
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import About, Aside, Began, Format, Gave, Record, Records, Said, Sample, Titled
 from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, plain, unknown, used
 from .sources import each_with, mentions, records_of, sound
 
@@ -27,7 +25,7 @@ def _recognises(sample: Sample) -> bool:
     )
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     return each_with(records_of(path), _Events(_rewound(path)).take)
 
 
@@ -60,7 +58,7 @@ class _Events:
         self._tasks: set[str] = set()
         """Prompts that were given to sub-agents and not yet seen as their first message."""
 
-    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    def take(self, number: int, fields: Fields) -> Records:
         """One more event."""
         kind, data = text(fields.get("type")), mapping(fields.get("data"))
         ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
@@ -89,13 +87,13 @@ class _Events:
         elif fields.get("ephemeral") is not True:
             yield unknown(kind)
 
-    def _start(self, data: dict[str, Any], ts: str) -> Iterator[Record]:
+    def _start(self, data: Fields, ts: str) -> Records:
         place = mapping(data.get("context"))
         self._model = text(data.get("selectedModel"))
         yield Began(id=text(data.get("sessionId")), ts=moment(data.get("startTime")) or ts)
         yield About(folder=text(place.get("cwd")), branch=text(place.get("branch")))
 
-    def _question(self, number: int, data: dict[str, Any], ts: str, source: str) -> Record:
+    def _question(self, number: int, data: Fields, ts: str, source: str) -> Record:
         said = text(data.get("content"))
         if said in self._tasks:
             self._tasks.discard(said)
@@ -108,7 +106,7 @@ class _Events:
         pieces.texts += [said, *(f"[file: {each}]" for each in files if each)]
         return pieces.record("user", id=source, ts=ts)
 
-    def _answer(self, number: int, data: dict[str, Any], ts: str, source: str) -> Record:
+    def _answer(self, number: int, data: Fields, ts: str, source: str) -> Record:
         pieces = MessageParts(number)
         pieces.texts.append(text(data.get("content")))
         pieces.think(data.get("reasoningText"))
@@ -119,7 +117,7 @@ class _Events:
         model = text(data.get("model")) or self._model
         return pieces.record("assistant", id=source, ts=ts, model=model)
 
-    def _call(self, number: int, data: dict[str, Any], ts: str) -> Iterator[Record]:
+    def _call(self, number: int, data: Fields, ts: str) -> Records:
         """A call that no answer named."""
         if text(data.get("toolCallId")) in self._asked:
             return
@@ -130,12 +128,12 @@ class _Events:
         if isinstance(found, Said):
             yield found
 
-    def _delegate(self, arguments: dict[str, Any], tool: str) -> None:
+    def _delegate(self, arguments: Fields, tool: str) -> None:
         if tool == "task" and (prompt := text(arguments.get("prompt"))):
             self._tasks.add(prompt)
 
 
-def _result(number: int, data: dict[str, Any], ts: str) -> Gave:
+def _result(number: int, data: Fields, ts: str) -> Gave:
     """A result: a text, an object with a content, or an error."""
     result = data.get("result")
     given = result.get("content") if isinstance(result, dict) else result
@@ -152,7 +150,7 @@ def _result(number: int, data: dict[str, Any], ts: str) -> Gave:
     )
 
 
-def _used(data: dict[str, Any]) -> Iterator[Record]:
+def _used(data: Fields) -> Records:
     """What each model took since the session was begun or taken up again."""
     for model, metrics in mapping(data.get("modelMetrics")).items():
         told = mapping(mapping(metrics).get("usage"))

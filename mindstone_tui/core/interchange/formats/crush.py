@@ -11,14 +11,13 @@ import base64
 import binascii
 import contextlib
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..pictures import Picture, pictures_in
-from ..read_bytes import mapping, moment, text
+from ..read_bytes import Fields, mapping, moment, text
 from . import sources
-from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .base import About, Aside, Began, Broken, Format, Records, Sample
 from .parts import MessageParts, counted, error_if, joined, model_of, titled, unknown, used
 
 _FOLDER: Final = ".crush"
@@ -35,7 +34,7 @@ def _has_parts(path: Path) -> bool:
 
 
 @sources.guarded
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     folder = path.absolute().parent
     project = str(folder.parent) if folder.name == _FOLDER else ""
     with sources.connected(path) as connection:
@@ -44,9 +43,7 @@ def _read(path: Path) -> Iterator[Record]:
             yield from _session(connection, session, project)
 
 
-def _session(
-    connection: sqlite3.Connection, session: dict[str, Any], project: str
-) -> Iterator[Record]:
+def _session(connection: sqlite3.Connection, session: Fields, project: str) -> Records:
     name = text(session.get("id"))
     yield Began(id=name, ts=moment(session.get("created_at")))
     yield from titled(session.get("title"))
@@ -61,7 +58,7 @@ def _session(
     yield from used(counted({}, cost=session.get("cost")))
 
 
-def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
+def _message(number: int, row: Fields) -> Records:
     parts = sources.json_in(row.get("parts"))
     if not isinstance(parts, list):
         yield Broken(line=number, why="a message without parts")
@@ -96,14 +93,14 @@ def _message(number: int, row: dict[str, Any]) -> Iterator[Record]:
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _add_result(pieces: MessageParts, data: dict[str, Any]) -> None:
+def _add_result(pieces: MessageParts, data: Fields) -> None:
     images = _pictures(data, "mime_type", "data")
     said = joined((text(data.get("content")), "[image]" if images else ""))
     status = error_if(data.get("is_error") is True)
     pieces.give(data.get("tool_call_id"), said, name=data.get("name"), status=status, images=images)
 
 
-def _attached(data: dict[str, Any]) -> str:
+def _attached(data: Fields) -> str:
     """A file that was added to a message: a text itself, else the word for what it is."""
     kind = text(data.get("MIMEType"))
     if kind.startswith("text/"):
@@ -112,7 +109,7 @@ def _attached(data: dict[str, Any]) -> str:
     return f"[{kind.split('/')[0] or 'image'}]"
 
 
-def _pictures(data: dict[str, Any], kind: str, inside: str) -> tuple[Picture, ...]:
+def _pictures(data: Fields, kind: str, inside: str) -> tuple[Picture, ...]:
     """The picture in a part of a message or in a result, if it is one."""
     if text(data.get(kind)).startswith("image/"):
         return (Picture(data=text(data.get(inside))),)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from mindstone_tui.core.entries import Usage
+from mindstone_tui.core import entries, protobuf
 from mindstone_tui.core.entries.conversation import ToolStatus
-from mindstone_tui.core.protobuf import fields_of
 
 from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, sequence, text
 from . import parts, sources
-from .base import About, Aside, Began, Broken, Format, Record, Sample
+from .base import About, Aside, Began, Broken, Format, Records, Sample
 
 TABLES: Final = ("blobs", "meta")
 QUERY: Final = "user_query"
@@ -29,7 +28,7 @@ _HASH: Final = 32
 _DEEPEST: Final = 8
 
 
-def read_store(connection: sqlite3.Connection, path: Path) -> Iterator[Record]:
+def read_store(connection: sqlite3.Connection, path: Path) -> Records:
     """The one chat of a store."""
     about = _about(connection)
     ts = moment(about.get("createdAt"))
@@ -41,7 +40,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Iterator[Record]:
     if data is None:
         yield Broken(line=1, why="the chat's newest state is not in the file")
         return
-    for number, given in fields_of(data):
+    for number, given in protobuf.fields_of(data):
         if number == _FOLDER:
             yield About(folder=_folder(given.decode("utf-8", "replace")))
     for line, name in enumerate(_messages(connection, data, 0), 1):
@@ -70,7 +69,7 @@ def _folder(address: str) -> str:
 
 def _messages(connection: sqlite3.Connection, data: bytes, depth: int) -> Iterator[str]:
     """The names of all messages below a root, in their order."""
-    for number, given in fields_of(data):
+    for number, given in protobuf.fields_of(data):
         if number != _CHILD or len(given) != _HASH:
             continue
         child = _blob(connection, given.hex())
@@ -81,7 +80,7 @@ def _messages(connection: sqlite3.Connection, data: bytes, depth: int) -> Iterat
             yield given.hex()
 
 
-def _message(number: int, source: str, data: bytes | None, ts: str) -> Iterator[Record]:
+def _message(number: int, source: str, data: bytes | None, ts: str) -> Records:
     fields = decode_object(data) if data is not None else Flaw("the message is not in the file")
     if isinstance(fields, Flaw):
         yield Broken(line=number, why=fields.why)
@@ -174,7 +173,7 @@ def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -
 
 
 @sources.guarded
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     if not sources.is_database(path):
         yield from _transcript(path)
         return
@@ -187,7 +186,7 @@ def _read(path: Path) -> Iterator[Record]:
         yield from _of_project(connection)
 
 
-def _composers(connection: sqlite3.Connection) -> Iterator[Record]:
+def _composers(connection: sqlite3.Connection) -> Records:
     """Conversations of all projects, a message a row."""
     query = "SELECT key FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
     for (key,) in connection.execute(query).fetchall():
@@ -207,7 +206,7 @@ def _bubbles(connection: sqlite3.Connection, composer: dict[str, Any]) -> Iterat
     yield from map(mapping, sequence(composer.get("conversation")))
 
 
-def _of_project(connection: sqlite3.Connection) -> Iterator[Record]:
+def _of_project(connection: sqlite3.Connection) -> Records:
     """Conversations and chats of one project, as older versions keep them."""
     composers = mapping(_value(connection, _PROJECT[0]))
     for composer in map(mapping, sequence(composers.get("allComposers"))):
@@ -222,7 +221,7 @@ def _of_project(connection: sqlite3.Connection) -> Iterator[Record]:
         yield from _composer(about, map(mapping, sequence(tab.get("bubbles"))))
 
 
-def _composer(composer: dict[str, Any], bubbles: Iterator[dict[str, Any]]) -> Iterator[Record]:
+def _composer(composer: dict[str, Any], bubbles: Iterator[dict[str, Any]]) -> Records:
     ts = moment(composer.get("createdAt"))
     yield Began(id=text(composer.get("composerId")), ts=ts)
     yield from parts.titled(composer.get("name"))
@@ -242,7 +241,7 @@ def _time(bubble: dict[str, Any]) -> str:
     return moment(bubble.get("createdAt")) or moment(dated)
 
 
-def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Records:
     pieces = parts.MessageParts(number)
     source = text(bubble.get("bubbleId")) or text(bubble.get("id"))
     said = bubble.get("text") or bubble.get("rawText")
@@ -261,7 +260,7 @@ def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Iterato
     yield pieces.record("assistant", id=source, ts=ts, model=own or model)
     yield from pieces.given(ts)
     told = mapping(bubble.get("tokenCount"))
-    usage = Usage(
+    usage = entries.Usage(
         prompt=count(told.get("inputTokens")) or None,
         completion=count(told.get("outputTokens")) or None,
     )
@@ -287,13 +286,13 @@ def _add_tool(pieces: parts.MessageParts, tool: dict[str, Any]) -> None:
         pieces.give(call.id, given, name=name, status=_DONE.get(status, "ok"))
 
 
-def _transcript(path: Path) -> Iterator[Record]:
+def _transcript(path: Path) -> Records:
     """What the agent of the command line wrote down."""
     yield Began(id=path.stem)
     yield from sources.each_with(sources.records_of(path), _noted)
 
 
-def _noted(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _noted(number: int, fields: dict[str, Any]) -> Records:
     pieces = parts.pieces_of_blocks(mapping(fields.get("message")).get("content"), number)
     match fields.get("role"):
         case _ if pieces is None:

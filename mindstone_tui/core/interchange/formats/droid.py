@@ -7,13 +7,12 @@ messages as reminders, its lists of work and its own summaries are counted as le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from ..read_bytes import mapping, moment, text
-from .base import About, Aside, Began, Broken, Format, Record, Sample
+from ..read_bytes import Fields, mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Records, Sample
 from .parts import MessageParts, counted, cut_tags, pieces_of_blocks, titled, unknown, used
 from .sources import beside, each_with, records_of
 
@@ -27,7 +26,7 @@ def _recognises(sample: Sample) -> bool:
     )
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     settings = beside(path.with_name(f"{path.stem}.settings.json"))
     model = text(settings.get("model"))
     yield from each_with(records_of(path), partial(_record, model))
@@ -36,7 +35,7 @@ def _read(path: Path) -> Iterator[Record]:
     yield from used(counted(told, *names, "thinkingTokens", apart=True), model, so_far=True)
 
 
-def _record(model: str, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _record(model: str, number: int, fields: Fields) -> Records:
     match fields.get("type"):
         case "session_start":
             yield from _start(fields)
@@ -48,7 +47,7 @@ def _record(model: str, number: int, fields: dict[str, Any]) -> Iterator[Record]
             yield unknown(kind)
 
 
-def _start(fields: dict[str, Any]) -> Iterator[Record]:
+def _start(fields: Fields) -> Records:
     """How it began; older versions keep it one level deeper."""
     inner = {**mapping(fields.get("session")), **fields}
     ts = moment(inner.get("created_at")) or moment(inner.get("timestamp"))
@@ -60,7 +59,7 @@ def _start(fields: dict[str, Any]) -> Iterator[Record]:
     )
 
 
-def _message(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
+def _message(number: int, fields: Fields, model: str) -> Records:
     message = mapping(fields.get("message"))
     pieces = pieces_of_blocks(message.get("content"), number)
     ts, source = moment(fields.get("timestamp")), text(fields.get("id"))
@@ -77,7 +76,7 @@ def _message(number: int, fields: dict[str, Any], model: str) -> Iterator[Record
             yield unknown(f"{text(role) or 'nameless'} message")
 
 
-def _person(pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
+def _person(pieces: MessageParts, source: str, ts: str) -> Records:
     """What the person said, without what the program put beside it."""
     had_words = bool(pieces.texts)
     own: list[str] = []

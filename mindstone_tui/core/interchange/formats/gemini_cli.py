@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,9 +17,9 @@ from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
-from ..read_bytes import as_json, mapping, moment, open_file, sequence, text
+from ..read_bytes import Fields, as_json, mapping, moment, open_file, sequence, text
 from . import sources
-from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample, Titled, Used
+from .base import About, Aside, Began, Broken, Format, Gave, Records, Sample, Titled, Used
 from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, joined, tool_call, unknown
 
 _CONTEXT = (
@@ -61,7 +60,7 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
     return pieces
 
 
-def _add_result(pieces: MessageParts, response: dict[str, Any]) -> None:
+def _add_result(pieces: MessageParts, response: Fields) -> None:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
@@ -76,7 +75,7 @@ def _add_result(pieces: MessageParts, response: dict[str, Any]) -> None:
     )
 
 
-def _words(part: dict[str, Any]) -> str:
+def _words(part: Fields) -> str:
     """The text of a part; what cannot be text leaves its kind in brackets."""
     if isinstance(said := part.get("text"), str):
         return said
@@ -87,7 +86,7 @@ def _words(part: dict[str, Any]) -> str:
     return _media(part)
 
 
-def _media(part: dict[str, Any]) -> str:
+def _media(part: Fields) -> str:
     """The kind of what is no text, in brackets."""
     media = mapping(part.get("inlineData")) or mapping(part.get("fileData"))
     return f"[{text(media.get('mimeType')).split('/')[0] or 'file'}]" if media else ""
@@ -120,13 +119,13 @@ def _is_checkpoint(start: bytes) -> bool:
     return _CHECKPOINT.match(start) is not None and b'"parts"' in start
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     with open_file(path) as stream:
         start = stream.read(1 << 14)
     return _read_checkpoint(path) if _is_checkpoint(start) else _read_recording(path)
 
 
-def _read_recording(path: Path) -> Iterator[Record]:
+def _read_recording(path: Path) -> Records:
     recording = _Recording(_rewound(path))
     held: sources.Numbered | None = None
     for found in _found(path):
@@ -166,7 +165,7 @@ def _found(path: Path) -> Iterator[sources.Numbered | Broken]:
             yield Broken(line=number, why="a message that is not an object")
 
 
-def _about(fields: dict[str, Any]) -> Iterator[Record]:
+def _about(fields: Fields) -> Records:
     """What is said about the session as a whole."""
     if "projectHash" in fields:
         yield Began(id=text(fields.get("sessionId")), ts=moment(fields.get("startTime")))
@@ -205,7 +204,7 @@ class _Recording:
         self._known: set[int] = set()
         self._answered: set[int] = set()
 
-    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    def take(self, number: int, fields: Fields) -> Records:
         """One message of the session."""
         self._known.add(hash(text(fields.get("id"))))
         if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
@@ -224,7 +223,7 @@ class _Recording:
             case kind:
                 yield unknown(kind)
 
-    def replace(self, number: int, changes: dict[str, Any]) -> Iterator[Record]:
+    def replace(self, number: int, changes: Fields) -> Records:
         """The program cut its own history; what was said before stays, what is new is taken."""
         for each in sequence(changes.get("messages")):
             fields = mapping(each)
@@ -232,7 +231,7 @@ class _Recording:
                 yield from self.take(number, fields)
         yield Aside(what="history written again")
 
-    def _user(self, fields: dict[str, Any], pieces: MessageParts, ts: str) -> Iterator[Record]:
+    def _user(self, fields: Fields, pieces: MessageParts, ts: str) -> Records:
         for result in pieces.given(ts):
             if self._is_first(result.call):
                 yield result
@@ -241,9 +240,7 @@ class _Recording:
         elif pieces.said or not pieces.results:
             yield pieces.record("user", id=text(fields.get("id")), ts=ts)
 
-    def _answer(
-        self, number: int, fields: dict[str, Any], pieces: MessageParts, ts: str
-    ) -> Iterator[Record]:
+    def _answer(self, number: int, fields: Fields, pieces: MessageParts, ts: str) -> Records:
         used = [mapping(each) for each in sequence(fields.get("toolCalls"))]
         calls = tuple(
             tool_call(each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}")
@@ -290,7 +287,7 @@ class _Recording:
         return True
 
 
-def _given(used: dict[str, Any], call: str, number: int) -> Gave | None:
+def _given(used: Fields, call: str, number: int) -> Gave | None:
     """The result of one call; a list may hold the results of its siblings as well."""
     nothing = Gave(line=number, call=call, text="")
     if used.get("result") is None:
@@ -308,13 +305,13 @@ def _given(used: dict[str, Any], call: str, number: int) -> Gave | None:
     )
 
 
-def _read_checkpoint(path: Path) -> Iterator[Record]:
+def _read_checkpoint(path: Path) -> Records:
     project = path.parent.name if path.parent.parent.name == "tmp" else ""
     yield Began(id=f"{project}-{path.stem}" if project else path.stem)
     yield from sources.each_with(sources.first_array_of(path), _content)
 
 
-def _content(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _content(number: int, fields: Fields) -> Records:
     pieces = pieces_of(fields.get("parts"), number)
     role = fields.get("role")
     if pieces is None or role not in ("user", "model"):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..pictures import pictures_in
-from ..read_bytes import mapping, moment, sequence, text
+from ..read_bytes import Fields, mapping, moment, sequence, text
 from . import sources
-from .base import About, Aside, Began, Broken, Format, Gave, Record, Sample
+from .base import About, Aside, Began, Broken, Format, Gave, Records, Sample
 from .parts import MessageParts, add_block, counted, error_if, joined, plain, titled, unknown, used
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
@@ -34,7 +34,7 @@ def _has_body(start: bytes) -> bool:
     return b'"conversation"' in start or b'"message_count"' in start
 
 
-def _is_message(fields: dict[str, Any]) -> bool:
+def _is_message(fields: Fields) -> bool:
     """Whether an object is a message of goose: a time in seconds, and parts with a type."""
     return (
         "role" in fields
@@ -44,11 +44,11 @@ def _is_message(fields: dict[str, Any]) -> bool:
 
 
 @sources.guarded
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     return sources.each_with(_found(path), _records)
 
 
-def _records(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _records(number: int, fields: Fields) -> Records:
     if "role" in fields:
         if mapping(fields.get("metadata")).get("userVisible") is False:
             yield Aside(what="message for the model alone")
@@ -117,7 +117,7 @@ _BLOCKS: Final = {"redactedThinking": "redacted_thinking"}
 """Kinds of content that others know by another name."""
 
 
-def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _message(number: int, fields: Fields) -> Records:
     ts = moment(fields.get("created"))
     pieces = MessageParts(number)
     listed = sequence(fields.get("content"))
@@ -139,7 +139,7 @@ def _message(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield pieces.record(role, id=text(fields.get("id")), ts=ts)
 
 
-def _result(number: int, part: dict[str, Any], ts: str) -> Gave:
+def _result(number: int, part: Fields, ts: str) -> Gave:
     """A result; its value is a list of contents, or an object that has one."""
     result = mapping(part.get("toolResult"))
     value = result.get("value")

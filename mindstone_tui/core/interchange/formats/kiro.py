@@ -7,14 +7,13 @@ session is stands in `<id>.json` beside it. The editor's files have the shape of
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ..pictures import Picture
-from ..read_bytes import as_json, mapping, moment, sequence, text
-from .base import About, Began, Broken, Format, Record, Sample, Used
+from ..read_bytes import Fields, as_json, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Records, Sample, Used
 from .continue_dev import is_session, read_session
 from .parts import MessageParts, counted, error_if, joined, titled, unknown
 from .sources import beside, is_lines, records_of
@@ -32,7 +31,7 @@ def _recognises(sample: Sample) -> bool:
     )
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     if not is_lines(path, "history"):
         yield from read_session(path)
         return
@@ -61,7 +60,7 @@ def _read(path: Path) -> Iterator[Record]:
             yield Used(usage=usage, model=model)
 
 
-def _ended(turns: list[dict[str, Any]]) -> dict[str, str]:
+def _ended(turns: list[Fields]) -> dict[str, str]:
     """When turns ended, by the last message of each."""
     found = (
         (sequence(each.get("message_ids")), moment(each.get("end_timestamp"))) for each in turns
@@ -69,7 +68,7 @@ def _ended(turns: list[dict[str, Any]]) -> dict[str, str]:
     return {text(ids[-1]): ts for ids, ts in found if ids and ts}
 
 
-def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) -> Iterator[Record]:
+def _entry(number: int, kind: str, data: Fields, ts: str, model: str) -> Records:
     pieces = MessageParts(number)
     for each in map(mapping, sequence(data.get("content"))):
         value = each.get("data")
@@ -100,7 +99,7 @@ def _entry(number: int, kind: str, data: dict[str, Any], ts: str, model: str) ->
             yield unknown(kind)
 
 
-def _add_result(pieces: MessageParts, value: dict[str, Any]) -> None:
+def _add_result(pieces: MessageParts, value: Fields) -> None:
     parts = [mapping(each) for each in sequence(value.get("content"))]
     shown = [_pictures(each.get("data")) for each in parts if each.get("kind") == "image"]
     pieces.give(
@@ -111,7 +110,7 @@ def _add_result(pieces: MessageParts, value: dict[str, Any]) -> None:
     )
 
 
-def _given(part: dict[str, Any]) -> str:
+def _given(part: Fields) -> str:
     data = part.get("data")
     if part.get("kind") == "image":
         return "[image]"

@@ -9,15 +9,14 @@ answers and a `status`; content may be a text or a list of parts as chat APIs us
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import Broken, Format, Gave, Record, Said, Sample
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import Broken, Format, Gave, Record, Records, Said, Sample
 from .parts import plain, tool_call
 from .sources import array_of, is_array, records_of
 
@@ -28,16 +27,16 @@ def _recognises(sample: Sample) -> bool:
     return any(map(_is_message, (*sample.objects[:4], *sample.elements)))
 
 
-def _is_message(fields: dict[str, Any]) -> bool:
+def _is_message(fields: Fields) -> bool:
     return isinstance(fields.get("role"), str) and "content" in fields and "type" not in fields
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     for found in array_of(path) if is_array(path) else records_of(path):
         yield found if isinstance(found, Broken) else _record(*found)
 
 
-def _record(number: int, fields: dict[str, Any]) -> Record:
+def _record(number: int, fields: Fields) -> Record:
     calls = tuple(
         _call(number, at, each) for at, each in enumerate(sequence(fields.get("tool_calls")))
     )
@@ -74,7 +73,7 @@ def _record(number: int, fields: dict[str, Any]) -> Record:
             return Broken(line=number, why="no role")
 
 
-def _time(fields: dict[str, Any]) -> str:
+def _time(fields: Fields) -> str:
     return next((found for name in _TIMES if (found := moment(fields.get(name)))), "")
 
 

@@ -18,11 +18,10 @@ from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, conversation, decode_line
 from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.errors import PlaceError
-from mindstone_tui.core.transcript.encode import restore
-from mindstone_tui.core.transcript.rescue import read_rescued
+from mindstone_tui.core.transcript import encode, rescue
 
 from ..read_bytes import Flaw, elements, lines, open_file
-from .base import Aside, Began, Broken, Format, Gave, Record, Said, Sample
+from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
@@ -41,9 +40,9 @@ def _is_rescued(first: Mapping[str, object]) -> bool:
     return {"kind", "ts", "turn"} <= first.keys() and "hash" not in first and "seq" not in first
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     if path.name.startswith("unsaved-"):
-        for number, (session, draft) in enumerate(read_rescued(path), 1):
+        for number, (session, draft) in enumerate(rescue.read_rescued(path), 1):
             place = _Rescued(f"{session} {draft.ts} {number}", draft.ts, session, draft.entry.kind)
             yield _record(number, place, draft.entry)
         return
@@ -87,7 +86,7 @@ def _whole(line: Line, blobs: Path) -> Entry | Unknown:
     if not line.blobs or isinstance(line.entry, Unknown):
         return line.entry
     fields = msgspec.to_builtins(line.entry)
-    restore(
+    encode.restore(
         fields, {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()}
     )
     return msgspec.convert(fields, type(line.entry))

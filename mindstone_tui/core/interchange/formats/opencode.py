@@ -11,27 +11,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import entries, patterns
 
 from ..pictures import pictures_in
-from ..read_bytes import Flaw, as_json, mapping, moment, sequence, text
+from ..read_bytes import Fields, Flaw, as_json, mapping, moment, sequence, text
 from . import sources
-from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
+from .base import About, Aside, Began, Broken, Format, Gave, Records, Said, Sample, Used
 from .parts import ANOTHER_BRANCH, MessageParts, counted, joined, model_of, plain, titled, unknown
 
-Message = tuple[int, dict[str, Any], list[Any]]
+Message = tuple[int, Fields, list[Any]]
 """Its number, what is known about it, and its parts."""
 
 
 class OpencodeSession(NamedTuple):
     """A session and its messages, in order."""
 
-    info: dict[str, Any]
+    info: Fields
     messages: Iterable[Message | Broken]
 
 
-def sessions_in_storage(path: Path, info: dict[str, Any]) -> Iterator[OpencodeSession]:
+def sessions_in_storage(path: Path, info: Fields) -> Iterator[OpencodeSession]:
     """The session that a file in the storage folder is about."""
     if path.parent.name == "info":
         base = path.parent.parent
@@ -91,7 +90,7 @@ def _messages(connection: sqlite3.Connection, session: str) -> Iterator[Message 
         yield number, {**mapping(data), "id": row["id"]}, listed
 
 
-_EXPORT = pattern_of(rb'\s*\{\s*"info"\s*:\s*\{')
+_EXPORT = patterns.pattern_of(rb'\s*\{\s*"info"\s*:\s*\{')
 _STEPS = frozenset({"text", "reasoning", "tool", "step-start", "step-finish"})
 
 
@@ -105,14 +104,14 @@ def _recognises(sample: Sample) -> bool:
     )
 
 
-def _is_stored(path: Path, fields: dict[str, Any]) -> bool:
+def _is_stored(path: Path, fields: Fields) -> bool:
     """Whether this is the file of a session in the storage folder, with its messages beside it."""
     in_place = "session" in (path.parent.name, path.parent.parent.name)
     return in_place and text(fields.get("id")).startswith("ses_") and "time" in fields
 
 
 @sources.guarded
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     for session in _sessions(path):
         yield from (session,) if isinstance(session, Broken) else _session(session)
 
@@ -134,7 +133,7 @@ def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
         yield OpencodeSession(mapping(fields.get("info")), messages)
 
 
-def _session(session: OpencodeSession) -> Iterator[Record]:
+def _session(session: OpencodeSession) -> Records:
     info = session.info
     yield Began(id=text(info.get("id")), ts=moment(mapping(info.get("time")).get("created")))
     yield from titled(info.get("title"))
@@ -163,7 +162,7 @@ def _until(part: str, parts: list[Any]) -> list[Any]:
     return parts[: names.index(part)] if part in names else parts
 
 
-def _message(message: Message) -> Iterator[Record]:
+def _message(message: Message) -> Records:
     number, info, listed = message
     parts = [mapping(each) for each in listed]
     ts = moment(mapping(info.get("time")).get("created"))
@@ -178,22 +177,19 @@ def _message(message: Message) -> Iterator[Record]:
             yield Broken(line=number, why="a message without a role")
 
 
-def _user(
-    number: int, info: dict[str, Any], parts: list[dict[str, Any]], ts: str
-) -> Iterator[Record]:
+def _user(number: int, info: Fields, parts: list[Fields], ts: str) -> Records:
     own = [each for each in parts if each.get("synthetic") is not True]
     for each in parts:
         if each.get("synthetic") is True:
             yield Aside(what="text of the program")
-    said = joined(_words(each) for each in own)
-    if said:
+    if said := joined(_words(each) for each in own):
         source, images = text(info.get("id")), pictures_in(own)
         yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
     else:
         yield Aside(what="message of the program")
 
 
-def _words(part: dict[str, Any]) -> str:
+def _words(part: Fields) -> str:
     """What a person gave: words, a file, a task for a sub-agent, or an agent that was named."""
     match part.get("type"):
         case "text":
@@ -207,9 +203,7 @@ def _words(part: dict[str, Any]) -> str:
             return ""
 
 
-def _answer(
-    number: int, info: dict[str, Any], parts: list[dict[str, Any]], ts: str
-) -> Iterator[Record]:
+def _answer(number: int, info: Fields, parts: list[Fields], ts: str) -> Records:
     """An answer is written in steps; a tool part belongs to the step it stands in."""
     model = model_of(info, "modelID", "providerID")
     if counts := mapping(info.get("tokens")):
@@ -238,7 +232,7 @@ def _own_id(at: int, steps: list[_Step]) -> str:
     return f"{name}#{before + 1}" if before else name
 
 
-def _used(counts: dict[str, Any], info: dict[str, Any], model: str) -> Used:
+def _used(counts: Fields, info: Fields, model: str) -> Used:
     cache = mapping(counts.get("cache"))
     names = ("input", "output", "read", "write", "reasoning")
     usage = counted({**cache, **counts}, *names, apart=True, cost=info.get("cost"))
@@ -251,9 +245,9 @@ class _Step(MessageParts):
     def __init__(self, number: int, at: int) -> None:
         super().__init__(number, f"{number}-{at}")
         self.id: object = ""
-        self.tools: list[dict[str, Any]] = []
+        self.tools: list[Fields] = []
 
-    def ask(self, part: dict[str, Any]) -> None:
+    def ask(self, part: Fields) -> None:
         """Add a part's call. Some files give many parts one id; then each gets one of its own,
         because a result must find the call that it stands with."""
         given = part.get("callID")
@@ -263,7 +257,7 @@ class _Step(MessageParts):
         self.tools.append(part)
 
 
-def _steps(number: int, parts: list[dict[str, Any]]) -> Iterator[_Step]:
+def _steps(number: int, parts: list[Fields]) -> Iterator[_Step]:
     at = 0
     step = _Step(number, at)
     for part in parts:
@@ -286,7 +280,7 @@ def _steps(number: int, parts: list[dict[str, Any]]) -> Iterator[_Step]:
         yield step
 
 
-def _result(number: int, call: ToolCall, part: dict[str, Any], ts: str) -> Iterator[Record]:
+def _result(number: int, call: entries.ToolCall, part: Fields, ts: str) -> Records:
     """What a tool gave; one that is pending or running never came to its end."""
     state = mapping(part.get("state"))
     done = moment(mapping(state.get("time")).get("end")) or ts

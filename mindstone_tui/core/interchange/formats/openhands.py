@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from mindstone_tui.core.patterns import pattern_of
 
-from ..read_bytes import mapping, moment, sequence, text
-from .base import About, Began, Broken, Format, Gave, Record, Sample
+from ..read_bytes import Fields, mapping, moment, sequence, text
+from .base import About, Began, Broken, Format, Gave, Record, Records, Sample
 from .parts import MessageParts, counted, error_if, joined, plain, unknown, used
 from .sources import Numbered, array_of, beside, document, each_with
 
@@ -33,7 +33,7 @@ def _recognises(sample: Sample) -> bool:
     return newer or (older and bool({"action", "observation"} & first.keys()))
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     is_event = path.parent.name == "events" and EVENT_FILE.fullmatch(path.name) is not None
     events = path.parent if is_event else None
     yield Began(id=events.parent.name if events else path.stem)
@@ -63,7 +63,7 @@ class _Talk:
         self._calls: dict[str, str] = {}
         """The call that an action made, by the action's id."""
 
-    def take(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    def take(self, number: int, fields: Fields) -> Records:
         """One more event."""
         if "kind" in fields:
             yield from _newer(number, fields, self._model)
@@ -75,7 +75,7 @@ class _Talk:
             yield unknown("event")
         yield from _used(mapping(fields.get("llm_metrics")))
 
-    def _action(self, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+    def _action(self, number: int, fields: Fields) -> Records:
         args, kind = mapping(fields.get("args")), text(fields.get("action"))
         made = mapping(fields.get("tool_call_metadata"))
         response = mapping(made.get("model_response"))
@@ -104,7 +104,7 @@ class _Talk:
             self._calls[name] = call.id
         yield pieces.record("assistant", ts=ts, model=text(response.get("model")))
 
-    def _observation(self, number: int, fields: dict[str, Any]) -> Record:
+    def _observation(self, number: int, fields: Fields) -> Record:
         kind, cause = text(fields.get("observation")), text(fields.get("cause"))
         if kind in _NOTHING or cause not in self._calls:
             return unknown(kind)
@@ -117,7 +117,7 @@ class _Talk:
         )
 
 
-def _asked(response: dict[str, Any], call: str) -> str:
+def _asked(response: Fields, call: str) -> str:
     """The arguments of a call as the model wrote them."""
     for choice in map(mapping, sequence(response.get("choices"))):
         for each in map(mapping, sequence(mapping(choice.get("message")).get("tool_calls"))):
@@ -126,7 +126,7 @@ def _asked(response: dict[str, Any], call: str) -> str:
     return ""
 
 
-def _used(metrics: dict[str, Any], *, so_far: bool = True) -> Iterator[Record]:
+def _used(metrics: Fields, *, so_far: bool = True) -> Records:
     """Everything so far, or everything that a model was used for in one role."""
     told = mapping(metrics.get("accumulated_token_usage"))
     names = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -134,7 +134,7 @@ def _used(metrics: dict[str, Any], *, so_far: bool = True) -> Iterator[Record]:
     return used(usage, told.get("model"), so_far=so_far)
 
 
-def _newer(number: int, fields: dict[str, Any], model: str) -> Iterator[Record]:
+def _newer(number: int, fields: Fields, model: str) -> Records:
     """An event of the newer kind, which does not say what model answered."""
     pieces = MessageParts(number)
     ts, source = moment(fields.get("timestamp")), text(fields.get("id"))

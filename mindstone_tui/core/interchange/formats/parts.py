@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
 from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import Picture, pictures_in
-from ..read_bytes import LONGEST_RECORD, as_json, count, mapping, sequence, text
+from ..read_bytes import LONGEST_RECORD, Fields, as_json, count, mapping, sequence, text
 from .base import Aside, Gave, Record, Said, Titled, Used
 
 _OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
@@ -310,7 +310,7 @@ def money(value: object) -> float | None:
     return float(value) if known and isinstance(value, int | float) else None
 
 
-def counted(told: dict[str, Any], *names: str, apart: bool = False, cost: object = None) -> Usage:
+def counted(told: Fields, *names: str, apart: bool = False, cost: object = None) -> Usage:
     """What a program counted, by its names for it, in the order in which `Usage` has the fields.
 
     `apart` where its count of the prompt leaves out what was read from and written to the cache.
@@ -340,7 +340,7 @@ def used(
         yield Used(usage=usage, model=text(model), answer=text(answer), so_far=so_far)
 
 
-def model_of(fields: dict[str, Any], model: str = "model", provider: str = "provider") -> str:
+def model_of(fields: Fields, model: str = "model", provider: str = "provider") -> str:
     """A model with its provider before it, where both are named."""
     name, maker = text(fields.get(model)), text(fields.get(provider))
     return f"{maker}/{name}" if maker and name else name

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..pictures import pictures_in
-from ..read_bytes import mapping, moment, sequence, text
+from ..read_bytes import Fields, mapping, moment, sequence, text
 from . import parts
 from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
 from .sources import each_with, records_of, sound
@@ -31,7 +30,7 @@ def _read(path: Path) -> Iterator[Record]:
     return each_with(records_of(path), partial(_entry, _branches(path)))
 
 
-def _entry(branches: parts.Branches, number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _entry(branches: parts.Branches, number: int, fields: Fields) -> Iterator[Record]:
     match fields.get("type"):
         case "message" if not branches.keeps(text(fields.get("id"))):
             yield Aside(what=parts.ANOTHER_BRANCH)
@@ -58,7 +57,7 @@ def _branches(path: Path) -> parts.Branches:
     return branches
 
 
-def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Record:
+def _message(number: int, fields: Fields, message: Fields) -> Record:
     ts = moment(fields.get("timestamp")) or moment(message.get("timestamp"))
     source = text(fields.get("id"))
     match message.get("role"):
@@ -88,7 +87,7 @@ def _message(number: int, fields: dict[str, Any], message: dict[str, Any]) -> Re
             return parts.unknown(role)
 
 
-def _used(message: dict[str, Any]) -> Iterator[Record]:
+def _used(message: Fields) -> Iterator[Record]:
     usage = mapping(message.get("usage"))
     if usage and message.get("role") == "assistant":
         names = ("input", "output", "cacheRead", "cacheWrite")
@@ -97,7 +96,7 @@ def _used(message: dict[str, Any]) -> Iterator[Record]:
         yield Used(usage=took, model=parts.model_of(message))
 
 
-def _answer(number: int, source: str, ts: str, message: dict[str, Any]) -> Record:
+def _answer(number: int, source: str, ts: str, message: Fields) -> Record:
     pieces = parts.MessageParts(number)
     for block in map(mapping, sequence(message.get("content"))):
         match block.get("type"):

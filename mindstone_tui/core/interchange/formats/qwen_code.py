@@ -6,16 +6,15 @@ versions wrote the files of Gemini CLI, from which the program comes, into a fol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.entries.conversation import ToolStatus
 
-from ..read_bytes import mapping, moment, text
-from .base import About, Aside, Began, Broken, Format, Record, Sample, Titled
+from ..read_bytes import Fields, mapping, moment, text
+from .base import About, Aside, Began, Broken, Format, Records, Sample, Titled
 from .gemini_cli import GEMINI_CLI, not_said, pieces_of
 from .parts import ANOTHER_BRANCH, Branches, MessageParts, counted, unknown, used
 from .sources import records_of, sound
@@ -36,7 +35,7 @@ def _recognises(sample: Sample) -> bool:
     return any(map(_is_record, sample.objects[:16]))
 
 
-def _is_record(fields: dict[str, Any]) -> bool:
+def _is_record(fields: Fields) -> bool:
     return (
         fields.get("type") in _KINDS
         and {"uuid", "sessionId"} <= fields.keys()
@@ -44,7 +43,7 @@ def _is_record(fields: dict[str, Any]) -> bool:
     )
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Records:
     branches = _branches(path)
     if branches is None:
         yield from GEMINI_CLI.read(path)
@@ -85,7 +84,7 @@ def _branches(path: Path) -> Branches | None:
     return branches if seen else None
 
 
-def _record(number: int, fields: dict[str, Any]) -> Iterator[Record]:
+def _record(number: int, fields: Fields) -> Records:
     kind, subtype = text(fields.get("type")), text(fields.get("subtype"))
     if kind == "system":
         payload = mapping(fields.get("systemPayload"))
@@ -113,16 +112,14 @@ def _record(number: int, fields: dict[str, Any]) -> Iterator[Record]:
             yield unknown(kind)
 
 
-def _answer(fields: dict[str, Any], pieces: MessageParts, source: str, ts: str) -> Iterator[Record]:
+def _answer(fields: Fields, pieces: MessageParts, source: str, ts: str) -> Records:
     model = text(fields.get("model"))
     yield pieces.record("assistant", id=source, ts=ts, model=model)
     usage = counted(mapping(fields.get("usageMetadata")), *_COUNTS)
     yield from used(usage, model, answer=source)
 
 
-def _results(
-    fields: dict[str, Any], pieces: MessageParts, source: str, ts: str
-) -> Iterator[Record]:
+def _results(fields: Fields, pieces: MessageParts, source: str, ts: str) -> Records:
     told = mapping(fields.get("toolCallResult"))
     status = _STATUS.get(text(told.get("status")), "ok")
     # The response may have an id of its own; the record says which call it answers.

@@ -19,20 +19,19 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import quote
 
-from mindstone_tui.core.disk import open_regular
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import disk, patterns
 
 from .. import read_bytes
-from .base import Broken, Record, Sample
+from .base import Broken, Records, Sample
 
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4_096
 _END: Final = 8 << 20
-_ARRAY: Final = pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
+_ARRAY: Final = patterns.pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
 _MAGIC: Final = b"SQLite format 3\x00"
 _BUSY: Final = 5.0
 _ZIP: Final = b"PK\x03\x04"
-_MEMBER: Final = pattern_of(r"(?:^|/)conversations[^/]*\.json$")
+_MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _SAMPLE: Final = 1 << 18
 _UNREADABLE: Final = (
     OSError,
@@ -44,7 +43,7 @@ _UNREADABLE: Final = (
     zlib.error,
 )
 
-Numbered = tuple[int, dict[str, Any]]
+Numbered = tuple[int, read_bytes.Fields]
 """An object and its place in the file."""
 
 
@@ -71,7 +70,7 @@ def first_array_of(path: Path) -> Iterator[Numbered | Broken]:
 
 
 def _told_apart(
-    found: Iterable[tuple[int, dict[str, Any] | read_bytes.Flaw]],
+    found: Iterable[tuple[int, read_bytes.Fields | read_bytes.Flaw]],
 ) -> Iterator[Numbered | Broken]:
     for number, each in found:
         yield (
@@ -82,8 +81,8 @@ def _told_apart(
 
 
 def each_with(
-    found: Iterable[Numbered | Broken], read: Callable[[int, dict[str, Any]], Iterator[Record]]
-) -> Iterator[Record]:
+    found: Iterable[Numbered | Broken], read: Callable[[int, read_bytes.Fields], Records]
+) -> Records:
     """What a reader makes of every object; damaged ones as they are."""
     for each in found:
         if isinstance(each, Broken):
@@ -114,7 +113,7 @@ def mentions(path: Path, what: bytes) -> bool:
     return False
 
 
-def newest_with(path: Path, *marks: bytes) -> list[dict[str, Any]]:
+def newest_with(path: Path, *marks: bytes) -> list[read_bytes.Fields]:
     """The objects with one of these marks among the lines at the end of a file."""
     with read_bytes.open_file(path) as stream:
         stream.seek(max(stream.seek(0, os.SEEK_END) - _END, 0))
@@ -129,14 +128,14 @@ def is_lines(path: Path, body: str) -> bool:
     return isinstance(first, dict) and body not in first
 
 
-def document(path: Path) -> dict[str, Any] | Broken:
+def document(path: Path) -> read_bytes.Fields | Broken:
     """A file that is one JSON object."""
     with read_bytes.open_file(path) as stream:
         found = read_bytes.decode_object(read_bytes.whole(stream))
     return Broken(line=1, why=found.why) if isinstance(found, read_bytes.Flaw) else found
 
 
-def beside(path: Path) -> dict[str, Any]:
+def beside(path: Path) -> read_bytes.Fields:
     """The object in a file that stands beside a session; empty where it is missing or damaged."""
     found = document(path) if path.is_file() else {}
     return found if isinstance(found, dict) else {}
@@ -150,7 +149,7 @@ def document_of(raw: str) -> Any:
 def is_database(path: Path) -> bool:
     """Whether a file is an SQLite database."""
     try:
-        with os.fdopen(open_regular(path), "rb") as stream:
+        with os.fdopen(disk.open_regular(path), "rb") as stream:
             return stream.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
@@ -184,10 +183,10 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-def guarded(read: Callable[[Path], Iterator[Record]]) -> Callable[[Path], Iterator[Record]]:
+def guarded(read: Callable[[Path], Records]) -> Callable[[Path], Records]:
     """A reader of a database; a record says so where it can be read no further."""
 
-    def reader(path: Path) -> Iterator[Record]:
+    def reader(path: Path) -> Records:
         try:
             yield from read(path)
         except sqlite3.Error as error:
@@ -198,7 +197,7 @@ def guarded(read: Callable[[Path], Iterator[Record]]) -> Callable[[Path], Iterat
 
 def rows(
     connection: sqlite3.Connection, query: str, values: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[read_bytes.Fields]:
     """Rows by column name, one at a time."""
     for row in connection.execute(query, values):
         yield dict(zip(row.keys(), tuple(row), strict=True))

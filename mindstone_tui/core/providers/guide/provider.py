@@ -15,11 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core import bounded_json, errors
 from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
-from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers import base
@@ -121,7 +120,7 @@ def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
             function = asked.get(message.get("tool_call_id", ""), {})
             yield ToolOutcome(
                 name=str(function.get("name", "tool")),
-                arguments=read_arguments(str(function.get("arguments", ""))) or {},
+                arguments=bounded_json.read_arguments(str(function.get("arguments", ""))) or {},
                 text=text_of(message),
             )
 
@@ -335,8 +334,7 @@ def about_mindstone(request: Request, settings: Settings | None) -> str:
 
 
 def _use(wanted: Sequence[Wish], tools: dict[str, ToolSchema]) -> GuideAnswer:
-    missing = sorted({wish.tool for wish in wanted} - tools.keys())
-    if missing:
+    if missing := sorted({wish.tool for wish in wanted} - tools.keys()):
         return GuideAnswer(
             text=f"That needs the tool `{missing[0]}`, which is not offered in this session. "
             "`/tools` lists the ones that are."
@@ -382,7 +380,7 @@ def _shown(result: ToolOutcome) -> str:
 def _for_purpose(request: Request, purpose: str) -> GuideAnswer:
     """A side call: it can quote for a summary; judging is beyond it."""
     if purpose != "summary":
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"The guide is not a language model and cannot do this: {purpose}.",
             "Name a model for such work: [models] summary in config.toml.",
         )
