@@ -422,14 +422,16 @@ def export_session(
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 
-    The same session always gives the same bytes. A page also holds the session's numbers, as
-    `mindstone stats` counts them for all sessions.
+    The same session always gives the same bytes. A page begins with what was asked, decided and
+    corrected and which commits and files came of it, and holds the session's numbers; it is
+    scanned for secrets again in any case.
     """
     format_ = _ALSO.get(format_, format_)
     if format_ not in EXPORTERS:
         raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
     redactor = Redactor(secrets_of(os.environ))
-    clean = (lambda text: redactor.redact(text).text) if redact else None
+    # A page is made to be shown to others.
+    clean = (lambda text: redactor.redact(text).text) if redact or format_ == "html" else None
     with History(options.places().session(options.session_to_read(session or name))) as history:
         wanted = _turns(turns, history) if turns else None
         if arriving := not_in_history(history):

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.export.html import escaped, prose, spread
@@ -232,3 +234,46 @@ def test_only_the_wanted_turns_are_told(tmp_path: Path, name: str) -> None:
     told = [number for number in range(1, 6) if f"question number {number}" in text]
     assert told == [2, 3]
     assert "3 turns" not in text
+
+
+def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(home: Path) -> None:
+    transcript = transcript_in(home)
+    turn = say(transcript, "Write a parser for the words of a line.", "I will.") + 1
+    parser, readme = "/srv/app/src/parse.py", "/srv/app/README.md"
+    for at, (name, fields, result) in enumerate(
+        [
+            ("write", {"path": parser, "content": "x"}, "written"),
+            ("edit", {"path": parser, "old_string": "x", "new_string": "y"}, "done"),
+            ("write", {"path": readme, "content": "x"}, "written"),
+            ("shell", {"command": "git commit -m x"}, "[main 1a2b3c4] Add <b>a parser</b>\n"),
+        ]
+    ):
+        call = ToolCall(id=f"c{at}", name=name, arguments=json.dumps(fields))
+        transcript.append(AssistantMessage(text="", model="test", calls=(call,)), turn=turn)
+        transcript.append(ToolReturned(call=call.id, name=name, text=result), turn=turn)
+    say(transcript, "We decided to use port 8790 for staging.", "Noted.")
+    say(transcript, "No, staging has port 8791, not 8790.", "Corrected.")
+    say(transcript, "thanks", "Gladly.")
+    say(transcript, "Write a parser for the words of a line.", "It is there.")
+    transcript.close()
+    page = _exported(home, "html")
+    story = page.partition('<div class="story"')[2].partition("</div>")[0]
+    parts = dict(re.findall(r"<section><h2>(\w+)(.*?)</section>", story, re.DOTALL))
+    rows = {
+        name: [re.sub(r"<[^>]+>", "", row) for row in re.findall(r"<li>(.*?)</li>", part)]
+        for name, part in parts.items()
+    }
+    assert rows == {
+        "Asked": [
+            "Write a parser for the words of a line. turn 1, turn 6",
+            "We decided to use port 8790 for staging. turn 3",
+            "No, staging has port 8791, not 8790. turn 4",
+        ],
+        "Decided": ["We decided to use port 8790 for staging. turn 3"],
+        "Corrected": ["No, staging has port 8791, not 8790. turn 4"],
+        "Commits": ["1a2b3c4 Add &lt;b&gt;a parser&lt;/b&gt; turn 2"],
+        "Files": ["src/parse.py turn 2", "README.md turn 2"],
+    }
+    assert "in <code>/srv/app</code>" in parts["Files"]
+    ids = set(re.findall(r'id="(s\d+)"', page))
+    assert set(re.findall(r'href="#(s\d+)"', story)) <= ids

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -170,7 +171,7 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
         timeline(session),
         more_style="stats.css" if numbers else "",
     )
-    yield numbers
+    yield _story(story.outcomes(source)) + numbers
     for turn in source.turns():
         yield _turn(turn)
     yield page_end()
@@ -203,6 +204,36 @@ def _facts(session: story.Overview) -> str:
         facts.append(f"imported from {escaped(session.imported_from)}")
     facts += [escaped(one_line(model, 80)) for model in session.models[:4]]
     return f"{_time(session.began)} – {_time(session.ended)} · " + " · ".join(facts)
+
+
+_SHOWN: Final = 8
+"""What came of a session, of each kind; the rest is folded."""
+_PLACES: Final = 6
+
+
+def _story(found: story.Outcomes) -> str:
+    """What came of the session, each linked to where it comes from; empty if nothing did."""
+    parts = []
+    for name, every in found.items():
+        paths = [os.path.dirname(path) for path in every if name == "Files"]  # noqa: PTH120 - theirs
+        is_whole = bool(paths) and all(path.startswith("/") for path in paths)
+        folder = os.path.commonpath(paths) if is_whole else "/"
+        where = f" in <code>{escaped(folder)}</code>" if folder != "/" else ""
+        rows = [_outcome(each.removeprefix(f"{folder}/"), every[each], name) for each in every]
+        more = "".join(rows[_SHOWN:])
+        rest = f"<details><summary>{len(rows) - _SHOWN} more</summary><ul>{more}</ul></details>"
+        if rows:
+            shown = f"<ul>{''.join(rows[:_SHOWN])}</ul>{rest if more else ''}"
+            parts.append(f"<section><h2>{name}{where}</h2>{shown}</section>\n")
+    return f'<div class="story" id="story">\n{"".join(parts)}</div>\n' if parts else ""
+
+
+def _outcome(words: str, places: list[tuple[int, int]], kind: str) -> str:
+    by_turn = {turn: seq for seq, turn in reversed(places)}
+    links = [f'<a href="#s{seq}">turn {turn}</a>' for turn, seq in sorted(by_turn.items())]
+    more = f" and {len(links) - _PLACES} more" if len(links) > _PLACES else ""
+    shown = f"<code>{escaped(words)}</code>" if kind in ("Commits", "Files") else escaped(words)
+    return f"<li>{shown} <span>{', '.join(links[:_PLACES])}{more}</span></li>"
 
 
 def _turn(turn: story.Turn) -> str:

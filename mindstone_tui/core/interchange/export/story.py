@@ -10,12 +10,18 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
+from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.language.intent import is_small_talk
+from mindstone_tui.core.language.sentences import shortened
+from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.statements.recogniser import recognise
+from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
@@ -197,13 +203,13 @@ class StorySource:
     ) -> None:
         self.numbers = numbers
         self._turns = turns
-        self._history = history
+        self.history = history
         self._clean = clean
         self.session = str(history.places.key)
 
     def items(self) -> Iterator[Line | Damaged]:
         """Every line of the wanted turns, in order; what cannot be read stands in its place."""
-        for item in self._history.read():
+        for item in self.history.read():
             if isinstance(item, Damaged):
                 yield item
             elif self._turns is None or not item.seq or item.turn in self._turns:
@@ -215,7 +221,7 @@ class StorySource:
 
     @cached_property
     def _standings(self) -> Standings:
-        return standings_of(self._history)
+        return standings_of(self.history)
 
     def marks(self, line: Line) -> dict[str, Any]:
         """How a line stands, in words, where there is anything to say."""
@@ -224,12 +230,12 @@ class StorySource:
 
     def turns(self) -> Iterator[Turn]:
         """The story, a turn at a time."""
-        return turns_in(self.lines(), rewinds_of(self._history))
+        return turns_in(self.lines(), rewinds_of(self.history))
 
     def _ready(self, line: Line) -> Line:
         # The excerpt in the line stands for a blob that is gone; `verify` names it.
         with contextlib.suppress(PlaceError):
-            line = self._history.whole(line)
+            line = self.history.whole(line)
         return line if self._clean is None else _cleaned(line, self._clean)
 
 
@@ -253,6 +259,52 @@ def _mapped(value: Any, clean: Clean) -> Any:
     if isinstance(value, list | tuple):
         return [_mapped(inner, clean) for inner in value]
     return value
+
+
+# -- what came of it ------------------------------------------------------------------------------
+
+_COMMITTED: Final = pattern_of(r"(?m)^\[[^\]\n]{1,200}\b([0-9a-f]{7,40})\] (.{1,200})$")
+"""What git says when it has made a commit."""
+_ASKED: Final = 200
+_SETTLED: Final = {"decision": "Decided", "rule": "Decided", "preference": "Decided"} | {
+    "correction": "Corrected"
+}
+
+
+Outcomes = dict[str, dict[str, list[tuple[int, int]]]]
+"""By kind, then by words: the lines and turns that it comes from."""
+
+
+def outcomes(source: StorySource) -> Outcomes:
+    """What was asked, decided and corrected, and which commits and files came of it.
+
+    Everything is quoted from its line. What was rewound, and what failed, came to nothing.
+    """
+    kinds = ("Asked", "Decided", "Corrected", "Commits", "Files")
+    found: Outcomes = {name: {} for name in kinds}
+
+    def add(kind: str, words: str, line: Line | Action) -> None:
+        words = shortened(" ".join(words.split()), _ASKED)
+        found[kind].setdefault(words, []).append((line.seq, line.turn))
+
+    rewinds = rewinds_of(source.history)
+    lines = [line for line in source.lines() if rewinds.of_place(line.seq, line.turn) is None]
+    for line in lines:
+        match line.entry:
+            case conversation.UserMessage(text=text):
+                words = as_written(text)
+                if not is_small_talk(words):
+                    add("Asked", words, line)
+                for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
+                    if (name := _SETTLED.get(each.kind)) and (each.sure or name == "Corrected"):
+                        add(name, each.words, line)
+            case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
+                for commit, subject in _COMMITTED.findall(inside(text)):
+                    add("Commits", f"{commit} {subject}", line)
+    for done in actions_of(lines):
+        if done.kind == "change" and done.ok:
+            add("Files", done.about, done)
+    return found
 
 
 # -- a session in numbers -------------------------------------------------------------------------
