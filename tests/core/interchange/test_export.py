@@ -240,7 +240,7 @@ def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(ho
     transcript = transcript_in(home)
     turn = say(transcript, "Write a parser for the words of a line.", "I will.") + 1
     parser, readme = "/srv/app/src/parse.py", "/srv/app/README.md"
-    for at, (name, given, result) in enumerate(
+    for at, (name, fields, result) in enumerate(
         [
             ("write", {"path": parser, "content": "x"}, "written"),
             ("edit", {"path": parser, "old_string": "x", "new_string": "y"}, "done"),
@@ -248,7 +248,7 @@ def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(ho
             ("shell", {"command": "git commit -m x"}, "[main 1a2b3c4] Add <b>a parser</b>\n"),
         ]
     ):
-        call = ToolCall(id=f"c{at}", name=name, arguments=json.dumps(given))
+        call = ToolCall(id=f"c{at}", name=name, arguments=json.dumps(fields))
         transcript.append(AssistantMessage(text="", model="test", calls=(call,)), turn=turn)
         transcript.append(ToolReturned(call=call.id, name=name, text=result), turn=turn)
     say(transcript, "We decided to use port 8790 for staging.", "Noted.")
