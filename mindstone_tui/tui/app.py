@@ -50,7 +50,7 @@ _FIRST: Final = _HERE / "chat.tcss"
 _REST: Final = _HERE / "mindstone.tcss"
 _KEEP_WITHIN: Final = 1.0
 """Seconds after which what is written in the prompt is on disk."""
-_LOOK_AGAIN: Final = 30.0
+_LOOK_AGAIN: Final = 5.0
 """Seconds between two looks at what waits for a decision elsewhere."""
 
 
