@@ -82,6 +82,8 @@ class SharedQuestions:
         """Which are asked here as well, and since when: some models name all calls alike."""
         self._own: set[str] = set()
         """Answers that were given here."""
+        self._for_turn: set[str] = set()
+        """Calls that were asked about here as another program's: a lasting yes is for its turn."""
         self._told_left: set[str] = set()
         """When those were asked that programs left which have ended, and that were told here."""
 
@@ -113,7 +115,8 @@ class SharedQuestions:
     def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
         answer = _answer_in(given)
-        if answer.keep == "session" and line.id not in self._own:
+        elsewhere = line.id not in self._own or given.call in self._for_turn
+        if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")
         return answer
 
@@ -216,11 +219,11 @@ class SharedQuestions:
                 ended = ToolAnswered(call=question.call, allowed=False, why=_ENDED)
                 self._context.window.record(ended, line.turn)
 
-    def hear(self, line: Line) -> None:
-        """Take in a line that somebody wrote, in the order of the file."""
+    def hear(self, line: Line, *, left: bool = False) -> None:
+        """Take in a line that somebody wrote, in the order of the file; a program that `left`."""
         match line.entry:
             case ToolAsked() as asked if asked.call not in self._context.questions.waiting:
-                self._ask(asked, line)
+                self._ask(asked, line, left=left)
             case ToolAnswered() as given:
                 self._settle(given, line)
             case ToolReturned(call=call) if call in self._shown:
@@ -230,10 +233,10 @@ class SharedQuestions:
                 self._elsewhere.clear()
                 self._shown.clear()
 
-    def find(self) -> None:
-        """Take up what is open in a turn that runs elsewhere."""
+    def find(self, *, left: bool = False) -> None:
+        """Take up what is open in a turn that runs elsewhere, or was left by its program."""
         for line in open_questions.still_open(self._newest_turn()):
-            self.hear(line)
+            self.hear(line, left=left)
 
     def _newest_turn(self) -> list[Line]:
         """The lines of the newest turn, and of commands since; only there anything can wait."""
@@ -323,11 +326,13 @@ class SharedQuestions:
                     )
             await asyncio.sleep(_LOOK_AGAIN)
 
-    def _ask(self, asked: ToolAsked, line: Line) -> None:
+    def _ask(self, asked: ToolAsked, line: Line, *, left: bool) -> None:
         known, self._elsewhere[asked.call] = self._elsewhere.get(asked.call), line
         if self._context.permissions.asks and (known is None or known.ts != line.ts):
             self._shown[asked.call] = line.ts
-            self._emit(_as_asked_here(asked_before(line, asked)))
+            question = asked_before(line, asked)
+            self._emit(question if left else _as_asked_here(question))
+            self._for_turn |= set() if left else {asked.call}
 
     def is_shown(self, event: AnyEvent) -> bool:
         """Whether an event puts a question that this surface shows already."""

@@ -368,7 +368,7 @@ class Session:
         """Say what was queued when the program stopped, unless another one still has it."""
         if not alone:
             self._others.begin(self._context.transcript.last_turn)
-        self._questions.find()
+        self._questions.find(left=alone)
         for text in self._unsent.values():
             told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
             self._emit(events.Noticed(message=told, level="warning"))

@@ -338,6 +338,25 @@ async def test_until_you_leave_said_elsewhere_holds_for_the_turn_and_says_so(
         await owner.until(events.TurnEnded, lambda one: one.turn == 2)
 
 
+async def test_until_you_leave_said_to_a_turn_that_was_left_is_said_to_who_goes_on(
+    home: Path, tmp_path: Path
+) -> None:
+    again = ("write", {"path": "note.txt", "content": "another"})
+    model = script(tmp_path, calls(WRITES), calls(again), {"text": "Done."}, loop=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with on_stage(home, model=model, cwd=work, asks=True, channel="web") as owner:
+        owner.session.send("write both")
+        await owner.until(events.ToolAsked)
+    async with on_stage(home, model=model, cwd=work, follow=True, asks=True) as other:
+        asked = await other.until(events.ToolAsked)
+        number = next(n for n, one in enumerate(asked.scopes) if one.keep == "session")
+        assert asked.scopes[number].label.endswith(", until you leave")
+        other.session.answer(asked.call, answer_to(asked, f"allow-{number}", how="s"))
+        await other.until(events.TurnEnded)
+        assert "until you leave" in other.session.services.context.permissions.describe()
+
+
 async def test_who_looks_on_goes_on_with_a_turn_that_was_left_and_got_its_yes_elsewhere(
     home: Path, tmp_path: Path
 ) -> None:
