@@ -19,19 +19,15 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from mindstone_tui import api
+from mindstone_tui.core import diagnostics, disk, entries, errors, transcript
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import ToolReturned
-from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, marker_in
 from mindstone_tui.core.library import at_action, compactions, project_recall, take_over, watch
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
-from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.peer import Handler
 
 T = TypeVar("T")
@@ -75,9 +71,9 @@ class HookCall(msgspec.Struct, kw_only=True):
     """What it said instead, where the program knows that it failed."""
 
     @property
-    def tool(self) -> ToolCall:
+    def tool(self) -> entries.ToolCall:
         """The call that is about to run, or has."""
-        return ToolCall(id=self.tool_use_id, name=self.tool_name, arguments=self.tool_input)
+        return entries.ToolCall(id=self.tool_use_id, name=self.tool_name, arguments=self.tool_input)
 
     @property
     def file(self) -> Path | None:
@@ -168,7 +164,7 @@ class Attached:
                 try:
                     await self._in(self._taking, partial(self._watch.step, folders=follows))
                 except Exception as error:  # a bug must not end the recording of everything else
-                    record(error, places.log)
+                    diagnostics.record(error, places.log)
                 await asyncio.sleep(_TICK)
 
     async def done(self) -> None:
@@ -190,10 +186,10 @@ class Attached:
         places = self._home.places
         try:
             check_content(places.state / LAUNCHER)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             if self._refused != error.sentence:
                 self._refused = error.sentence
-                note(error.sentence, places.log)
+                diagnostics.note(error.sentence, places.log)
             return False
         return True
 
@@ -240,7 +236,7 @@ class Attached:
             mirror = partial(self._caught_up, own, call)
             said = await asyncio.to_thread(ruling_on, places, asked, Path(call.cwd), mirror)
         except Exception as error:  # not checked is better than a program that cannot go on
-            record(error, places.log)
+            diagnostics.record(error, places.log)
             return {}
         if said.rule is None:
             # Gemini CLI reads no context before a tool.
@@ -258,7 +254,7 @@ class Attached:
         try:
             return await asyncio.to_thread(ask, call, call.key)
         except Exception as error:  # nothing said is better than a program that cannot go on
-            record(error, self._home.places.log)
+            diagnostics.record(error, self._home.places.log)
             return ""
 
     def _known_before(self, call: HookCall, own: SessionKey) -> str:
@@ -279,9 +275,9 @@ class Attached:
         if not self._settings().attach.at_action:
             self._marker.unlink(missing_ok=True)
             return
-        with contextlib.suppress(OSError, MindstoneError):
+        with contextlib.suppress(OSError, errors.MindstoneError):
             if not self._marker.exists():
-                replace_file(self._marker, b"")
+                disk.replace_file(self._marker, b"")
         self._go_on(asyncio.to_thread(self._at_action.get_ready, Path(call.cwd)))
 
     def _caught_up(self, own: SessionPlaces, call: HookCall) -> SessionPlaces:
@@ -333,8 +329,11 @@ class Attached:
             self._hand_over(call, _ENDED)
 
     def _turns(self, key: SessionKey) -> int:
-        with contextlib.suppress(MindstoneError, OSError), History(self._places(key)) as history:
-            return next((line.turn for line in history.back() if isinstance(line, Line)), 0)
+        with (
+            contextlib.suppress(errors.MindstoneError, OSError),
+            transcript.History(self._places(key)) as history,
+        ):
+            return next((line.turn for line in history.back() if isinstance(line, entries.Line)), 0)
         return 0
 
     def _places(self, key: SessionKey) -> SessionPlaces:

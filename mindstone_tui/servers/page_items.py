@@ -14,8 +14,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Restored, Rewound
-from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate import aside, describe, is_bookkeeping
+from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.library.open_questions import OpenQuestion, in_short
@@ -77,8 +76,8 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
         case ev.EntryAppeared() | ev.CommandEnded():
             return
         case _:
-            line = aside(event)
-            if line is not None and not is_bookkeeping(event):
+            line = narrate.aside(event)
+            if line is not None and not narrate.is_bookkeeping(event):
                 yield {"type": "note", "text": str(line), "tone": line.tone}
 
 
@@ -108,7 +107,7 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
 
 
 def _retold(line: Line) -> Iterator[Item]:
-    return (item for event in events_of(line) for item in items_of(event))
+    return (item for event in from_entry.events_of(line) for item in items_of(event))
 
 
 def tool(call: str, name: str, shown: str, state: str) -> Item:
@@ -144,7 +143,7 @@ def question(asked: ev.ToolAsked) -> Item:
 def answered(event: ev.ToolAnswered) -> Item:
     """How a question was decided, and where."""
     told = {"call": event.call, "allowed": event.allowed, "channel": event.channel}
-    return {"type": "answered", **told, "text": str(describe(event)).lstrip("· ")}
+    return {"type": "answered", **told, "text": str(narrate.describe(event)).lstrip("· ")}
 
 
 def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
-from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core import bounded_json, errors
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -27,7 +26,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 
-class PeerError(MindstoneError):
+class PeerError(errors.MindstoneError):
     """The other side answered with an error, or went away."""
 
 
@@ -105,7 +104,7 @@ class Peer:
         if not line.strip():
             return
         try:
-            message = read_as(line, object)
+            message = bounded_json.read_as(line, object)
         except msgspec.DecodeError:
             self._begin(self._fail(None, PARSE_ERROR, "This is not JSON."))
             return
@@ -144,11 +143,11 @@ class Peer:
             return
         try:
             result = await handler(params)
-        except UsageError as error:
+        except errors.UsageError as error:
             await self._fail(number, INVALID_PARAMS, error.sentence)
         except (msgspec.ValidationError, KeyError, TypeError) as error:
             await self._fail(number, INVALID_PARAMS, f"{method}: {error}")
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             await self._fail(number, INTERNAL_ERROR, error.sentence)
         except Exception as error:  # a bug costs the request, not the connection
             self._report_bug(error)

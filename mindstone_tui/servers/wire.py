@@ -18,17 +18,16 @@ from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import is_crowded, read_as
+from mindstone_tui.core import bounded_json, values
 from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.core.values import Value
 
 Ending = Literal["stop", "calls", "length"]
 NOTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """The parameters of a tool that has none."""
 
 
-class Picture(msgspec.Struct, metaclass=Value, frozen=True):
+class Picture(msgspec.Struct, metaclass=values.Value, frozen=True):
     """A picture or a sound as a client sends it."""
 
     data: bytes = b""
@@ -41,7 +40,7 @@ class Picture(msgspec.Struct, metaclass=Value, frozen=True):
         return hashlib.sha256(self.data).hexdigest()
 
 
-class ClientMessage(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class ClientMessage(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """One message as a client holds it."""
 
     role: Literal["user", "assistant", "tool"]
@@ -53,7 +52,7 @@ class ClientMessage(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     pictures: tuple[Picture, ...] = ()
 
 
-class ClientRequest(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """What a client asks for, whichever format it speaks."""
 
     format: str
@@ -97,7 +96,7 @@ _TYPES: Final = {
 }
 
 
-class Fault(msgspec.Struct, metaclass=Value, frozen=True):
+class Fault(msgspec.Struct, metaclass=values.Value, frozen=True):
     """Why there is no answer, or no more of it: each format has its own names for that."""
 
     status: int
@@ -141,10 +140,10 @@ def bounded(text: str) -> str:
 
 def decode(body: bytes) -> dict[str, Any]:
     """A body as an object; raises what a client can read."""
-    if is_crowded(body, MOST_VALUES):
+    if bounded_json.is_crowded(body, MOST_VALUES):
         raise UsageError(f"The body has more than {MOST_VALUES:,} values.", "Send less at a time.")
     try:
-        told = read_as(body, object)
+        told = bounded_json.read_as(body, object)
     except msgspec.DecodeError as error:
         raise UsageError(f"The body is not JSON: {error}.", "Send one object.") from None
     if not isinstance(told, dict):

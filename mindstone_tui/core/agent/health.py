@@ -13,11 +13,8 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
-from mindstone_tui.core.context.budget import ceiling_percent
-from mindstone_tui.core.context.extract import as_text, passages_of
-from mindstone_tui.core.context.fold import ReadLines
+from mindstone_tui.core.context import budget, extract, fold, window_view
 from mindstone_tui.core.context.summary_call import Ask, Count
-from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.health import fidelity, metrics
@@ -33,13 +30,13 @@ PROBES: Final = 10
 
 
 async def probe_spans(
-    read: ReadLines, spans: Sequence[Span], recall: fidelity.Recall | None, count: Count
+    read: fold.ReadLines, spans: Sequence[Span], recall: fidelity.Recall | None, count: Count
 ) -> fidelity.Fidelity:
     """Ask recall for facts of these lines; unmeasured when there is none or it takes too long."""
     if recall is None:
         return fidelity.Fidelity(score=None, asked=0, found=0, why="there is no recall")
     lines = [line for span in spans for line in read(span.first, span.last)]
-    probes = fidelity.draw(passages_of(lines), PROBES)
+    probes = fidelity.draw(extract.passages_of(lines), PROBES)
     try:
         async with asyncio.timeout(PROBING):
             return await fidelity.measure(probes, recall, count)
@@ -47,7 +44,7 @@ async def probe_spans(
         return fidelity.Fidelity(score=None, asked=0, found=0, why="recall took too long")
 
 
-async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | None) -> Judged:
+async def judge_summary(read: fold.ReadLines, summaries: Sequence[int], ask: Ask | None) -> Judged:
     """Have a model judge the newest of these summaries against its whole originals."""
     if ask is None:
         raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
@@ -56,7 +53,7 @@ async def judge_summary(read: ReadLines, summaries: Sequence[int], ask: Ask | No
         raise ContinuityError("There is no summary in the window to judge.", "/compact makes one.")
     summary = newest.entry
     lines = [line for span in summary.sources for line in read(span.first, span.last)]
-    return await judge(ask, as_text(passages_of(lines)), summary.text)
+    return await judge(ask, extract.as_text(extract.passages_of(lines)), summary.text)
 
 
 class Health:
@@ -107,7 +104,7 @@ class Health:
             vectors=vectors,
             repeating=self._repeats_itself(),
             disk_free=disk_usage(self._places.folder).free,
-            ceiling=ceiling_percent(settings.context, self._context.target.label) / 100,
+            ceiling=budget.ceiling_percent(settings.context, self._context.target.label) / 100,
         )
         checked = self.monitor.record(sample, stamp(self._clock()))
         self.cleared = checked.cleared
@@ -129,13 +126,15 @@ class Health:
     async def probe(self, spans: Sequence[Span]) -> fidelity.Fidelity:
         """Ask recall for what left the window."""
         with self._context.transcript.history() as history:
-            return await probe_spans(reader(history), spans, self._recall, self._context.count)
+            return await probe_spans(
+                window_view.reader(history), spans, self._recall, self._context.count
+            )
 
     async def judge(self, ask: Ask | None) -> tuple[Judged, list[Line]]:
         """Have a model judge the newest summary of the window; its verdict, and alerts, written."""
         with self._context.transcript.history() as history:
             summaries = self._context.window.fold.state.summaries
-            judged = await judge_summary(reader(history), summaries, ask)
+            judged = await judge_summary(window_view.reader(history), summaries, ask)
         verdict = derived.SummaryJudged(
             summary=summaries[-1],
             score=judged.score,

@@ -9,8 +9,7 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, errors, events, paths, redaction
 from mindstone_tui.core.agent.permissions import Permissions
-from mindstone_tui.core.context.window import LiveWindow, RoomMaker
-from mindstone_tui.core.context.window_view import Call
+from mindstone_tui.core.context import window, window_view
 from mindstone_tui.core.entries import Entry, Line, ToolCall
 from mindstone_tui.core.entries.actions import kind_of
 from mindstone_tui.core.entries.derived import HookRun
@@ -301,13 +300,13 @@ class AlertHooks:
         await asyncio.gather(*self._running, return_exceptions=True)
 
 
-def announced_first(hooks: Hooks, make_room: RoomMaker) -> RoomMaker:
+def announced_first(hooks: Hooks, make_room: window.RoomMaker) -> window.RoomMaker:
     """Room is made as before, but hooks hear of it first, and one may put it off for a while.
 
     Beyond the emergency mark it is not put off: the next request would not fit.
     """
 
-    async def maker(live: LiveWindow, call: Call) -> list[Line]:
+    async def maker(live: window.LiveWindow, call: window_view.Call) -> list[Line]:
         if not hooks.wanted("PreCompact"):
             return await make_room(live, call)
         settings = live.settings

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import paths, patterns
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
@@ -25,8 +26,6 @@ from mindstone_tui.core.memory.proposals import (
     ProposalState,
     credit,
 )
-from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
@@ -102,7 +101,7 @@ class RecentHistory:
         return changed
 
 
-def waiting_in(places: SessionPlaces) -> list[ProposalState]:
+def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
     """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
     kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
     with contextlib.suppress(MindstoneError), History(places) as history:
@@ -130,7 +129,7 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_TO_REMEMBER: Final = pattern_of(
+_TO_REMEMBER: Final = patterns.pattern_of(
     r"(?<!\W)\W*(?:(?:please|and|so|also|always|just) ){0,8}"
     r"(?:remember|memori[sz]e|keep in mind|note|don['’]t forget|make a note)\b"
     r"(?: that| of| this)?[\s,:]*",
@@ -154,8 +153,8 @@ class Memories:
     def __init__(
         self,
         context: TurnContext,
-        agent: AgentPlaces,
-        places: SessionPlaces,
+        agent: paths.AgentPlaces,
+        places: paths.SessionPlaces,
         past: RecentHistory,
         *,
         clock: Callable[[], datetime] = now,

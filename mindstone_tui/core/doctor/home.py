@@ -27,8 +27,7 @@ from mindstone_tui.core.interchange.attach import without_rules
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, check_place
 from mindstone_tui.core.memory.files import invariants, read_shelf
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.shared.copies import SessionState, compare, open_address
-from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
+from mindstone_tui.core.shared import copies, passage_store
 from mindstone_tui.core.shared.postgres import INSTALL, PostgresStore, available, place_of
 from mindstone_tui.core.transcript.rescue import waiting
 
@@ -332,13 +331,13 @@ def history_server(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
 
 def _server(around: doctor.CheckEnvironment, url: str) -> Iterator[doctor.Check]:
     where = place_of(url)
-    with contextlib.closing(open_address(around.settings.history, url)) as store:
+    with contextlib.closing(copies.open_address(around.settings.history, url)) as store:
         try:
             owner = store.owner
             began = time.perf_counter()
             about = store.about()
             took = (time.perf_counter() - began) * 1000
-            states = compare(around.places, store, [])
+            states = copies.compare(around.places, store, [])
             search = _search(around, store, states)
         except errors.MindstoneError as error:
             yield doctor.failed("history.server", error.what, error.remedy or "Check history.url.")
@@ -372,14 +371,14 @@ def _server(around: doctor.CheckEnvironment, url: str) -> Iterator[doctor.Check]
 
 
 def _search(
-    around: doctor.CheckEnvironment, store: PostgresStore, states: list[SessionState]
+    around: doctor.CheckEnvironment, store: PostgresStore, states: list[copies.SessionState]
 ) -> list[doctor.Check]:
     """What search in the database can do, and what it misses; nothing where it is not used."""
     if around.settings.history.search != "server":
         return []
-    shared = PassageStore(store)
+    shared = passage_store.PassageStore(store)
     heads = {SessionKey.parse(one.session): one.there for one in states if one.there is not None}
-    missing = len(uncovered(shared.marks(), heads))
+    missing = len(passage_store.uncovered(shared.marks(), heads))
     by = "words and meaning" if shared.has_meaning else "words only: the server has no pgvector"
     return [
         doctor.Check(

@@ -18,8 +18,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
-from mindstone_tui.core.session.features import Feature, WrongUse, command
-from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.session import features, services
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
@@ -138,12 +137,12 @@ def _tried(act: Callable[[], Line | None]) -> Effect:
         return Effect(held=False, why=error.what)
 
 
-class HandoffsFeature(Feature):
+class HandoffsFeature(features.Feature):
     """What one window leaves to the next."""
 
     name = "handoffs"
 
-    def __init__(self, session: SessionServices) -> None:
+    def __init__(self, session: services.SessionServices) -> None:
         super().__init__(session)
         self.handoffs = Handoffs(self.context, session.features.get(TasksFeature).tasks)
 
@@ -151,7 +150,7 @@ class HandoffsFeature(Feature):
         """Save, hand over and take over before exchanges leave; check that all is indexed."""
         return self.handoffs.room_steps(self.session.recall.backfill)
 
-    @command("compact", changes_window=True)
+    @features.command("compact", changes_window=True)
     async def compact(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Summarise older exchanges now.
 
@@ -191,7 +190,7 @@ class HandoffsFeature(Feature):
         ok = only_recent or NOTHING_TO_GAIN in why
         yield CommandPrinted(command="compact", text=text, ok=ok)
 
-    @command(
+    @features.command(
         "handoff",
         usage="[write|show|use] [prose]",
         changes_window=True,
@@ -217,4 +216,4 @@ class HandoffsFeature(Feature):
             self.handoffs.use()
             yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")
         else:
-            raise WrongUse(f"/handoff does not know `{argument}`.")
+            raise features.WrongUse(f"/handoff does not know `{argument}`.")

@@ -14,10 +14,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, ensure_folder
+from mindstone_tui.core import disk, events
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -61,7 +60,7 @@ class _Log:
     """A job's output on disk, line by line and without secrets."""
 
     def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
-        self._fd = REAL.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._fd = disk.REAL.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self._clean = clean
         self._rest = b""
 
@@ -105,7 +104,7 @@ def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
 
 def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
     # Not asyncio's way: that kills a child which is forgotten while it still runs.
-    with os.fdopen(REAL.open(job.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+    with os.fdopen(disk.REAL.open(job.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
         return subprocess.Popen(
             ("bash", "--noprofile", "--norc", "-c", job.command),
             stdin=subprocess.DEVNULL,
@@ -150,7 +149,7 @@ class JobsFeature(Feature):
         if stays and (context.sandbox is not None or context.unseen):
             raise NotAllowed("A job that stays needs a person's yes.", "Leave `stay` out, or ask.")
         folder = self.session.places.jobs
-        ensure_folder(folder)
+        disk.ensure_folder(folder)
         taken = [int(path.stem) for path in folder.glob("*.log") if path.stem.isdigit()]
         number = max([*taken, *self.all], default=0) + 1
         job = Job(number, command, folder / f"{number}.log", stays=stays)
@@ -303,7 +302,7 @@ class JobsFeature(Feature):
         )
 
     @command("jobs", usage="[N | kill N]", words=("kill",))
-    async def list_jobs(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def list_jobs(self, argument: str) -> AsyncIterator[events.AnyEvent]:
         """List commands that run in the background, show the output of one, or end it.
 
         They end with the session, unless you agreed to one that stays.
@@ -318,7 +317,7 @@ class JobsFeature(Feature):
                 rows.append(
                     "/jobs N shows output, /jobs kill N ends one. /undo leaves their work alone."
                 )
-            yield CommandPrinted(command="jobs", text="\n".join(rows) or "Nothing runs.")
+            yield events.CommandPrinted(command="jobs", text="\n".join(rows) or "Nothing runs.")
             return
         if not number.isdigit() or verb not in ("", "kill"):
             raise WrongUse(f"`{argument}` names no job.")
@@ -326,4 +325,4 @@ class JobsFeature(Feature):
         if verb == "kill":
             job = await self.kill(job.number)
         text = f"{self.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
-        yield CommandPrinted(command="jobs", text=text)
+        yield events.CommandPrinted(command="jobs", text=text)

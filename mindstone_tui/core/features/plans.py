@@ -11,14 +11,13 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, TypeVar
 
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.window import Section
-from mindstone_tui.core.errors import ToolError, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.features.tasks import TasksFeature
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, Say, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
@@ -32,8 +31,8 @@ PLANNING: Final = "plan"
 _TITLE: Final = "To be done:"
 _SIGNS: Final[dict[Status, str]] = {"planned": " ", "in_progress": "~", "done": "x"}
 _READ: Final = {sign: status for status, sign in _SIGNS.items()}
-_ITEM: Final = pattern_of(r"\[([ ~x])\] (.+)")
-_STEP: Final = pattern_of(
+_ITEM: Final = patterns.pattern_of(r"\[([ ~x])\] (.+)")
+_STEP: Final = patterns.pattern_of(
     r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
 )
 _MOST: Final = 50
@@ -161,7 +160,7 @@ class PlansFeature(Feature):
             if 0 <= at < len(steps):
                 fresh = [one_line(found[3], _LONGEST)] if found[3] else []
                 return (*steps[:at], *fresh, *steps[at + 1 :])
-        raise UsageError(
+        raise errors.UsageError(
             f"`{one_line(change, 60)}` changes no step.",
             "Write `/plan edit 2 NEW TEXT`, `/plan edit -2` or `/plan edit + ONE MORE`.",
         )
@@ -191,7 +190,7 @@ class PlansFeature(Feature):
         if verb not in ("approve", "edit", "refuse", "off"):
             raise WrongUse(f"/plan does not know `{verb}`.")
         if not self.planning:
-            raise UsageError("Plan mode is off.", "`/plan` turns it on.")
+            raise errors.UsageError("Plan mode is off.", "`/plan` turns it on.")
         answer = self._newest(AssistantMessage)
         hand = self.context.by_hand(answer[1] if answer else "")
         if verb == "off":
@@ -244,7 +243,7 @@ class PlansFeature(Feature):
     def _asked_steps(self) -> tuple[str, ...]:
         steps = self.steps or self._proposed()
         if not steps:
-            raise UsageError("The newest answer names no steps.", "Ask for a plan first.")
+            raise errors.UsageError("The newest answer names no steps.", "Ask for a plan first.")
         return steps
 
     def _proposed(self) -> tuple[str, ...]:
@@ -282,7 +281,7 @@ def _changed(items: tuple[derived.TodoItem, ...], argument: str) -> tuple[derive
 def _item(number: int, given: TodoArgument) -> derived.TodoItem:
     title = one_line(given.title or given.content, _LONGEST)
     if not title:
-        raise ToolError(
+        raise errors.ToolError(
             f"The list stays as it was: item {number} has no title.",
             "Send every item with `title` and `status`.",
         )

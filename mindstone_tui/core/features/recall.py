@@ -15,9 +15,8 @@ from mindstone_tui.core.entries import conversation, standings
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
-from mindstone_tui.core.recall.inject import OriginOf, marks_of, render
+from mindstone_tui.core.recall import inject, ranking
 from mindstone_tui.core.recall.passages import Passage
-from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
@@ -135,7 +134,7 @@ class RecallFeature(Feature):
             return ToolResult(text="Nothing in history matches.", finding="nothing found")
         line = await self.session.recall.answer(arguments.query, asking)
         origin = self.session.sources.origin
-        rendered = (render(hit, origin=origin, whole=True) for hit in found.hits)
+        rendered = (inject.render(hit, origin=origin, whole=True) for hit in found.hits)
         answer = (f"{ANSWER}{line}",) if line else ()
         text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
@@ -221,7 +220,7 @@ def _source(services: SessionServices, entry: str, session: str = "") -> _Source
     return _Source(session, entry, f"{entry} of {session}")
 
 
-def _why(hit: Hit) -> CommandPrinted:
+def _why(hit: ranking.Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
     text = f"{hit.score:.3f} for {hit.passage.pointer}, made of\n{parts}"
     return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
@@ -234,14 +233,14 @@ def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
     return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")
 
 
-def _row(number: int, hit: Hit, origin: OriginOf) -> str:
+def _row(number: int, hit: ranking.Hit, origin: inject.OriginOf) -> str:
     passage = hit.passage
     facts = (passage.pointer, passage.ts[:10], passage.speaker or passage.role)
-    where = ", ".join(filter(None, (*facts, *marks_of(hit, origin))))
+    where = ", ".join(filter(None, (*facts, *inject.marks_of(hit, origin))))
     return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 
-def _hit(services: SessionServices, number: int) -> Hit:
+def _hit(services: SessionServices, number: int) -> ranking.Hit:
     found = services.recall.last
     if found is None or not 1 <= number <= len(found.hits):
         raise WrongUse(f"The last search has no hit {number}.")

@@ -16,24 +16,23 @@ from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature, is_worth_a_review, reviewed_through
 from mindstone_tui.core.memory import notes as journal
 from mindstone_tui.core.memory.proposals import write_index
-from mindstone_tui.core.session.features import EndedTurn, Feature, command
-from mindstone_tui.core.session.services import SessionServices
+from mindstone_tui.core.session import features, services
 
 PROBED_LINES: Final = 2_000
 """Newest lines of history from which the questions come that recall is checked with."""
 
 
-class ReviewFeature(Feature):
+class ReviewFeature(features.Feature):
     """A review of history; it proposes, and decides nothing."""
 
     name = "the review of history"
 
-    def __init__(self, session: SessionServices) -> None:
+    def __init__(self, session: services.SessionServices) -> None:
         super().__init__(session)
         self._used = False
         """Whether a turn was taken here."""
 
-    async def after_turn(self, turn: EndedTurn) -> Sequence[events.AnyEvent]:
+    async def after_turn(self, turn: features.EndedTurn) -> Sequence[events.AnyEvent]:
         """Look back when exchanges were summarised in this turn."""
         self._used = True
         entries = [each.entry for each in turn.lines]
@@ -47,7 +46,7 @@ class ReviewFeature(Feature):
             with contextlib.suppress(errors.MindstoneError):
                 await self.session.features.get(MemoryFeature).look_back()
 
-    @command("consolidate", usage="[with model]", changes_window=True)
+    @features.command("consolidate", usage="[with model]", changes_window=True)
     async def consolidate(self, argument: str) -> AsyncIterator[events.AnyEvent]:
         """Review history since the last time and propose what is worth remembering.
 

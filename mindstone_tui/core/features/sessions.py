@@ -13,8 +13,7 @@ from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
-from mindstone_tui.core.library.profile import ListedSession, list_described, profile_of
-from mindstone_tui.core.library.projects import sessions_held_in
+from mindstone_tui.core.library import profile, projects
 from mindstone_tui.core.paths import CHILD, SessionKey, free_name, project_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.fork import fork_session
@@ -45,7 +44,7 @@ class SessionsFeature(Feature):
 
     def left_open(self) -> Sequence[str]:
         """That the project has other sessions, where they are not all in sight."""
-        held = sessions_held_in(self.session.home, project_of(self.session.cwd.resolve()))
+        held = projects.sessions_held_in(self.session.home, project_of(self.session.cwd.resolve()))
         names = [places.key.main for places in held if places.key != self.session.key]
         shown = names if len(names) <= _NAMED else [*names[:_NAMED], "…"]
         others = f"{plural(len(names), 'other session')}: {', '.join(shown)}"
@@ -200,9 +199,9 @@ class SessionsFeature(Feature):
         )
         yield CommandPrinted(command="cost", text=f"Cost so far: {known}{passed_on}{more}{share}.")
 
-    def _every(self) -> Sequence[ListedSession]:
+    def _every(self) -> Sequence[profile.ListedSession]:
         """All sessions but those of sub-agents, the one used last first."""
-        every = list_described(self.session.home)
+        every = profile.list_described(self.session.home)
         return [one for one in every if CHILD not in one.main and not one.started_by]
 
     def _set_title(self, text: str) -> str:
@@ -238,7 +237,7 @@ class SessionsFeature(Feature):
             raise errors.UsageError(f"There is a session {key} already.", "Choose another name.")
         child = self.session.home.session(key)
         fork_session(self.context, self.session.history, child, turn, self._store_of(key))
-        profile_of(child)  # so that lists know it before anybody says something there
+        profile.profile_of(child)  # so that lists know it before anybody says something there
         return key
 
     def _store_of(self, key: SessionKey) -> history_store.HistoryStore | None:

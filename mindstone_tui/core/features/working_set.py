@@ -9,10 +9,9 @@ from typing import get_args
 
 import msgspec
 
+from mindstone_tui.core import entries, errors
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.errors import NoSuchEntry, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
 from mindstone_tui.core.events.narrate import describe, turn_names
 from mindstone_tui.core.features.recall import why_recalled
@@ -62,7 +61,7 @@ class WindowFeature(Feature):
         for notice in fired.notices:
             yield notice
         if fired.blocked is not None:
-            raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
+            raise errors.NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         if argument == "results":
             nothing = "No older tool result is left to trim."
             for event in _tell("prune", await manual.trim(window), nothing):
@@ -154,11 +153,11 @@ class WindowFeature(Feature):
             return
         try:
             line = self.session.refer(argument)
-        except NoSuchEntry as error:
+        except errors.NoSuchEntry as error:
             told = await asyncio.to_thread(why_file, self.session, argument)
             if told is None:
                 what = f"{error.what.rstrip('.')}, and no turn changed a file of that name."
-                raise NoSuchEntry(what, error.remedy) from None
+                raise errors.NoSuchEntry(what, error.remedy) from None
             yield told
             return
         reason = manual.why(self.context.window, line.seq)
@@ -219,7 +218,7 @@ def _chosen(
     argument: str,
     known: Mapping[str, str],
     now: str,
-    choose: Callable[[str], Line | None],
+    choose: Callable[[str], entries.Line | None],
 ) -> list[AnyEvent]:
     """Set what was named; else every choice with its consequence, a star at the one in force."""
     if argument and argument not in known:
@@ -258,7 +257,7 @@ def _turns(services: SessionServices, argument: str) -> list[int]:
     return [services.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
 
 
-def _tell(name: str, lines: Sequence[Line], nothing: str) -> list[AnyEvent]:
+def _tell(name: str, lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = from_entry.announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))

@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span
-from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
 from mindstone_tui.core.handoff.environment import (
     Environment,
@@ -30,7 +30,6 @@ from mindstone_tui.core.handoff.environment import (
 )
 from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.sentences import shortened
-from mindstone_tui.core.patterns import pattern_of
 
 FORMAT: Final = 2
 TELLS_IMPORTED_APART: Final = 2
@@ -54,7 +53,7 @@ _SAID_SHOWN: Final = 300
 _ERROR_TURNS: Final = 5
 """Turns after which an error is no longer one of the last."""
 
-_HEADER: Final = pattern_of(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
+_HEADER: Final = patterns.pattern_of(r"---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _REMEDY: Final = "Write a new one with /handoff; history has everything that it was made from."
 
 
@@ -105,7 +104,7 @@ def compose(
 ) -> Letter:
     """A handoff from the state of the task and the newest lines, the last of which is its head."""
     if not lines:
-        raise ContinuityError("There is nothing to hand over yet.", "Say something first.")
+        raise errors.ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
     source = _Source(lines)
     for extent in _EXTENTS:
@@ -422,6 +421,6 @@ def parse(text: str) -> Letter:
     return letter
 
 
-def refused(word: str, why: str) -> ContinuityError:
+def refused(word: str, why: str) -> errors.ContinuityError:
     """A handoff that is not used, and why."""
-    return ContinuityError(f"The handoff is {word}: {why}.", _REMEDY)
+    return errors.ContinuityError(f"The handoff is {word}: {why}.", _REMEDY)

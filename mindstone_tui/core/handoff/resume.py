@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from mindstone_tui.core import entries, errors
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.entries import Part
 from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
-from mindstone_tui.core.errors import ContinuityError, UsageError
 from mindstone_tui.core.handoff import handoff
 from mindstone_tui.core.handoff.checkpoint import (
     GOAL_LENGTH,
@@ -31,7 +30,7 @@ DECISIONS_SHOWN: Final = 5
 _MARKS: Final = {"done": "x", "in_progress": "~", "planned": " "}
 
 
-class ResumeStep(Part):
+class ResumeStep(entries.Part):
     """One step of the bootstrap and what came of it."""
 
     name: str
@@ -39,7 +38,7 @@ class ResumeStep(Part):
     ok: bool = True
 
 
-class Resumption(Part):
+class Resumption(entries.Part):
     """A window that is ready to go on."""
 
     checkpoint: Checkpoint
@@ -250,7 +249,7 @@ def start(title: str, criteria: Sequence[str] = (), constraints: Sequence[str] =
     """The beginning of a task; what was said before it no longer counts as its goal."""
     goal = title.strip()
     if not goal:
-        raise UsageError(
+        raise errors.UsageError(
             "A task needs a title.", "Write /task start followed by what is to be done."
         )
     return TaskStarted(
@@ -266,7 +265,7 @@ def parse_start(argument: str) -> TaskStarted:
     criteria = [part[5:] for part in rest if part.lower().startswith("when:")]
     rules = [part[5:] for part in rest if part.lower().startswith("rule:")]
     if odd := [part for part in rest if not part.lower().startswith(("when:", "rule:"))]:
-        raise UsageError(
+        raise errors.UsageError(
             f"{odd[0]!r} is neither a criterion nor a rule.",
             "Write /task start TITLE | when: CRITERION | rule: CONSTRAINT.",
         )
@@ -276,7 +275,7 @@ def parse_start(argument: str) -> TaskStarted:
 def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
     """The end of a task: what was finished, what was left, and where its checkpoint is kept."""
     if not checkpoint.goal:
-        raise ContinuityError("There is no task to finish.", "/task start begins one.")
+        raise errors.ContinuityError("There is no task to finish.", "/task start begins one.")
     finished, left = checkpoint.of("done"), [s for s in checkpoint.subtasks if s.status != "done"]
     if not checkpoint.subtasks:
         steps = ["Nobody wrote down its steps, so this cannot say what was finished or left."]

@@ -25,8 +25,7 @@ from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
 from mindstone_tui.core.memory.notes import cold_start
 from mindstone_tui.core.memory.proposals import cautions
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.statements.register import settle
-from mindstone_tui.core.statements.statement import Statement, StatementKind, Utterance
+from mindstone_tui.core.statements import register, statement
 from mindstone_tui.core.text import fresh_nonce, plural
 from mindstone_tui.core.values import Value
 
@@ -47,7 +46,7 @@ _LEAST_LESSON: Final = 6
 """Words below which a lesson does not say what it is about."""
 _ASKS: Final = lists.pattern_beside(__file__, "asks", re.IGNORECASE)
 """What a model says about memory is no finding; what a person says about it is one."""
-_KIND_OF: Final[dict[StatementKind, Kind]] = {
+_KIND_OF: Final[dict[statement.StatementKind, Kind]] = {
     "rule": "preference",
     "preference": "preference",
     "memory": "fact",
@@ -232,7 +231,7 @@ def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding
     return sorted([*found, *lessons], key=lambda one: one.sources)
 
 
-def _with_old(one: Statement) -> str:
+def _with_old(one: statement.Statement) -> str:
     old = " ".join(one.old.split())
     return f"{one.words} (It corrects: {sentences.shortened(old, 200)})" if old else one.words
 
@@ -357,10 +356,10 @@ def _said_again(lines: Sequence[str]) -> dict[int, str]:
 def _replaced(lines: Sequence[str]) -> set[int]:
     """The lines that no longer hold since a later line was written."""
     said = [
-        Utterance(speaker="user", text=line.lstrip("-*# "), line=at)
+        statement.Utterance(speaker="user", text=line.lstrip("-*# "), line=at)
         for at, line in enumerate(lines)
         if len(line.split()) >= _TELLING
     ]
-    settled = settle(said)
+    settled = register.settle(said)
     retired = {one.line for one in settled.retired}
     return retired - {one.line for one in settled.standing}

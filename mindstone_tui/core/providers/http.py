@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from mindstone_tui import __version__
-from mindstone_tui.core.errors import ProviderRefused
+from mindstone_tui.core import errors, values
 from mindstone_tui.core.providers.connection import (
     AnswerHead,
     Connection,
@@ -31,7 +31,6 @@ from mindstone_tui.core.providers.connection import (
     proxy_for,
 )
 from mindstone_tui.core.providers.discovery import is_loopback
-from mindstone_tui.core.values import Value
 
 LONGEST_EVENT: Final = 16 << 20
 """Bytes of one event; the last one of an answer may repeat all that was said."""
@@ -219,7 +218,7 @@ _HEADERS: Final = {
 }
 
 
-class HttpCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class HttpCall(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """One request as it goes over the wire."""
 
     url: str
@@ -309,7 +308,7 @@ class Client:
                 return answer
             await answer.close()
             url = _redirected(url, answer)
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"{_origin(url)} sends the request in circles.", "Check the address of the server."
         )
 
@@ -337,12 +336,12 @@ def _redirected(url: str, answer: HttpAnswer) -> str:
     """Where the same server wants the same request; anywhere else it is not sent."""
     target = urljoin(url, answer.headers.get("location", ""))
     if _origin(target) != _origin(url):
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"{_origin(url)} wants the request to be sent to {_origin(target)[:120]} instead.",
             "If that is right, set this address; nothing was sent there.",
         )
     if answer.status not in _SAME_REQUEST:
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"{_origin(url)} answers with a redirect (status {answer.status}).",
             "Check the address; for an OpenAI-compatible server it usually ends in /v1.",
         )

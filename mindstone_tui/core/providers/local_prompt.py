@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
+from mindstone_tui.core import bounded_json, patterns
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.language.lists import expression
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide import provider as guide
@@ -190,7 +189,7 @@ def doubt_body(notes: Sequence[str], thing: str) -> dict[str, Any]:
 
 def is_yes(reply: str) -> bool:
     """Whether such a reply was a yes."""
-    return (read_arguments(reply) or {}).get(_SPEAK) == "yes"
+    return (bounded_json.read_arguments(reply) or {}).get(_SPEAK) == "yes"
 
 
 def _speak_of(notes: str, thing: str) -> Message:
@@ -274,7 +273,7 @@ def _rendered(message: Message, called: dict[str, str], *, as_json: bool) -> Mes
 def _call_text(function: dict[str, Any]) -> str:
     """A call of the conversation in that form, with the arguments that it was shown."""
     name = str(function.get("name", ""))
-    arguments = read_arguments(str(function.get("arguments", ""))) or {}
+    arguments = bounded_json.read_arguments(str(function.get("arguments", ""))) or {}
     known = _PARAMETERS.get(name, tuple(arguments))
     return call_text(name, {key: arguments[key] for key in known if key in arguments})
 
@@ -290,7 +289,7 @@ def _with_notes(question: Message, block: str, most: int) -> Message:
 
 # -- reading its reply ----------------------------------------------------------------------------
 
-_ANSWER: Final = pattern_of(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
+_ANSWER: Final = patterns.pattern_of(r'\s*\{\s*"tool"\s*:\s*"answer"\s*,\s*"text"\s*:\s*"')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LONGEST_LOOP: Final = 400
 _ENOUGH_LOOPED: Final = 96
@@ -328,7 +327,7 @@ class AnswerReader:
         """The tool it asks for and its arguments as JSON; None when it does not."""
         if self.is_answer:
             return None
-        asked = read_arguments(self.raw)
+        asked = bounded_json.read_arguments(self.raw)
         if not asked or not isinstance(name := asked.pop("tool", None), str):
             return None
         return name, msgspec.json.encode(asked).decode()

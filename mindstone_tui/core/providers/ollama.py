@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.entries import Message, Request
+from mindstone_tui.core import bounded_json, entries
 from mindstone_tui.core.providers import dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.base import Options
@@ -19,7 +18,7 @@ _OPENED: Final = "<think>"
 _CLOSED: Final = "</think>"
 
 
-def call(request: Request, options: Options, address: Address) -> HttpCall:
+def call(request: entries.Request, options: Options, address: Address) -> HttpCall:
     """The request in this format."""
     sampling = {
         "num_predict": options.max_tokens,
@@ -49,8 +48,8 @@ def call(request: Request, options: Options, address: Address) -> HttpCall:
     return HttpCall(url=f"{base_url}/api/chat", headers=bearer(address), body=dialect.encoded(body))
 
 
-def _fit(message: Message, names: Mapping[str, str]) -> Message:
-    fit: Message = {"role": message["role"], "content": dialect.text_of(message)}
+def _fit(message: entries.Message, names: Mapping[str, str]) -> entries.Message:
+    fit: entries.Message = {"role": message["role"], "content": dialect.text_of(message)}
     found = (dialect.inline_image(dialect.image_of(part)) for part in dialect.parts_of(message))
     if images := [held[1] for held in found if held]:
         fit["images"] = images
@@ -59,7 +58,7 @@ def _fit(message: Message, names: Mapping[str, str]) -> Message:
             {
                 "function": {
                     "name": each["function"]["name"],
-                    "arguments": read_object(each["function"]["arguments"]) or {},
+                    "arguments": bounded_json.read_object(each["function"]["arguments"]) or {},
                 }
             }
             for each in asked

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mindstone_tui.core.entries import Message, Request
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import entries, patterns
 from mindstone_tui.core.providers import catalogue, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import KNOWN, Address, KnownProvider
 from mindstone_tui.core.providers.base import Options
 
-_REASONING: Final = pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
+_REASONING: Final = patterns.pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
 _FIREWORKS_ROUTERS: Final = ("auto", "auto-instant", "firerouter")
 
@@ -21,7 +20,7 @@ HOSTS: Final = {name: each for name, each in KNOWN.items() if each.chats}
 """Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
 
 
-def call(request: Request, options: Options, address: Address) -> http.HttpCall:
+def call(request: entries.Request, options: Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     host, name = HOSTS[address.provider], _name_at(address)
     body = {
@@ -73,7 +72,7 @@ def _more(options: Options, address: Address) -> dict[str, Any]:
     return asked
 
 
-def _fit(message: Message, address: Address, host: KnownProvider) -> Message:
+def _fit(message: entries.Message, address: Address, host: KnownProvider) -> entries.Message:
     """A message as this server takes it."""
     fit = tool_names.with_valid_calls(
         message, tool_names.NINE if host.nine_letter_ids else tool_names.STRICT_ID

@@ -22,8 +22,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
-from mindstone_tui.core.recall import embedding, import_numpy_on_one_thread
-from mindstone_tui.core.recall.multilingual import MultilingualModel, open_multilingual
+from mindstone_tui.core.recall import embedding, import_numpy_on_one_thread, multilingual
 
 _LINGERS: Final = 300.0
 """Seconds without a question after which the process ends; starting it again takes one."""
@@ -135,7 +134,7 @@ class ModelApart:
     @property
     def companion(self) -> embedding.Embedder | None:
         """The model for other languages, if the extra `languages` brought it; over there, too."""
-        return None if open_multilingual() is None else _LanguagesApart(self._process)
+        return None if multilingual.open_multilingual() is None else _LanguagesApart(self._process)
 
     def embed(self, texts: Sequence[str]) -> embedding.Floats:
         """One unit vector a text."""
@@ -149,8 +148,8 @@ class ModelApart:
 
 
 class _LanguagesApart:
-    name: Final = MultilingualModel.name
-    dims: Final = MultilingualModel.dims
+    name: Final = multilingual.MultilingualModel.name
+    dims: Final = multilingual.MultilingualModel.dims
 
     def __init__(self, process: _Process) -> None:
         self._process = process

@@ -23,8 +23,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core import disk, entries, paths
-from mindstone_tui.core.entries.actions import Action
-from mindstone_tui.core.entries.window import Receipt
+from mindstone_tui.core.entries import actions, window
 from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.recall import acts, embedding, language_vectors, library_file, speak
@@ -143,7 +142,7 @@ class RecallIndex:
 
     def ensure(
         self, passages: Iterable[Passage], mark: IndexMark | None = None
-    ) -> tuple[Receipt, ...]:
+    ) -> tuple[window.Receipt, ...]:
         """Store what is missing, one transaction an exchange, and read all of it back.
 
         With a mark, the last transaction also records how far into history that is.
@@ -151,7 +150,7 @@ class RecallIndex:
         turns = _by_turn(passages)
         self._leave_mark()
 
-        def work() -> tuple[Receipt, ...]:
+        def work() -> tuple[window.Receipt, ...]:
             for at, turn in enumerate(turns, start=1):
                 self._tables.store(turn, mark if at == len(turns) else None)
             if mark is not None and not turns:
@@ -165,7 +164,7 @@ class RecallIndex:
         passages: Sequence[Passage],
         mark: IndexMark,
         rewinds: Sequence[entries.Line] = (),
-        done: Sequence[tuple[Action, str]] = (),
+        done: Sequence[tuple[actions.Action, str]] = (),
     ) -> None:
         """Store many exchanges in one transaction, to catch up; receipts are read separately."""
         self._leave_mark()
@@ -181,12 +180,12 @@ class RecallIndex:
         """Make these all that can be found; texts that stay keep their vectors."""
         self._guarded(lambda: self._tables.store(passages, mark, alone=True))
 
-    def receipts(self, passages: Iterable[Passage]) -> tuple[Receipt, ...]:
+    def receipts(self, passages: Iterable[Passage]) -> tuple[window.Receipt, ...]:
         """Read back, one receipt an exchange, without storing anything."""
         turns = _by_turn(passages)
         return self._guarded(lambda: self._receipts(turns))
 
-    def _receipts(self, turns: Sequence[Sequence[Passage]]) -> tuple[Receipt, ...]:
+    def _receipts(self, turns: Sequence[Sequence[Passage]]) -> tuple[window.Receipt, ...]:
         languages = self._companion is not None
         return tuple(self._tables.receipt(turn, languages=languages) for turn in turns)
 

@@ -12,10 +12,9 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import HERE, RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.language import intent, lists, words
-from mindstone_tui.core.recall.index import SearchResult, best_of
+from mindstone_tui.core.recall import index, speak
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
-from mindstone_tui.core.recall.speak import ASKS_NOTHING, rules_that_apply, silence, worth_injecting
 from mindstone_tui.core.text import as_data, one_line
 
 Counter = Callable[[str], int]
@@ -124,7 +123,7 @@ def auto_query(message: str, exchange: Sequence[str] = ()) -> str:
 
 def choose(
     message: str,
-    answers: Sequence[SearchResult],
+    answers: Sequence[index.SearchResult],
     room: int,
     count: Counter,
     *,
@@ -139,17 +138,17 @@ def choose(
     What was `said` is in the prompt already; a hit that it corrects says so.
     """
     if not answers:
-        return Choice(silent=ASKS_NOTHING)
+        return Choice(silent=speak.ASKS_NOTHING)
     message = in_short(message)
-    reasons = [silence(message, each.hits, each.judged) for each in answers]
+    reasons = [speak.silence(message, each.hits, each.judged) for each in answers]
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
-        rules = [hit for each in answers for hit in rules_that_apply(message, each.hits)]
+        rules = [hit for each in answers for hit in speak.rules_that_apply(message, each.hits)]
         applying = tuple(fill(rules, room, count, session, origin)[:most])
         silent = "" if applying else reasons[0]
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
-    found = best_of(*spoken, k=sum(len(each.hits) for each in spoken))
-    worth = mark_corrected(worth_injecting(message, found.hits), passages_of(said))
+    found = index.best_of(*spoken, k=sum(len(each.hits) for each in spoken))
+    worth = mark_corrected(speak.worth_injecting(message, found.hits), passages_of(said))
     best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session, origin)))
     chosen = fill(best, room, count, session, origin)
     silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW

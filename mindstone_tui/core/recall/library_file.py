@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.errors import IndexUnavailable
+from mindstone_tui.core import disk, errors
 
 BUSY_MILLISECONDS: Final = 1_000
 """How long a step waits for another process: a turn must not stand still for the library."""
@@ -89,9 +88,9 @@ def writing(database: apsw.Connection) -> Iterator[None]:
     database.execute("commit")
 
 
-def unavailable(path: Path, error: Exception) -> IndexUnavailable:
+def unavailable(path: Path, error: Exception) -> errors.IndexUnavailable:
     """Say why the index cannot be used."""
-    return IndexUnavailable(
+    return errors.IndexUnavailable(
         f"The recall index {path.name} cannot be used: {error}.",
         "Free space or make the folder writable; `mindstone reindex` builds the index anew.",
     )
@@ -99,7 +98,7 @@ def unavailable(path: Path, error: Exception) -> IndexUnavailable:
 
 def _open(path: Path) -> tuple[apsw.Connection, bool]:
     # SQLite would create the file with the umask's mode.
-    REAL.close(REAL.open(path, os.O_RDWR | os.O_CREAT))
+    disk.REAL.close(disk.REAL.open(path, os.O_RDWR | os.O_CREAT))
     database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         database.set_busy_timeout(BUSY_MILLISECONDS)
@@ -129,7 +128,7 @@ def _migrate(database: apsw.Connection) -> None:
     with writing(database):
         version = _version(database)
         if version > len(steps):
-            raise IndexUnavailable(
+            raise errors.IndexUnavailable(
                 "The recall index was made by a newer version of this program.",
                 "Update the program, or move library.db away: it is rebuilt from the transcripts.",
             )

@@ -8,15 +8,14 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.languages import is_english
-from mindstone_tui.core.language.lists import pattern_beside
+from mindstone_tui.core.language import languages, lists
 from mindstone_tui.core.language.words import query_terms, stopwords, words_of
 from mindstone_tui.core.patterns import pattern_of
 
-_WHEN: Final = pattern_beside(__file__, "when", re.IGNORECASE)
-_TIME: Final = pattern_beside(__file__, "time", re.IGNORECASE)
-_OF_THE_WORLD: Final = pattern_beside(__file__, "of the world", re.IGNORECASE)
-_OF_RECORD: Final = pattern_beside(__file__, "of record", re.IGNORECASE)
+_WHEN: Final = lists.pattern_beside(__file__, "when", re.IGNORECASE)
+_TIME: Final = lists.pattern_beside(__file__, "time", re.IGNORECASE)
+_OF_THE_WORLD: Final = lists.pattern_beside(__file__, "of the world", re.IGNORECASE)
+_OF_RECORD: Final = lists.pattern_beside(__file__, "of record", re.IGNORECASE)
 _NAME: Final = pattern_of(r"(?<=[\w,;)\"'’] )[A-Z]\w[\w'’-]*")
 MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),
@@ -65,9 +64,9 @@ def read_question(text: str) -> Question:
         wants_time=bool(_WHEN.search(text)),
         of_record=bool(_OF_RECORD.search(text)),
         of_the_world=bool(_OF_THE_WORLD.search(text)),
-        roles=frozenset(roles) if is_english(text) else frozenset(),
+        roles=frozenset(roles) if languages.is_english(text) else frozenset(),
         # Other languages write names differently, and German writes every noun like one.
-        names=tuple(_names(text)) if is_english(text) else (),
+        names=tuple(_names(text)) if languages.is_english(text) else (),
         month=_month(text),
         year=int(year[0]) if (year := _YEAR.search(text)) else 0,
     )

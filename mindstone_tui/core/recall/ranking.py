@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.intent import is_correction, only_asks
-from mindstone_tui.core.language.lists import english
+from mindstone_tui.core.language import intent, lists
 from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
@@ -238,7 +237,7 @@ class _Surroundings:
         if own > message.best:
             message.best = own
         if row == message.last:
-            message.asks = only_asks(passage.text)
+            message.asks = intent.only_asks(passage.text)
 
     def rough(self, item: Candidate) -> float:
         """A score by everything that costs little to look at."""
@@ -343,12 +342,12 @@ def _cues(
 ) -> tuple[float, float, float]:
     """By what a passage says; each of these reads its text."""
     text = passage.text
-    questions = only_asks(text)
+    questions = intent.only_asks(text)
     asks = questions and len(text) <= tuned.SHORT_QUESTION
     return (
         weights.asks if asks else 0.0,
         weights.time if question.wants_time and tells_time(text) else 0.0,
-        weights.correction if not questions and is_correction(text) else 0.0,
+        weights.correction if not questions and intent.is_correction(text) else 0.0,
     )
 
 
@@ -363,7 +362,7 @@ def _is_rule(text: str) -> bool:
 def _sounds_lasting(text: str) -> bool:
     """One look that spares most sentences the closer one for a standing instruction."""
     lowered = f" {text.lower()} "
-    return " ever " in lowered or any(words in lowered for words in english("sounds lasting"))
+    return " ever " in lowered or any(words in lowered for words in lists.english("sounds lasting"))
 
 
 def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
@@ -404,7 +403,7 @@ def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    if new.role != "user" or old.speaker not in (new.speaker, _MODEL) or only_asks(new.text):
+    if new.role != "user" or old.speaker not in (new.speaker, _MODEL) or intent.only_asks(new.text):
         return False
     return replaces(new.text, old.text)
 

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.entries import Image
-from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.pictures import measure
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.providers.base import ModelInfo
@@ -81,9 +80,9 @@ def not_taken(images: Iterable[Image], info: ModelInfo) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return read_regular(from_home(path), most=LARGEST)
+        return disk.read_regular(from_home(path), most=LARGEST)
     except OSError as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"{path} cannot be read: {error.strerror}.",
             f"Attach a file of at most {LARGEST >> 20} MB.",
         ) from error
@@ -95,12 +94,12 @@ def _text(path: Path, data: bytes) -> str:
     except UnicodeDecodeError:
         text = ""
     if "\0" in text or (data and not text):
-        raise UsageError(
+        raise errors.UsageError(
             f"{path} is neither text nor a picture or sound that models take.",
             "Attach text, PNG, JPEG, GIF, WebP, WAV or MP3.",
         )
     if len(data) > LARGEST_TEXT:
-        raise UsageError(
+        raise errors.UsageError(
             f"{path} has {len(data) >> 10:,} KB of text; {LARGEST_TEXT >> 10} can be attached.",
             "Name it without the @ and let the model read it in parts.",
         )

@@ -15,9 +15,7 @@ from mindstone_tui.core.config.load import store
 from mindstone_tui.core.config.settings import ApprovalSettings, McpServerSettings
 from mindstone_tui.core.context.plan import AS_ALWAYS
 from mindstone_tui.core.disk import REAL, Disk
-from mindstone_tui.core.entries import Entry, Sampling, ToolSchema
-from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, UserMessage
-from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.entries import Entry, Sampling, ToolSchema, conversation, window
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.session.features import Feature
 from mindstone_tui.core.text import one_line
@@ -30,7 +28,7 @@ from mindstone_tui.core.tools.shell_rules import Rule
 class ForeignExchange(msgspec.Struct, frozen=True):
     """An exchange that took place elsewhere and that history does not have yet."""
 
-    said: UserMessage
+    said: conversation.UserMessage
     answers: tuple[Entry, ...] = ()
     """What was said and done after it; every call has its result."""
 
@@ -38,10 +36,10 @@ class ForeignExchange(msgspec.Struct, frozen=True):
     def entries(self) -> list[Entry]:
         """The exchange as a turn of its own."""
         return [
-            TurnStarted(origin="adopted"),
+            conversation.TurnStarted(origin="adopted"),
             self.said,
             *self.answers,
-            TurnEnded(ending="done", why="It took place elsewhere."),
+            conversation.TurnEnded(ending="done", why="It took place elsewhere."),
         ]
 
 
@@ -87,9 +85,9 @@ class Guest:
             waiting.cancel()
         self._results.clear()
 
-    def section(self) -> Section | None:
+    def section(self) -> window.Section | None:
         """The program's own instructions, for the head of the prompt."""
-        return Section(name="client", text=self.instructions) if self.instructions else None
+        return window.Section(name="client", text=self.instructions) if self.instructions else None
 
     def offer(self, into: dict[str, Tool], own: Mapping[str, Tool]) -> None:
         """Put on offer what holds for the next turn; a client's tool wins over one of ours."""

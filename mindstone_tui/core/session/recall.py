@@ -19,13 +19,13 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import paths, transcript
 from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall.answer import (
     answer,
     asks,
@@ -55,7 +55,6 @@ from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.recall.ranking import mark_corrected
 from mindstone_tui.core.recall.speak import NAMES_NOTHING, NOTHING_THERE
 from mindstone_tui.core.text import fresh_nonce
-from mindstone_tui.core.transcript import History
 
 _EMBEDDED_AT_ONCE: Final = 8
 _SOON_MADE: Final = 300
@@ -84,8 +83,8 @@ class SessionRecall:
 
     def __init__(
         self,
-        home: Places,
-        places: SessionPlaces,
+        home: paths.Places,
+        places: paths.SessionPlaces,
         settings: RecallSettings,
         embedder: Embedder | None,
         shelves: agent_files.AgentFilesIndex,
@@ -375,7 +374,7 @@ class SessionRecall:
     def _lag(self) -> int:
         """Exchanges before the newest that are not in the index yet; blocks."""
         mark = self.index.mark
-        with History(self._places) as history:
+        with transcript.History(self._places) as history:
             lines = islice(history.read(mark.seq + 1), _LAG_LOOKED_AT)
             behind = {
                 line.turn
@@ -442,10 +441,10 @@ class SessionRecall:
         self._shelves.close()
 
     def _catch_up(self) -> None:
-        with History(self._places) as history:
+        with transcript.History(self._places) as history:
             catch_up(self.index, reading(history))
 
-    def _others(self, scope: Scope) -> Iterator[SessionKey]:
+    def _others(self, scope: Scope) -> Iterator[paths.SessionKey]:
         """Other sessions that may be searched: the agent's, or everyone's."""
         excluded = {*self._settings.exclude, *(str(each.places.key) for each in self._lineage)}
         for each in () if scope == "session" else self._home.sessions():

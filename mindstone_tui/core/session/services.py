@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent import hooks, memories, system_prompt
 from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.context import plan, summaries
@@ -22,7 +22,6 @@ from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
-from mindstone_tui.core.errors import MindstoneError, RecallError
 from mindstone_tui.core.library.agent_files import Sources, resolve_reference
 from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.vectors import progress_of
@@ -223,7 +222,7 @@ class SessionServices:
         name = self.context.window.fold.model
         if self.context.overridden or name == self.context.model:
             return
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             self._take_model(name)
 
     # What a turn asks for
@@ -297,7 +296,7 @@ class SessionServices:
     async def _embed(self, after: float) -> None:
         await asyncio.sleep(after)
         told, elsewhere = -_TOLD_EVERY, False
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             more = True
             while more:
                 if time.monotonic() - told >= _TOLD_EVERY:
@@ -308,7 +307,7 @@ class SessionServices:
                     await asyncio.sleep(_TOLD_EVERY)
                 else:
                     more = await asyncio.to_thread(self.recall.embed_some)
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             await self._tell_vectors()
         await self.publish()
 
@@ -346,7 +345,7 @@ class SessionServices:
             return transcript.rescue(self._rescue_folder, returned)
         try:
             return transcript.rescue(self.home.rescued, returned)
-        except (MindstoneError, OSError):
+        except (errors.MindstoneError, OSError):
             # The disk under our own home refuses; the system's place for passing files may not.
             self._rescue_folder = Path(tempfile.mkdtemp(prefix="mindstone-rescued-"))
             return transcript.rescue(self._rescue_folder, returned)

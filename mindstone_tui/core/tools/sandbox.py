@@ -29,8 +29,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core import disk, errors, patterns
-from mindstone_tui.core.tools import landlock, seccomp
-from mindstone_tui.core.tools.control_files import PROTECTED, steers
+from mindstone_tui.core.tools import control_files, landlock, seccomp
 from mindstone_tui.core.tools.workspace import Workspace
 
 
@@ -405,7 +404,7 @@ def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _is_guarded(name: str) -> bool:
-    return name.casefold() in PROTECTED or steers((name,))
+    return name.casefold() in control_files.PROTECTED or control_files.steers((name,))
 
 
 def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
@@ -424,7 +423,7 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
         for entry in sorted(root.iterdir()):
             if not _is_guarded(entry.name):
                 continue
-            if entry.is_symlink() and entry.name.casefold() not in PROTECTED:
+            if entry.is_symlink() and entry.name.casefold() not in control_files.PROTECTED:
                 continue  # what it leads to is guarded by its own name, or looked at afterwards
             if entry.is_symlink():
                 raise errors.NotAllowed(

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.errors import ConfigError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.tools.base import Preview
 from mindstone_tui.core.tools.programs import has_risky_option, row_of
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["EDITS", "NotPlain", "Rule", "Verdict", "covers", "offered", "simple_commands"]
 
-_UNDERSTOOD: Final = pattern_of(r"[ -~]+\Z")
-_LOUD: Final = pattern_of(r"[`$\\]")
-_LITERAL: Final = pattern_of(r"[A-Za-z0-9_./:@%+=,-]+\Z")
-_HARMLESS_REDIRECT: Final = pattern_of(r"(?:2>&1|[12]?> ?/dev/null|< ?/dev/null)\Z")
+_UNDERSTOOD: Final = patterns.pattern_of(r"[ -~]+\Z")
+_LOUD: Final = patterns.pattern_of(r"[`$\\]")
+_LITERAL: Final = patterns.pattern_of(r"[A-Za-z0-9_./:@%+=,-]+\Z")
+_HARMLESS_REDIRECT: Final = patterns.pattern_of(r"(?:2>&1|[12]?> ?/dev/null|< ?/dev/null)\Z")
 _JOINS: Final = frozenset({"&&", "||", ";", "|"})
 _LONGEST: Final = 10_000
 _MOST_PARTS: Final = 50
@@ -188,7 +187,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         try:
             tool, *words = shlex.split(text)
         except ValueError:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"The rule {text!r} cannot be read.", "Write `shell git status`."
             ) from None
         open_ended = bool(words) and words[-1] == "*"
@@ -317,11 +316,11 @@ def _may_run_more(command: tuple[str, ...]) -> bool:
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:
     if not words:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"The rule {text!r} would allow every command.", "Name the command, or use full-auto."
         )
     if open_ended and (row_of(words[0]).opaque or "/" in words[0]):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"The rule {text!r} would allow anything: {words[0]} runs other programs.",
             "Allow the exact command, without the star.",
         )
