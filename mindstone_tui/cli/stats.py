@@ -91,7 +91,7 @@ def cost(
     """Show what a session cost, turn by turn, and why.
 
     From recorded tokens; `~` marks money by the list of prices. Causes are named where the record
-    proves them, with the part of the money that each explains. --what-if mode=notes,window=60000
+    proves them, with the part of the money that each explains. --what-if mode=cascade,window=60000
     folds the same history through our own window with these settings, and prints a range.
     """
     options.session_filter(context)  # says so if the day is none
