@@ -277,21 +277,21 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clear()
+        self.clear()
 
     def __call__(self, part: str, done: int, total: int) -> None:
         """So much of a part is done."""
         if part != self.part or self._first is None:
-            self._clear()
+            self.clear()
             self._begin(part, total)
         self.at(done, total)
         if 0 < total <= done:
-            self._clear()  # what is said next begins on a line of its own
+            self.clear()  # what is said next begins on a line of its own
             self._first = None
 
     def remark(self, text: str) -> None:
         """Say something on a line of its own; the bar goes on below it."""
-        self._clear()
+        self.clear()
         if not self._quiet:
             hint(text)
 
@@ -304,7 +304,8 @@ class Progress:
     def _sized(self, count: int) -> str:
         return megabytes(count) if self._bytes else f"{count:,}"
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Take the bar away, for what is said next."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

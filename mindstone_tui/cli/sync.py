@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli.options import JsonOption, places
-from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.cli.output import Progress, hint, say, say_json
 from mindstone_tui.core import paths, text
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
@@ -37,12 +37,13 @@ def sync_sessions(
     if serve:
         answer(here, sys.stdin.buffer, sys.stdout.buffer)
         return
-    with _other(where) as there:
-        for one in sync(here, there):
+    with _other(where) as there, Progress("sessions", quiet=json) as bar:
+        for one in sync(here, there, bar.at):
             done[one.state] += 1
             if json:
                 say_json(one)
             elif one.state != "same":
+                bar.clear()
                 say(f"{one.session}  {_told(one)}")
     if not json:
         counted = [f"{text.plural(done[state], 'session')} {state}" for state in sorted(done)]

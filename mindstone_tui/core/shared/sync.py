@@ -49,11 +49,15 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def sync(here: LineStore, there: LineStore) -> Iterator[Synced]:
+def sync(
+    here: LineStore, there: LineStore, progress: Callable[[int, int], None] = lambda done, of: None
+) -> Iterator[Synced]:
     """Bring both sides to hold what either does; one that cannot be copied stops no other."""
     mine = {each.key: each.head for each in here.sessions()}
     theirs = {each.key: each.head for each in there.sessions()}
-    for key in sorted(mine.keys() | theirs.keys()):
+    keys = sorted(mine.keys() | theirs.keys())
+    for done, key in enumerate(keys):
+        progress(done, len(keys))
         try:
             yield _one(key, mine.get(key, NOTHING), theirs.get(key, NOTHING), here, there)
         except HistoryAway:
