@@ -15,7 +15,7 @@ import msgspec
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, derived, window
-from mindstone_tui.core.errors import NoSuchSession, UsageError
+from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
@@ -50,6 +50,9 @@ class RulesFeature(Feature):
         super().__init__(session)
         self.book = RuleBook(session.home)
         self.context.permissions.settled = self._decide
+        if session.store is not None:  # other machines may have settled something in it
+            with contextlib.suppress(MindstoneError):
+                self.book.take_over(session.places)
 
     @property
     def standing_rules(self) -> list[StandingRule]:

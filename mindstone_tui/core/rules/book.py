@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, paths, values
+from mindstone_tui.core import disk, errors, paths, transcript, values
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.derived import RuleRetired, RuleSet
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
+from mindstone_tui.core.rules.grammar import compile_rule
 
 RULES: Final = "rules.json"
 Scope = Literal["session", "project", "everywhere"]
@@ -116,6 +120,20 @@ class RuleBook:
             rules[at] = msgspec.structs.replace(rules[at], retired=when)
             return rules[at]
 
+    def take_over(self, places: paths.SessionPlaces) -> list[StandingRule]:
+        """Take in what was settled on another machine, in a session that came from there.
+
+        Returns what stands since. Imported words make no rule, nor does what a fork copied.
+        """
+        with transcript.History(places) as history:
+            lines = list(history.newest(("rule_set", "rule_retired"), history.head.seq + 1))[::-1]
+        before = self.all()
+        if with_those_in(lines, before) == before:
+            return []
+        with self._changing() as rules:
+            rules[:] = with_those_in(lines, rules)
+            return [one for one in rules[len(before) :] if not one.retired]
+
     def _tell_hooks(self, rules: Sequence[StandingRule]) -> None:
         """Leave hooks a line for each folder where something is checked, empty for everywhere."""
         bound = [one for one in rules if one.check and one.scope != "session" and not one.retired]
@@ -136,6 +154,35 @@ class RuleBook:
                 self._tell_hooks(rules)
         finally:
             os.close(lock)
+
+
+def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[StandingRule]:
+    """Rules, and those that lines of a session set or retired, with the next numbers."""
+    found = list(rules)
+    numbered: dict[int, int] = {}
+    for line in lines:
+        match line.entry:
+            case RuleSet() as one if not (line.parent or is_imported(line)):
+                said = one.source if one.source >= 0 else line.seq
+                place = (line.session, said, one.words)
+                known = [at for at, r in enumerate(found) if (r.session, r.line, r.words) == place]
+                numbered[one.number] = known[0] if known else len(found)
+                if not known:
+                    rule = StandingRule(
+                        number=len(found) + 1,
+                        words=one.words,
+                        scope=one.scope,
+                        session=line.session,
+                        line=said,
+                        since=line.ts,
+                        folder=one.folder,
+                        check=compile_rule(one.words),
+                    )
+                    found.append(rule)
+            case RuleRetired(number=number) if number in numbered:
+                at = numbered[number]
+                found[at] = msgspec.structs.replace(found[at], retired=found[at].retired or line.ts)
+    return found
 
 
 def ruling(rules: Sequence[StandingRule], act: Deed) -> Ruling:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui.core.entries import Span
@@ -11,8 +12,11 @@ from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
 from mindstone_tui.core.entries.derived import HandoffWritten, RuleFired, RuleSet
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.rules.book import RuleBook, StandingRule, with_those_in
 from mindstone_tui.core.rules.checks import Deed, SeenCommand, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
+from mindstone_tui.core.shared.sync import sync
+from mindstone_tui.core.transcript.history_store import FileStore
 from tests.core.interchange.helpers import FIXTURES, take_over
 from tests.core.session.stage import calls, on_stage, script
 
@@ -166,3 +170,52 @@ def test_an_order_of_work_lets_through_what_was_prepared() -> None:
     tested = [SeenCommand(("make", "test"))]
     assert verdict_of(check, Deed(tool="shell", commands=(commit,))) == "deny"
     assert verdict_of(check, Deed(tool="shell", commands=(commit,), done=lambda: tested)) == "allow"
+
+
+async def test_a_rule_binds_on_the_machine_that_its_session_was_brought_to(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, calls(("shell", {"command": "git push -f"})), {"text": "Not pushed."})
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/rules add Never edit files under vendor/")
+        await stage.run(f"/rules add {NEVER} --everywhere")
+        await stage.run("/rules retire 1")
+    here, there = (
+        Places.resolve({"MINDSTONE_HOME": str(each)}) for each in (home, tmp_path / "laptop")
+    )
+    (tmp_path / "laptop").mkdir()
+    RuleBook(there).add(rule_of_there)
+    list(sync(FileStore(there), FileStore(here)))
+    brought = there.session(SessionKey.parse("agent:default:main"))
+    (came,) = RuleBook(there).take_over(brought)
+    assert (came.number, came.words, came.session) == (3, NEVER, str(brought.key))
+    assert [one.words for one in RuleBook(there).all() if not one.retired] == ["Be brief.", NEVER]
+    assert RuleBook(there).take_over(brought) == [], "once"
+    async with on_stage(tmp_path / "laptop", key=OTHER, model=model, approve="auto-edit") as stage:
+        await stage.say("push it")
+    assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/rules retire 2")
+    list(sync(FileStore(there), FileStore(here)))
+    assert RuleBook(there).take_over(brought) == []
+    assert [one.words for one in RuleBook(there).all() if not one.retired] == ["Be brief."]
+
+
+async def test_no_rule_comes_with_what_a_fork_copied(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+        await stage.run(f"/rules add {NEVER} --everywhere")
+        lines = stage.lines()
+    (said,) = [line for line in lines if isinstance(line.entry, RuleSet)]
+    copied = msgspec.structs.replace(said, parent=said.id)
+    imported = msgspec.structs.replace(said, channel="import")
+    assert [with_those_in([each], []) for each in (copied, imported)] == [[], []]
+    assert len(with_those_in([said], [])) == 1
+
+
+def rule_of_there(number: int) -> StandingRule:
+    """A rule that another session set."""
+    return StandingRule(
+        number=number, words="Be brief.", scope="everywhere", session="agent:a:b", line=3, since=""
+    )
