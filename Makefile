@@ -119,7 +119,7 @@ typed: $(STAMP) ## Write at the app while 10,000 approvals open, and in tmux; RO
 models: $(STAMP) ## Figures of a downloaded model; MODEL=qwen-coder-0.5b for another
 	@$(BIN)/python -m tests.bench.local_models $(or $(MODEL),qwen-coder-1.5b) --minutes 600 $(ARGS)
 
-pictures: $(STAMP) ## Draw the pictures of the README
+pictures: $(STAMP) ## Draw the pictures of the README and the docs
 	@$(BIN)/python -m tests.pictures
 
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)

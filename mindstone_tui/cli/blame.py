@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,14 +16,12 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.blame import (
     STAGED,
     KeptFiles,
-    LineOrigin,
     commits_named,
     git,
     lines_added,
     runs,
 )
 from mindstone_tui.core.paths import from_home
-from mindstone_tui.core.text import one_line
 
 NOTES: Final = "refs/notes/mindstone"
 
@@ -59,10 +55,9 @@ def _blame_file(kept: KeptFiles, file: Path, *, json: bool) -> None:
     if json:
         say_json(found)
         return
-    asked = cache(kept.asked)
     turns = groupby(found, lambda each: (each.origin, each.session, each.turn))
     firsts = [next(group) for _, group in turns]
-    heads = {each.line - 1: _words(asked, each) for each in firsts}
+    heads = {each.line - 1: kept.words(each) for each in firsts}
     rows = [(str(each.line), each.text.expandtabs()) for each in found]
     table(("LINE", "TEXT"), rows, right=(0,), above=heads)
     if last := [each for each in found if each.session]:
@@ -79,23 +74,13 @@ def _add_trailers(kept: KeptFiles, message: Path) -> None:
 def _blame_commits(kept: KeptFiles, named: str, *, notes: bool, json: bool) -> None:
     commits = commits_named(kept.project, named)
     found = {sha: list(lines_added(kept, sha, *when)) for sha, *when in commits}
-    asked = cache(kept.asked)
     if json:
         say_json([each for lines in found.values() for each in lines])
     for sha, lines in found.items():
         spans = [(f"{run[0].path}:{run[0].line}-{run[-1].line}", run[0]) for run in runs(lines)]
-        rows = [(span, _words(asked, first)) for span, first in spans]
+        rows = [(span, kept.words(first)) for span, first in spans]
         if notes:
             given = "\n".join("  ".join(row) for row in rows)
             git(kept.project, "notes", f"--ref={NOTES}", "add", "-f", "-F", "-", sha, given=given)
         if not json:
             table((sha[:12], "FROM"), rows)
-
-
-def _words(asked: Callable[[str, int], tuple[str, str]], line: LineOrigin) -> str:
-    """An origin for a reader: `main, turn 3, 2026-03-31: Read the dates`."""
-    if not line.session or line.turn is None:
-        return line.origin
-    ts, words = asked(line.session, line.turn)
-    short = one_line(line.session.removeprefix("agent:default:"), 24)
-    return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", 79)

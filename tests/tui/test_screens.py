@@ -12,6 +12,7 @@ from textual.widgets import Button, Input, OptionList, ProgressBar, Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.store import FileChange, FilesChanged
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.library.model_list import Download
@@ -25,9 +26,11 @@ from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
 from mindstone_tui.tui.widgets.welcome import Welcome
+from tests.builders import transcript_in, use_tool
 from tests.tui.shelf import Shelf, fill
 from tests.tui.staged import (
     COMMANDS,
+    SESSION,
     Staged,
     around,
     asked,
@@ -771,3 +774,36 @@ async def test_an_approval_that_waits_rings_only_while_nobody_looks() -> None:
         app.app_focus = False
         talk.announce(ev.TurnStarted(turn=1, entry="e", text="q"), question)
         await until(pilot, lambda: rung == ["bell"])
+
+
+async def test_the_file_that_a_call_changed_is_blamed_from_its_line(home: Path) -> None:
+    fill(home, 1)
+    transcript = transcript_in(home, SESSION)
+    turn = use_tool(transcript, "Write it.", "written", "Done.")
+    change = FileChange(path="src/a b.py", after=f"file 644 {'0' * 64}")
+    entry = FilesChanged(
+        call=f"call_{turn}",
+        name="write",
+        root="/srv",
+        total=1,
+        changes=(change,),
+        manifest="0" * 64,
+    )
+    transcript.append(entry, turn=turn)
+    transcript.close()
+    given, _ = on_shelf(home)
+    app, talk = staged(ev.ScreenAsked(screen="transcript", argument=f"turn {turn}"), given=given)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TranscriptScreen))
+        await until(pilot, lambda: bool(str(app.screen.query_one("#whole", Static).render())))
+        await pilot.press("b")
+        await pilot.pause()
+        assert talk.did == [], "a question changes no file"
+        lines = app.screen.query_one(LineList)
+        await until(pilot, lambda: isinstance(lines.line_at(lines.cursor), Line))
+        while getattr(lines.line_at(lines.cursor), "kind", "") != "tool_returned":
+            await pilot.press("down")
+        await pilot.press("b")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did == [("command", "/blame /srv/src/a b.py")]
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))

@@ -38,6 +38,7 @@ from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo import origin
 from mindstone_tui.core.undo.changes import PathChange
@@ -114,6 +115,7 @@ class KeptFiles:
         self._contents: dict[str, bytes] = {}
         """Contents that no store keeps, by their hashes."""
         self._calls: list[_Call] = []
+        self._asked: dict[tuple[str, int], tuple[str, str]] = {}
         self._jobs: list[list[str]] = []
         """When commands in the background began and ended."""
         for each in home.sessions():
@@ -165,6 +167,17 @@ class KeptFiles:
         fold = self.follow({str(file)}, ends={str(file): data})
         fold.found(str(file), digest)
         return told(fold.now(str(file)))
+
+    def words(self, line: LineOrigin) -> str:
+        """An origin for a reader: `main, turn 3, 2026-03-31: Read the dates`."""
+        if not line.session or line.turn is None:
+            return line.origin
+        place = line.session, line.turn
+        if place not in self._asked:
+            self._asked[place] = self.asked(*place)
+        ts, words = self._asked[place]
+        short = one_line(line.session.removeprefix("agent:default:"), 24)
+        return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", 79)
 
     def asked(self, session: str, turn: int) -> tuple[str, str]:
         """When a turn began, and what it was asked for; empty where that cannot be read."""

@@ -12,7 +12,9 @@ two outermost paths; where the two meet, all meet, and only between two such pla
 - A line keeps its origin if every alignment keeps it, and from lines of one origin only.
 - A line is a call's if no alignment keeps it and no equal line can have gone away in that call, in
   any of its files: a line that only moved was made by whoever made it, not by who moved it.
-- Everything else is `unknown`: a line that moved, and one of equal lines that could be either.
+- A line that says so much that nobody writes it twice by chance, and stands once in both contents,
+  is the same line wherever it stands now.
+- Everything else is `unknown`: a short line that moved, one of equal lines that could be either.
 
 Lines are equal byte for byte, their ends included. One that is taken away and written again in the
 same place is the same line: no byte tells the two apart. `before` is what a file held when a call
@@ -33,6 +35,8 @@ _NEAR: Final = 8
 """Lines around a change that are compared first; more where they repeat."""
 _MOST_COMPARED: Final = 400_000_000
 """Pairs of lines up to which alignments are looked at; beyond that no line is carried over."""
+_TELLING: Final = 20
+"""Signs, blanks apart, by which a line is known again where it moved to."""
 _Met = tuple[int, int, int]
 """A point of the grid of two contents, and how many lines are kept up to it."""
 
@@ -109,7 +113,26 @@ def carried(old: Traced, new: list[bytes], maker: Origin, moved: Collection[byte
         reach *= 4
     within = Traced(left, old.origins[start : len(old.origins) - stop])
     middle = _between(within, right, met, maker, moved)
+    if UNKNOWN in middle:
+        middle = _found_again(within, right, middle, moved)
     return Traced(new, [*old.origins[:start], *middle, *old.origins[len(old.origins) - stop :]])
+
+
+def _found_again(
+    old: Traced, new: list[bytes], told: list[Origin], moved: Collection[bytes]
+) -> list[Origin]:
+    """The origins with those of lines that stand elsewhere now, each of which there is one of."""
+    before, after = Counter(old.lines), Counter(new)
+    by_line = dict(zip(old.lines, old.origins, strict=True))
+    return [
+        by_line[line]
+        if origin is UNKNOWN
+        and before[line] == after[line] == 1
+        and line not in moved
+        and len(b"".join(line.split())) >= _TELLING
+        else origin
+        for line, origin in zip(new, told, strict=True)
+    ]
 
 
 def _between(

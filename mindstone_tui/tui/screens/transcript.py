@@ -26,6 +26,7 @@ from textual.widgets import Footer, Input, Static
 
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged
@@ -287,6 +288,8 @@ def row_of(
 _LONGEST_STANDING: Final = 60
 _AROUND_TITLE = 8
 _LEAST_NAME = 12
+_BESIDE: Final = 12
+"""Lines around a call's result in which what it changed is written down."""
 LONGEST_SHOWN = 40_000
 
 
@@ -301,6 +304,7 @@ class TranscriptScreen(Screen[None]):
         Binding("r", "restore", "Restore", id="transcript.restore"),
         Binding("p", "pin", "Pin", id="transcript.pin"),
         Binding("f", "fork", "Fork", id="transcript.fork"),
+        Binding("b", "blame", "Blame file", id="transcript.blame"),
         Binding("o", "open", "Open session", id="transcript.open"),
         Binding("y", "copy", "Copy", id="transcript.copy"),
         Binding("escape,q", "close", "Back", id="transcript.close"),
@@ -439,6 +443,21 @@ class TranscriptScreen(Screen[None]):
     def action_fork(self) -> None:
         if self._do("fork"):
             self.dismiss()
+
+    @work(exclusive=True, group="blame")
+    async def action_blame(self) -> None:
+        """Say which turn made each line of the file that the call under the cursor changed."""
+        call = getattr(self._line.entry, "call", "") if isinstance(self._line, Line) else ""
+        around = await self._browse.lines(max(self._number - _BESIDE, 0), 2 * _BESIDE + 1)
+        for line in around if call else ():
+            match line:
+                case Line(entry=FilesChanged(call=its, root=root, changes=[first, *_])) if (
+                    its == call
+                ):
+                    self._command(f"/blame {root}/{first.path}")
+                    self.dismiss()
+                    return
+        self.notify("This line changed no file that is kept.", timeout=2, markup=False)
 
     def action_open(self) -> None:
         """Open the session that is shown, at this very line: there turns can be restored."""

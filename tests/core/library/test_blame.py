@@ -141,6 +141,13 @@ async def test_people_programs_and_agents_are_told_the_same(
     lines = json.loads(mindstone_here("blame", "f.py", "--json", cwd=work).stdout)
     assert [*lines[1]] == ["line", "text", "origin", "turn", "session", "seq"]
     assert [each["origin"] for each in lines] == ["before", "turn"]
+    async with on_stage(tmp_path / "home", cwd=work, model=script(tmp_path)) as stage:
+        ended, said = await stage.run("/blame f.py")
+        assert ended.ok
+        *_, one, two = said.splitlines()
+        assert one.split() == ["1-1", "before"]
+        assert two.split(maxsplit=1) == ["2-2", head]
+        assert not (await stage.run("/blame nothing.py"))[0].ok
     told = Lookup(api.Home(tmp_path / "home")).blame(str(work / "f.py"))
     assert [(each["lines"], each["turn"]) for each in told["runs"]] == [([1, 1], None), ([2, 2], 1)]
 

@@ -168,7 +168,7 @@ def test_what_is_kept_for_an_hour_costs_what_the_list_says_for_that() -> None:
     assert more == pytest.approx(100_000 * (6 - 3.75) / 1e6)
 
 
-def _foreign(path: Path) -> None:
+def foreign_session(path: Path) -> None:
     """Two turns of Claude Code: an answer told in two lines, and one after a long pause."""
     lines: list[dict[str, Any]] = []
 
@@ -207,7 +207,7 @@ def _imported(file: Path) -> SessionCost:
 def test_an_imported_session_has_its_turns_and_agrees_with_the_statistics(
     tmp_path: Path, home: Path
 ) -> None:
-    _foreign(file := tmp_path / "claude.jsonl")
+    foreign_session(file := tmp_path / "claude.jsonl")
     found = _imported(file)
     assert [(row.turn, row.requests, row.usage.completion) for row in found.turns] == [
         (1, 1, 300),

@@ -165,3 +165,19 @@ def test_an_edit_that_could_stand_in_two_places_that_overlap_tells_nothing() -> 
 def test_a_last_line_without_its_end_is_another_line() -> None:
     found = carried(Traced([b"a\n", b"b"], [BEFORE, BEFORE]), lines_of(b"a\nb\nc"), MAKER)
     assert found.origins == [BEFORE, MAKER, MAKER]
+
+
+def test_a_telling_line_of_which_there_is_one_is_known_again_where_it_moved() -> None:
+    told = b"    port = read_the_port_from(settings)\n"
+    short = b"    pass\n"
+    middle = [b"one\n", b"two\n", b"three\n", b"four\n"]
+    earlier = Origin("turn", 1, "s", 3)
+
+    def moved(line: bytes, *more: bytes, elsewhere: frozenset[bytes] = frozenset()) -> Origin:
+        old = Traced([line, *middle, *more], [earlier] + [BEFORE] * (4 + len(more)))
+        return carried(old, [*middle, line, *more], MAKER, elsewhere).origins[4]
+
+    assert moved(told) == earlier
+    assert moved(short) == UNKNOWN, "too little to know it by"
+    assert moved(told, b"five\n", told) == UNKNOWN, "it may be the other one"
+    assert moved(told, elsewhere=frozenset([told])) == UNKNOWN, "it may come from another file"
