@@ -15,8 +15,8 @@ import typer
 from mindstone_tui.cli.options import JsonOption, places
 from mindstone_tui.cli.output import Progress, hint, say, say_json
 from mindstone_tui.core import paths, text
-from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
-from mindstone_tui.core.rules.book import RuleBook, StandingRule
+from mindstone_tui.core.errors import ExitCode, UsageError
+from mindstone_tui.core.features.rules import brought_with
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
 
@@ -40,7 +40,7 @@ def sync_sessions(
         answer(here, sys.stdin.buffer, sys.stdout.buffer)
         for each in places().sessions():
             if before.get(each.transcript) != each.transcript.stat().st_size:
-                _settled(str(each.key))
+                brought_with(places(), str(each.key))
         return
     with _other(where) as there, Progress("sessions", quiet=json) as bar:
         for one in sync(here, there, bar.at):
@@ -50,7 +50,7 @@ def sync_sessions(
             elif one.state != "same":
                 bar.clear()
                 say(f"{one.session}  {_told(one)}")
-            for rule in _settled(one.session) if one.state == "brought" else ():
+            for rule in brought_with(places(), one.session) if one.state == "brought" else ():
                 hint(f"Rule {rule.number} came with it: {rule.words}")
     if not json:
         counted = [f"{text.plural(done[state], 'session')} {state}" for state in sorted(done)]
@@ -84,13 +84,6 @@ def _other(where: str) -> Iterator[LineStore]:
         assert line.stdin is not None
         assert line.stdout is not None
         yield remote_store(where, line.stdin, line.stdout)
-
-
-def _settled(session: str) -> list[StandingRule]:
-    """Rules that came with a session; whatever keeps them from being read, the session is here."""
-    with contextlib.suppress(MindstoneError):
-        return RuleBook(places()).take_over(places().session(paths.SessionKey.parse(session)))
-    return []
 
 
 def _told(one: Synced) -> str:

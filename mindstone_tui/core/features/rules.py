@@ -51,8 +51,7 @@ class RulesFeature(Feature):
         self.book = RuleBook(session.home)
         self.context.permissions.settled = self._decide
         if session.store is not None:  # other machines may have settled something in it
-            with contextlib.suppress(MindstoneError):
-                self.book.take_over(session.places)
+            brought_with(session.home, str(session.key))
 
     @property
     def standing_rules(self) -> list[StandingRule]:
@@ -268,6 +267,13 @@ def why(home: Places, number: int) -> CommandPrinted:
 def standing_in(home: Places, folder: Path, session: str) -> list[StandingRule]:
     """The rules that bind work in a folder and session."""
     return RuleBook(home).standing(str(folder), session)
+
+
+def brought_with(home: Places, session: str) -> list[StandingRule]:
+    """Rules that a session brought here; whatever keeps them from being read, the session is."""
+    with contextlib.suppress(MindstoneError):
+        return RuleBook(home).take_over(home.session(SessionKey.parse(session)))
+    return []
 
 
 def tried(
