@@ -294,6 +294,8 @@ async def cost_if(
         held = await rehearse(source, settings, msgspec.structs.replace(options, fixed=fixed))
         plans = _plans(held.sketch.lines, sent)
         held.recollection.close()
+        if not plans:
+            raise UsageError(f"The history of {source.places.key} holds none of its requests.")
         fit = fit or _fit(sent, plans)
         low = _priced(sent, plans, fit, book) * (1 - _MARGIN)
         high = _priced(sent, plans, fit, book, hits=hits, asks=True) * (1 + _MARGIN)
