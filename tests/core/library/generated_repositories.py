@@ -2,7 +2,8 @@
 
 Agents work through real sessions and their real tools; people write, format, move and commit
 beside them. A line that is only moved stays its maker's. Between two calls nobody writes or moves
-a line that equals one they took away: no byte could tell which of the two is there.
+a line that equals one they took away: no byte could tell which of the two is there. Time passes as
+each repository's own clock says, and not as fast as the machine is: git keeps whole seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,6 +85,12 @@ class Repository:
         """Files that a call touched, by which all that they held became what was there before."""
         self.count = 0
         self.stages: dict[str, Stage] = {}
+        self.now = datetime.now(UTC)
+        self.pace = random.Random(seed)
+
+    def clock(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
+        return self.now
 
     # What happens, thought out first
 
@@ -275,8 +283,10 @@ class Repository:
                     )
                 )
                 stage.on_event = _agreeing(stage)
+                stage.session.services.context.transcript._clock = self.clock
                 self.stages[name] = stage
             for act in self.acts:
+                self.now += timedelta(seconds=self.pace.choice([0, 1, 20]))
                 if (waiting := act()) is not None:
                     await waiting
         return self._score()
@@ -314,7 +324,8 @@ class Repository:
         there = {path: (self.work / path).read_text() for path in self._on_disk()}
         assert there == after, "a tool did something else than was thought"
 
-    def _git(self, *words: str, **more: str) -> str:
+    def _git(self, *words: str) -> str:
+        when = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), self.now.isoformat())
         done = subprocess.run(
             [
                 "git",
@@ -327,7 +338,7 @@ class Repository:
                 *words,
             ],
             cwd=self.work,
-            env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", **more},
+            env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", **when},
             capture_output=True,
             text=True,
             check=False,
