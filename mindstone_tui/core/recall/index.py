@@ -118,7 +118,8 @@ class RecallIndex:
         self._lock = threading.RLock()
         self._model_worked = False
         self._companion_works = True
-        self._kept_waiting = False
+        self._impatient_since: int | None = None
+        """How much had been written here when a step waited in vain."""
         self.damaged: Path | None = None
         """Where a damaged file went, if one was met; the index then has to catch up anew."""
         self._connect()
@@ -490,17 +491,18 @@ class RecallIndex:
             except apsw.BusyError as error:
                 # The steps that follow in the same turn do not wait as long again.
                 self._database.set_busy_timeout(library_file.AGAIN_MILLISECONDS)
-                self._kept_waiting = True
+                self._impatient_since = self._database.total_changes()
                 raise library_file.unavailable(self._path, error) from error
             except apsw.Error as error:
                 raise library_file.unavailable(self._path, error) from error
             return work()
 
     def _waited(self, result: T) -> T:
-        """Be patient again once the file could be used."""
-        if self._kept_waiting:
+        """Be patient again once the file could be written; whoever locks it lets others read."""
+        since = self._impatient_since
+        if since is not None and self._database.total_changes() > since:
             self._database.set_busy_timeout(library_file.BUSY_MILLISECONDS)
-            self._kept_waiting = False
+            self._impatient_since = None
         return result
 
     def _reconnect(self) -> None:
