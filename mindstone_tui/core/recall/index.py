@@ -2,8 +2,8 @@
 
 It is that session's part of the library, one file for all sessions of a home.
 
-Words are stored at once, one transaction an exchange, and read back by content hash; vectors follow
-in the background. Everything here can be rebuilt from the transcript, and the index remembers how
+Words are stored at once, in short transactions, and read back by content hash; vectors follow in
+the background. Everything here can be rebuilt from the transcript, and the index remembers how
 far it has come, so a crash costs at most the exchange being written and doubles nothing.
 """
 
@@ -144,7 +144,7 @@ class RecallIndex:
     def ensure(
         self, passages: Iterable[Passage], mark: IndexMark | None = None
     ) -> tuple[window.Receipt, ...]:
-        """Store what is missing, one transaction an exchange, and read all of it back.
+        """Store what is missing, exchange by exchange, and read all of it back.
 
         With a mark, the last transaction also records how far into history that is.
         """
@@ -167,7 +167,7 @@ class RecallIndex:
         rewinds: Sequence[entries.Line] = (),
         done: Sequence[tuple[actions.Action, str]] = (),
     ) -> None:
-        """Store many exchanges in one transaction, to catch up; receipts are read separately."""
+        """Store many exchanges in one go, to catch up; receipts are read separately."""
         self._leave_mark()
         self._guarded(lambda: self._tables.store(passages, mark, rewinds, done))
 

@@ -346,3 +346,18 @@ def test_a_locked_file_is_waited_for_once_however_often_it_is_read_meanwhile(
     other.execute("rollback")
     index.ensure([more])
     assert patience() == patient
+
+
+def test_a_long_exchange_is_stored_in_parts_that_others_may_write_between(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", None)
+    taken: list[int] = []
+
+    def count() -> bool:
+        taken.append(1)
+        return False
+
+    index._database.set_commit_hook(count)
+    long = [said(f"part {at} of the log", at, turn=1) for at in range(700)]
+    (receipt,) = index.ensure(long, IndexMark(699, "x"))
+    assert (receipt.passages, len(taken)) == (700, 3)
+    assert index.mark.seq == 699
