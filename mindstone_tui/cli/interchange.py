@@ -42,6 +42,7 @@ from mindstone_tui.core.library.vectors import follow
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.draft import not_in_history
+from mindstone_tui.core.signals import usable_cores
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import timestamp
@@ -50,7 +51,7 @@ _SHOWN: Final = 20
 _NAMED: Final = 5
 _RECORDS: Final = "records"
 _BYTES_A_SECOND: Final = 4_000_000
-"""About what an import takes in, for a guess that is told."""
+"""About what an import takes in on each core, for a guess that is told."""
 
 
 def import_(
@@ -199,7 +200,8 @@ def offer_history(program: str, title: str) -> None:
     lie = "lies" if len(files) == 1 else "lie"
     hint(
         f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
-        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND)} by words, vectors follow behind."
+        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND / usable_cores())} by words, "
+        "vectors follow behind."
     )
     if days := discover.days_kept(os.environ, program):
         close = discover.going_soon(files, days)

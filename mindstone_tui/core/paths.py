@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -436,8 +436,14 @@ class Places(msgspec.Struct, frozen=True):
 def _named_folders(root: Path) -> Iterator[tuple[str, Path]]:
     """Folders below `root`, through the levels of long names, that stand for a name."""
     for encoded, path in _leaves(str(root), ""):
-        if (name := _name_or_none(encoded)) is not None:
-            yield name, Path(path)
+        if (named := _named(encoded, path)) is not None:
+            yield named
+
+
+@lru_cache(8_192)  # all of them are listed for every prompt of an attached program
+def _named(encoded: str, path: str) -> tuple[str, Path] | None:
+    name = _name_or_none(encoded)
+    return None if name is None else (name, Path(path))
 
 
 def _leaves(root: str, relative: str) -> Iterator[tuple[str, str]]:

@@ -109,7 +109,7 @@ def _inside(base: Path, counts: Sequence[int]) -> list[dict[str, float]]:
                     index.add(batch, IndexMark(batch[-1].seq, ""))
                 while index.embed_pending(1000):
                     pass
-        one = RecallIndex(places.library, model, str(keys[count // 2]))
+        one = RecallIndex(places.library, model, str(keys[0]))
         everybody = AllSessions(places, model)
         with contextlib.closing(one), contextlib.closing(everybody):
             alone = _p95(partial(one.search, k=10), model)

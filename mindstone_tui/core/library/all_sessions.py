@@ -87,7 +87,7 @@ class AllSessions:
             nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
             return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
         known = self._index.known()
-        numbers = {key: known[str(key)][0] for key in sessions if str(key) in known}
+        numbers = {key: found[0] for key in sessions if (found := known.get(str(key)))}
         allowed = msgspec.structs.replace(allowed, owners=frozenset(numbers.values()))
         if apart is not None and apart[0] in numbers:
             allowed = msgspec.structs.replace(

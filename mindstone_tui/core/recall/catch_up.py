@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from mindstone_tui.core.entries import Line, actions, standings, window
 from mindstone_tui.core.recall import acts, passages, store
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import with_blobs
-
-AT_ONCE: Final = 256
-"""Passages stored in one transaction while catching up: others want to write, too."""
 
 ReadFrom = Callable[[int], Iterable[Line]]
 Progress = Callable[[int], None]
@@ -50,7 +46,7 @@ class CatchUp:
         last = self._last
         if last is not None and line.turn != last.turn:
             self._mark = store.IndexMark(last.seq, last.hash)
-            if len(self._waiting) >= AT_ONCE:
+            if len(self._waiting) >= store.AT_ONCE:
                 self._store(self._mark.seq)
         if isinstance(line.entry, window.Rewound | window.Restored) or standings.superseded_in(
             line

@@ -2,8 +2,8 @@
 
 It is that session's part of the library, one file for all sessions of a home.
 
-Words are stored at once, one transaction an exchange, and read back by content hash; vectors follow
-in the background. Everything here can be rebuilt from the transcript, and the index remembers how
+Words are stored at once, in short transactions, and read back by content hash; vectors follow in
+the background. Everything here can be rebuilt from the transcript, and the index remembers how
 far it has come, so a crash costs at most the exchange being written and doubles nothing.
 """
 
@@ -118,7 +118,8 @@ class RecallIndex:
         self._lock = threading.RLock()
         self._model_worked = False
         self._companion_works = True
-        self._kept_waiting = False
+        self._impatient_since: int | None = None
+        """How much had been written here when a step waited in vain."""
         self.damaged: Path | None = None
         """Where a damaged file went, if one was met; the index then has to catch up anew."""
         self._connect()
@@ -143,7 +144,7 @@ class RecallIndex:
     def ensure(
         self, passages: Iterable[Passage], mark: IndexMark | None = None
     ) -> tuple[window.Receipt, ...]:
-        """Store what is missing, one transaction an exchange, and read all of it back.
+        """Store what is missing, exchange by exchange, and read all of it back.
 
         With a mark, the last transaction also records how far into history that is.
         """
@@ -166,7 +167,7 @@ class RecallIndex:
         rewinds: Sequence[entries.Line] = (),
         done: Sequence[tuple[actions.Action, str]] = (),
     ) -> None:
-        """Store many exchanges in one transaction, to catch up; receipts are read separately."""
+        """Store many exchanges in one go, to catch up; receipts are read separately."""
         self._leave_mark()
         self._guarded(lambda: self._tables.store(passages, mark, rewinds, done))
 
@@ -490,17 +491,18 @@ class RecallIndex:
             except apsw.BusyError as error:
                 # The steps that follow in the same turn do not wait as long again.
                 self._database.set_busy_timeout(library_file.AGAIN_MILLISECONDS)
-                self._kept_waiting = True
+                self._impatient_since = self._database.total_changes()
                 raise library_file.unavailable(self._path, error) from error
             except apsw.Error as error:
                 raise library_file.unavailable(self._path, error) from error
             return work()
 
     def _waited(self, result: T) -> T:
-        """Be patient again once the file could be used."""
-        if self._kept_waiting:
+        """Be patient again once the file could be written; whoever locks it lets others read."""
+        since = self._impatient_since
+        if since is not None and self._database.total_changes() > since:
             self._database.set_busy_timeout(library_file.BUSY_MILLISECONDS)
-            self._kept_waiting = False
+            self._impatient_since = None
         return result
 
     def _reconnect(self) -> None:

@@ -28,8 +28,8 @@ from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
 
-_AT_ONCE: Final = 256
-"""Passages that are taken out in one transaction."""
+AT_ONCE: Final = 256
+"""Passages that are stored or taken out in one transaction: others want to write, too."""
 _MERGED: Final = "insert into words (words, rank) values ('merge', 32)"
 """A few pages of words, 6 ms at most, with all that is stored: so nobody ever waits for many, and
 whoever looks for a word need not look in the hundreds of pieces that sessions were stored in."""
@@ -97,10 +97,13 @@ class Tables:
         alone: bool = False,
     ) -> None:
         """Add what is not there yet, change what `rewinds` and verdicts do, and move the mark, all
-        at once.
+        at once, but that of many passages most are there before.
 
         With `alone`, whatever else was there goes.
         """
+        while len(passages) > AT_ONCE and not alone:
+            self.store(passages[:AT_ONCE], None)
+            passages = passages[AT_ONCE:]
         # All words before any is stored: others may write meanwhile, and either alone keeps the
         # processor's caches to itself.
         words = {passage.id: indexed_words(passage) for passage in passages}
@@ -221,7 +224,7 @@ class Tables:
 
     def _some_rows(self) -> list[int]:
         found = self._database.execute(
-            "select row from passages where row between ? and ? limit ?", (*self._span, _AT_ONCE)
+            "select row from passages where row between ? and ? limit ?", (*self._span, AT_ONCE)
         )
         return [row for (row,) in found]
 

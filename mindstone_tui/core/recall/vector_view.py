@@ -99,9 +99,16 @@ class VectorView:
         """The nearest rows with their cosines, best first, and the collection's mean cosine."""
         places = None if rows is None else self._places(sorted(rows))
         if owners is not None:
-            among = np.arange(self._count) if places is None else places
-            whose = owner_of_each(self._rows[among])
-            places = among[np.isin(whose, np.fromiter(owners, np.int64))]
+            whose = owner_of_each(
+                self._rows[: self._count] if places is None else self._rows[places]
+            )
+            meant = np.zeros(int(whose.max(initial=0)) + 1, np.bool_)
+            meant[[each for each in owners if each < len(meant)]] = True
+            kept = meant[whose]
+            if places is not None:
+                places = places[kept]
+            elif not kept.all():  # looking at everybody's costs half as much
+                places = np.flatnonzero(kept)
         if not self._count or (places is not None and not len(places)):
             return {}, 0.0
         near = self._nearest_by_sign(asked, max(SHORTLIST, 2 * count), places)

@@ -325,3 +325,39 @@ def test_words_alone_find_what_was_said_a_moment_ago(tmp_path: Path) -> None:
     assert best.passage.seq == 1
     assert best.parts["words"] > 0.2
     index.close()
+
+
+def test_a_locked_file_is_waited_for_once_however_often_it_is_read_meanwhile(
+    tmp_path: Path,
+) -> None:
+    index = filled(tmp_path / "index.db")
+    more = said("The ferry leaves at nine.", 9)
+
+    def patience() -> object:
+        return index._database.pragma("busy_timeout")
+
+    patient = patience()
+    other = apsw.Connection(str(tmp_path / "index.db"))
+    other.execute("begin immediate")
+    with pytest.raises(IndexUnavailable, match="locked"):
+        index.ensure([more])
+    assert len(index) == len(TALK)
+    assert patience() != patient
+    other.execute("rollback")
+    index.ensure([more])
+    assert patience() == patient
+
+
+def test_a_long_exchange_is_stored_in_parts_that_others_may_write_between(tmp_path: Path) -> None:
+    index = RecallIndex.open(tmp_path / "index.db", None)
+    taken: list[int] = []
+
+    def count() -> bool:
+        taken.append(1)
+        return False
+
+    index._database.set_commit_hook(count)
+    long = [said(f"part {at} of the log", at, turn=1) for at in range(700)]
+    (receipt,) = index.ensure(long, IndexMark(699, "x"))
+    assert (receipt.passages, len(taken)) == (700, 3)
+    assert index.mark.seq == 699
