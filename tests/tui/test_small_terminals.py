@@ -17,6 +17,7 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import SessionsScreen
+from mindstone_tui.tui.widgets.approval import Approval
 from tests.tui.scenes import DIFF, WISH
 from tests.tui.shelf import Shelf
 from tests.tui.staged import around, asked, reported, settle, staged, streamed, until
@@ -52,6 +53,7 @@ async def test_every_answer_is_in_view_however_long_the_diff_is(size: tuple[int,
         rows = shown(app)
         for button in app.screen.query(Button):
             assert any(str(button.label) in row for row in rows)
+        await until(pilot, lambda: bool(app.screen.query_one(Approval).is_open))
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: app.screen.query_one("#exact").scroll_y > 0)
         assert app.chat.input_area.decision is not None
