@@ -84,7 +84,7 @@ def test_what_is_pasted_is_sent_whether_it_can_be_shown_or_not(text: str) -> Non
     shown = pastes.fold(text)
     assert is_editable(shown)
     assert pastes.unfold(shown) == with_newlines(text)
-    assert pastes.files_in(f"@{text}") == []
+    assert pastes.files_in(f"@{text}") == [] or text.startswith("/dev/")
 
 
 async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> None:

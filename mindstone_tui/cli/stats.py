@@ -124,10 +124,8 @@ def _cost_if(where: SessionPlaces, words: list[str], *, json: bool) -> None:
     changed = parse_changes(words)
     now, then = replay.settings_for(sample=False), replay.settings_for(sample=False, flags=changed)
     with History(where) as history, Progress("lines", 0, quiet=json) as bar:
-        rehearsal = replay.rehearsal_options(now, bar, vectors=False)
-        book = options.price_book()
-        told = cost_if(history, now, then, changed, options=rehearsal, book=book)
-        found = asyncio.run(told)
+        how, book = replay.rehearsal_options(now, bar, vectors=False), options.price_book()
+        found = asyncio.run(cost_if(history, now, then, changed, options=how, book=book))
     if json:
         say_json(found)
         return

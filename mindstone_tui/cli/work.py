@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -17,6 +17,7 @@ from mindstone_tui.core.text import one_line, plural
 
 Count = Annotated[int, options.option("N", "Number to show.", "-k", min=1, max=100)]
 _WIDE = 160
+_T = TypeVar("_T")
 
 
 def fix(
@@ -44,12 +45,8 @@ def fix(
                 hint('What ended one of them: mindstone fix "…"')
             return
         found = work.fixes(error, k)
-    if json:
-        say_json({"error": error, "remedies": found})
-        return
-    if not found:
-        say("No session met this error and got past it.")
-    for remedy in found:
+    none = "No session met this error and got past it."
+    for remedy in _to_print(found, none, {"error": error, "remedies": found}, json=json):
         _print_remedy(remedy)
 
 
@@ -62,12 +59,8 @@ def how(
     name = _wanted(program, "mindstone how make").rpartition("/")[2]
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars).how(name, k)
-    if json:
-        say_json({"program": name, "invocations": found})
-        return
-    if not found:
-        say(f"No session ran {name} with success.")
-    for each in found:
+    none = f"No session ran {name} with success."
+    for each in _to_print(found, none, {"program": name, "invocations": found}, json=json):
         times = f"  {each.times} times" if each.times > 1 else ""
         say(one_line(each.last.about, _WIDE), "bold")
         say(f"    {_place(each.last)}{times}{_in(each.folder)}", "dim")
@@ -82,13 +75,20 @@ def about(
     wanted = _wanted(subject, "mindstone about src/app.py")
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars).about(wanted, k)
-    if json:
-        say_json({"subject": wanted, "exchanges": found})
-        return
-    if not found:
-        say("No session worked on it or spoke of it.")
-    for each in found:
+    none = "No session worked on it or spoke of it."
+    for each in _to_print(found, none, {"subject": wanted, "exchanges": found}, json=json):
         _print_subject(each)
+
+
+def _to_print(
+    found: Sequence[_T], none: str, data: dict[str, object], *, json: bool
+) -> Sequence[_T]:
+    """What a person is shown one by one; a program has it all, and nothing is told in words."""
+    if json:
+        say_json(data)
+    elif not found:
+        say(none)
+    return () if json else found
 
 
 def _work(bars: Progress) -> WorkDone:

@@ -216,10 +216,8 @@ def is_running(pid: int) -> bool:
     """Whether there is a process of that number."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

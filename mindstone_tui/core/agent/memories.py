@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
+from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.memory import consolidation, notes, proposals
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
@@ -38,6 +39,7 @@ _KEPT: Final = (
     window.HealthMeasured,
     derived.SummaryJudged,
     derived.NoteTaken,
+    derived.StatementSuperseded,
     derived.MemoryProposed,
     derived.MemoryDecided,
     derived.StandingInstructionOffered,
@@ -69,9 +71,15 @@ class RecentHistory:
         return [
             line
             for line in self._read
-            if self._rewinds.of(line) is None
+            if self._holds(line)
             or (isinstance(line.entry, derived.MemoryProposed) and line.entry.proposal in decided)
         ]
+
+    def _holds(self, line: Line) -> bool:
+        """Whether no rewind took it back; a verdict goes with the turn in which it was made."""
+        if isinstance(line.entry, derived.StatementSuperseded):
+            return self._rewinds.of_place(line.seq, line.turn) is None
+        return self._rewinds.of(line) is None
 
     @property
     def was_rewound(self) -> bool:
@@ -204,6 +212,17 @@ class Memories:
         self.notes = (*(n for t, n in known.items() if t != taken[0].text), *taken)
         notes.write(self.places, self.notes)
         return line
+
+    def let_go(self, line: Line, text: str) -> bool:
+        """Note what a person's words make hold no more, among notes and proposals; if anything."""
+        gone = [note.seq for note in self.notes if replaces(text, note.text)]
+        for seq in gone:
+            self._write(derived.StatementSuperseded(statement=seq, by=line.seq))
+        refused = [one.entry.proposal for one in self.waiting if replaces(text, body_of(one))]
+        how: Any = {"decision": "refused", "by": "person", "how": f"its correction, #{line.seq}"}
+        for name in refused:
+            self._write(derived.MemoryDecided(proposal=name, **how))
+        return bool(gone or refused)
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""

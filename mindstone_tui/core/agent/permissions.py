@@ -28,13 +28,6 @@ _NAMED: Final = 100
 """Characters of what a yes names; how far it reaches stands behind them."""
 
 
-_UNTIL: Final = {
-    "turn": "for this turn",
-    "session": "until you leave",
-    "config": "kept in your settings",
-}
-
-
 class Permissions:
     """Decides whether a call may run, must be asked about, or is refused."""
 
@@ -183,8 +176,9 @@ class Permissions:
             rule = Rule.parse("allow", answer.remember)
             self._rules = (*self._rules, rule)
             by = f" by {answer.how}" if answer.how else ""
-            when = f"{datetime.now().astimezone():%H:%M}"
-            self._given[rule.text] = f" ({_UNTIL[answer.keep]}; given {when}{by})"
+            until = {"turn": "for this turn", "session": "until you leave"}
+            told = until.get(answer.keep, "kept in your settings")
+            self._given[rule.text] = f" ({told}; given {datetime.now().astimezone():%H:%M}{by})"
             if answer.keep == "config":
                 self._keep(answer.remember)
             elif answer.keep == "turn":
@@ -192,9 +186,8 @@ class Permissions:
 
     def end_turn(self) -> None:
         """What was allowed for a turn is over with it."""
-        for rule in self._for_turn:
-            self._rules = tuple(each for each in self._rules if each is not rule)
-        self._for_turn = ()
+        over, self._for_turn = {id(each) for each in self._for_turn}, ()
+        self._rules = tuple(each for each in self._rules if id(each) not in over)
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

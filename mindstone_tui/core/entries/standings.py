@@ -121,6 +121,8 @@ class _Rewind(msgspec.Struct):
     by: int
     to_turn: int
     through: int
+    last: int
+    """The newest turn then."""
     back: frozenset[int] = frozenset()
     """Turns that were restored since."""
 
@@ -144,7 +146,8 @@ class Rewinds:
         """Take in the next line."""
         match line.entry:
             case Rewound(to_turn=to_turn, state=state):
-                self._rewinds.append(_Rewind(line.seq, to_turn, min(state.through, line.seq)))
+                through = min(state.through, line.seq)
+                self._rewinds.append(_Rewind(line.seq, to_turn, through, line.turn))
             case Restored(turns=turns):
                 for each in self._rewinds:
                     each.back |= frozenset(turns)
@@ -159,6 +162,13 @@ class Rewinds:
         """The same for something that was said at a place."""
         for each in self._rewinds:
             if turn > each.to_turn and seq <= each.through and turn not in each.back:
+                return each.by
+        return None
+
+    def of_turn(self, turn: int) -> int | None:
+        """The same for a whole turn."""
+        for each in self._rewinds:
+            if each.to_turn < turn <= each.last and turn not in each.back:
                 return each.by
         return None
 
@@ -238,7 +248,7 @@ class Standings:
 
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
-        return self._rewinds.of_place(0, turn) is not None
+        return self._rewinds.of_turn(turn) is not None
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""

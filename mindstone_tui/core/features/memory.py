@@ -26,6 +26,7 @@ from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntr
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.rules import RulesFeature, told
+from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
@@ -94,7 +95,11 @@ class MemoryFeature(Feature):
         return None
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
-        """Count the memories that the answer leaned on."""
+        """Let go of notes that were corrected, count the memories that the answer leaned on."""
+        for line in turn.lines:
+            said = line.entry.text if isinstance(line.entry, conversation.UserMessage) else ""
+            if is_correction(said) and self.memories.let_go(line, said):
+                self.session.read_anew()
         digested = (
             each.entry for each in turn.lines if isinstance(each.entry, derived.MemoryDigested)
         )

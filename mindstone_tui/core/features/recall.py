@@ -110,8 +110,11 @@ class RecallFeature(Feature):
         if recalled is None and recall.silent:
             self.context.window.record(RecallUsed(silent=recall.silent))
         said = standings.superseded_in(recalled) if recalled is not None else {}
-        for verdict in recall.verdicts(said):
-            self.context.window.record(verdict)
+        corrected = await asyncio.to_thread(recall.corrected_in, turn.lines)
+        if verdicts := recall.verdicts(said, corrected):
+            for verdict in verdicts:
+                self.context.window.record(verdict)
+            self.session.read_anew()
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return ()

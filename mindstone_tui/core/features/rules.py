@@ -21,7 +21,7 @@ from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.rules import deeds
-from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, ruling
+from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, rule_of, ruling
 from mindstone_tui.core.rules.checks import SeenCommand
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
@@ -90,17 +90,7 @@ class RulesFeature(Feature):
                 source=source,
                 **self.context.by_hand(),
             )
-            line = self.record(entry)
-            return StandingRule(
-                number=number,
-                words=words,
-                scope=scope,
-                session=str(self.session.key),
-                line=source if source >= 0 else line.seq,
-                since=_now(),
-                folder=folder,
-                check=check,
-            )
+            return rule_of(entry, self.record(entry), number)
 
         return self.book.add(written)
 

@@ -113,10 +113,10 @@ class UndoFeature(Feature):
 
         def told() -> str:
             kept = KeptFiles(services.home, place.parent, services.opening.environ)
-            found = [
-                (run[0].line, run[-1].line, kept.words(run[0])) for run in runs(kept.blame(place))
-            ]
-            return "\n".join(f"{first:>6}-{last:<6} {words}" for first, last, words in found)
+            return "\n".join(
+                f"{run[0].line:>6}-{run[-1].line:<6} {kept.words(run[0])}"
+                for run in runs(kept.blame(place))
+            )
 
         text = await asyncio.to_thread(told)
         clean = self.context.redactor.redact(f"{place}\n{text}").text

@@ -261,6 +261,7 @@ class _Work:
         known = sorted((one for group in groups for one in group), key=lambda o: (o.seq, o.start))
         standing = tuple(_restated(one) for one in known)
         self._register = registers.Register(standing=standing, recent=tuple(recent))
+        self._notes: set[int] = set()
 
     def result(self) -> Checkpoint:
         """The state with what stands now."""
@@ -298,10 +299,18 @@ class _Work:
             case derived.RuleSet(words=words):
                 self._add("rule", words, line)
             case derived.NoteTaken(category=category, text=text):
+                self._notes.add(line.seq)
                 if (kind := _KIND_OF_NOTE.get(category)) is not None:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
+            case derived.StatementSuperseded(statement=seq):
+                # A message may say more than what was corrected; a note says one thing.
+                gone = {seq} & self._notes
+                kept = tuple(one for one in self._register.standing if one.at.line not in gone)
+                self._register = msgspec.structs.replace(self._register, standing=kept)
+                left = tuple(one for one in state.learnings if one.seq != seq)
+                self._state = msgspec.structs.replace(state, learnings=left)
             case UserMessage(text=text):
                 self._hear(line)
                 self._state = _asked(state, text, line)

@@ -191,7 +191,7 @@ class StoredRecall:
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
         past = ask_ancestors(
-            self._lineage, query, count, allowed, asked=asked, embedder=self._embedder
+            self._lineage, query, count, allowed, asked=asked, embedder=self._embedder, own=found
         )
         return [found, *(each for each in (past, kept, there) if each is not None)]
 

@@ -22,6 +22,7 @@ from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
+from mindstone_tui.core.recall.ranking import mark_corrected
 from mindstone_tui.core.transcript import History
 
 _DEEPEST: Final = 16
@@ -103,8 +104,12 @@ def ask_ancestors(
     *,
     asked: Asked,
     embedder: Embedder | None,
+    own: SearchResult,
 ) -> SearchResult | None:
-    """What this session's past elsewhere says; None when it has none. Blocks."""
+    """What this session's past elsewhere says; None when it has none. Blocks.
+
+    What was found in this session itself may correct it.
+    """
     answers: list[SearchResult] = []
     for each in lineage:
         opened = closing(RecallIndex.of(each.places, embedder))
@@ -114,9 +119,13 @@ def ask_ancestors(
             past = msgspec.structs.replace(
                 allowed, until=before, exclude=each.copied, as_of=each.at
             )
-            found = index.search(query, k, allowed=past, asked=asked)
-            answers.append(_as_it_was(found, history, each.at) if found.hits else found)
-    return best_of(*answers, k=k) if answers else None
+            told = index.search(query, k, allowed=past, asked=asked)
+            answers.append(_as_it_was(told, history, each.at) if told.hits else told)
+    if not answers:
+        return None
+    found = best_of(*answers, k=k)
+    marked = mark_corrected(found.hits, [hit.passage for hit in own.hits])
+    return msgspec.structs.replace(found, hits=tuple(marked))
 
 
 def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:

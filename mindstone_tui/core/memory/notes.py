@@ -16,7 +16,7 @@ from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.context import digest, summary_call
 from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file, write_all
 from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.derived import Importance, NoteTaken, TaskDone
+from mindstone_tui.core.entries.derived import Importance, NoteTaken, StatementSuperseded, TaskDone
 from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 
@@ -104,7 +104,10 @@ def derived(text: str, model: str) -> tuple[NoteTaken, ...]:
 
 
 def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
-    """The notes among these lines, oldest first; the same text again counts once, as the newer."""
+    """The notes among these lines, oldest first; the same text again counts once, as the newer.
+
+    One that was corrected since is none.
+    """
     found: dict[str, Note] = {}
     for line in lines:
         entry = line.entry
@@ -112,6 +115,8 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
             found.pop(entry.text, None)
             fields = msgspec.structs.asdict(entry)
             found[entry.text] = Note(**fields, seq=line.seq, turn=line.turn, ts=line.ts)
+        elif isinstance(entry, StatementSuperseded):
+            found = {text: one for text, one in found.items() if one.seq != entry.statement}
     return tuple(found.values())
 
 
@@ -124,7 +129,8 @@ def recent_notes(newest_first: Iterable[Line]) -> tuple[Note, ...]:
     running = True
     for line in newest_first:
         running = running and not isinstance(line.entry, TaskDone)
-        if running or (isinstance(line.entry, NoteTaken) and line.entry.by == "person"):
+        kept = isinstance(line.entry, NoteTaken) and line.entry.by == "person"
+        if running or kept or isinstance(line.entry, StatementSuperseded):
             lines.append(line)
     return notes_of(reversed(lines))
 

@@ -350,7 +350,8 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
     older = other.seq < best.seq and not wanted.before
-    return "Before" if older and same and differs else "Also"
+    known = other.said.passage.superseded and not wanted.before  # it is on record
+    return "Before" if known or (older and same and differs) else "Also"
 
 
 def _around(found: SearchResult, near: Near) -> list[Remark]:

@@ -196,7 +196,7 @@ TOOL_VECTORS: Final = 6
 TOLD: Final = 2
 """Pieces for the telling words of what lies between."""
 _CALL_SHOWN: Final = 200
-_RECALL: Final = "recall"
+_QUOTES: Final = ("recall", "read_entry")
 """Our own tool, whose results repeat what stands elsewhere; another program's may not."""
 
 _TROUBLE: Final = (
@@ -238,7 +238,7 @@ class Chunker:
             case conversation.ToolCalled() as call:
                 self._calls[call.call] = f"{call.name} {call.shown}"
                 return []
-            case conversation.ToolReturned(name=name) if name == _RECALL and not is_imported(line):
+            case conversation.ToolReturned(name=name) if name in _QUOTES and not is_imported(line):
                 return []
             case conversation.ToolReturned() as result:
                 return self._of_result(line, result)

@@ -36,6 +36,7 @@ _PARTS: Final = (
 UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"})
 """What speakers are called who have no name."""
 _MODEL: Final = "assistant"
+_NOTE: Final = "note"
 """How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
@@ -173,12 +174,10 @@ def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit
     marked = []
     for hit in hits:
         by = [one.seq for one in later if _replaces(one, hit.passage, inherited=hit.inherited)]
-        if by and hit.inherited:
-            marked.append(msgspec.structs.replace(hit, superseded_by=max(by), superseded_here=True))
-            continue
-        known = hit.superseded_by
-        newest = max([*by, known] if known is not None else by, default=None)
-        marked.append(msgspec.structs.replace(hit, superseded_by=newest))
+        here = bool(by) and hit.inherited
+        known = [] if here or hit.superseded_by is None else [hit.superseded_by]
+        newest, here = max([*by, *known], default=None), here or hit.superseded_here
+        marked.append(msgspec.structs.replace(hit, superseded_by=newest, superseded_here=here))
     return marked
 
 
@@ -403,7 +402,8 @@ def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    if new.role != "user" or old.speaker not in (new.speaker, _MODEL) or intent.only_asks(new.text):
+    may = old.speaker in (new.speaker, _MODEL, _NOTE)
+    if new.role != "user" or not may or intent.only_asks(new.text):
         return False
     return replaces(new.text, old.text)
 

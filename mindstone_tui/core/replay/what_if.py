@@ -116,10 +116,7 @@ async def what_if(
 ) -> WhatIf:
     """Rehearse the history under both settings, and put what was recorded beside them."""
     outcomes = [recorded] if (recorded := _recorded(source, price_of)) is not None else []
-    for name, settings, fixed in (
-        ("as set", now, frozenset[str]()),
-        ("what if", then, frozenset(changed)),
-    ):
+    for name, settings, fixed in (("as set", now, {}), ("what if", then, changed)):
         held = await rehearse(source, settings, msgspec.structs.replace(options, fixed=fixed))
         outcomes.append(outcome_of(name, held, price_of))
         held.recollection.close()
@@ -291,7 +288,7 @@ async def cost_if(
     ):
         room = msgspec.structs.replace(settings.context, window=settings.context.window or known)
         settings = msgspec.structs.replace(settings, context=room)
-        held = await rehearse(source, settings, msgspec.structs.replace(options, fixed=fixed))
+        held = await rehearse(source, settings, msgspec.structs.replace(options, fixed={*fixed}))
         plans = _plans(held.sketch.lines, sent)
         held.recollection.close()
         if not plans:
@@ -392,8 +389,7 @@ def _priced(
             now = last[it.model] = msgspec.structs.replace(it, prompt=fit.sized(plan.tokens))
             stable = min(fit.sized(plan.stable), now.prompt, before.prompt if before else 0)
             told, verdict = expect(rules, before, now, shared) if rules else (stable, "shrank")
-            read = stable if verdict == "shrank" else min(told, stable or told)
-            read = round(read * hits)
+            read = round(hits * (stable if verdict == "shrank" else min(told, stable or told)))
             written = now.prompt - read if rules and rules is not OPENAI else 0
             usage = Usage(
                 prompt=now.prompt,

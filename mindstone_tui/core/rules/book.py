@@ -156,6 +156,20 @@ class RuleBook:
             os.close(lock)
 
 
+def rule_of(entry: RuleSet, line: Line, number: int) -> StandingRule:
+    """A rule as the line that sets it tells it; what can be checked of it is compiled."""
+    return StandingRule(
+        number=number,
+        words=entry.words,
+        scope=entry.scope,
+        session=line.session,
+        line=entry.source if entry.source >= 0 else line.seq,
+        since=line.ts,
+        folder=entry.folder,
+        check=compile_rule(entry.words),
+    )
+
+
 def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[StandingRule]:
     """Rules, and those that lines of a session set or retired, with the next numbers."""
     found = list(rules)
@@ -167,18 +181,7 @@ def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[
                 place = (line.session, said, one.words)
                 known = [at for at, r in enumerate(found) if (r.session, r.line, r.words) == place]
                 numbered[one.number] = known[0] if known else len(found)
-                if not known:
-                    rule = StandingRule(
-                        number=len(found) + 1,
-                        words=one.words,
-                        scope=one.scope,
-                        session=line.session,
-                        line=said,
-                        since=line.ts,
-                        folder=one.folder,
-                        check=compile_rule(one.words),
-                    )
-                    found.append(rule)
+                found += [] if known else [rule_of(one, line, len(found) + 1)]
             case RuleRetired(number=number) if number in numbered:
                 at = numbered[number]
                 found[at] = msgspec.structs.replace(found[at], retired=found[at].retired or line.ts)

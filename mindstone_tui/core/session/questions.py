@@ -331,8 +331,14 @@ class SharedQuestions:
         if self._context.permissions.asks and (known is None or known.ts != line.ts):
             self._shown[asked.call] = line.ts
             question = asked_before(line, asked)
-            self._emit(question if left else _as_asked_here(question))
-            self._for_turn |= set() if left else {asked.call}
+            if not left:  # a yes that lasts, lasts there as long as the turn
+                self._for_turn.add(asked.call)
+                scopes = tuple(
+                    msgspec.structs.replace(each, label=_for_turn(each.label))
+                    for each in asked.scopes
+                )
+                question = msgspec.structs.replace(question, scopes=scopes)
+            self._emit(question)
 
     def is_shown(self, event: AnyEvent) -> bool:
         """Whether an event puts a question that this surface shows already."""
@@ -347,17 +353,6 @@ class SharedQuestions:
 
 def _call_of(line: Line) -> str:
     return line.entry.call if isinstance(line.entry, ToolAsked) else ""
-
-
-def _as_asked_here(asked: events.ToolAsked) -> events.ToolAsked:
-    """Another program's question: a yes that lasts there as long as its turn says so."""
-    scopes = tuple(
-        msgspec.structs.replace(each, label=_for_turn(each.label))
-        if each.keep == "session"
-        else each
-        for each in asked.scopes
-    )
-    return msgspec.structs.replace(asked, scopes=scopes)
 
 
 def _for_turn(label: str) -> str:

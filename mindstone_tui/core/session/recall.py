@@ -25,6 +25,7 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
+from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.recall.answer import (
     answer,
@@ -240,12 +241,9 @@ class SessionRecall:
         asked = self._ask(query)
         answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
         past = lineage.ask_ancestors(
-            self._lineage, query, k, allowed, asked=asked, embedder=self._embedder
+            self._lineage, query, k, allowed, asked=asked, embedder=self._embedder, own=answers[0]
         )
-        if past is not None:
-            own = [hit.passage for hit in answers[0].hits]
-            marked = mark_corrected(past.hits, own)
-            answers.append(msgspec.structs.replace(past, hits=tuple(marked)))
+        answers += [past] if past is not None else []
         if others := list(self._others(scope)):
             library = contextlib.closing(all_sessions.AllSessions(self._home, self._embedder))
             with library as everybody:
@@ -409,7 +407,24 @@ class SessionRecall:
         if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
-    def verdicts(self, recorded: Mapping[int, int]) -> list[derived.StatementSuperseded]:
+    def corrected_in(self, lines: Sequence[Line]) -> set[tuple[int, int]]:
+        """What a person corrects in these lines, each with the line that does; blocks.
+
+        It is looked for when it is said, so that no later question has to bring both together.
+        """
+        found: set[tuple[int, int]] = set()
+        said = [one for one in passages_of(lines) if one.role == "user" and is_correction(one.text)]
+        with contextlib.suppress(RecallError):
+            for one in said:
+                known, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
+                hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
+                marked = mark_corrected(hits, [one])
+                found |= {(e.passage.seq, one.seq) for e in marked if e.superseded_by == one.seq}
+        return found
+
+    def verdicts(
+        self, recorded: Mapping[int, int], corrected: Collection[tuple[int, int]] = ()
+    ) -> list[derived.StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
         fresh = {
@@ -418,7 +433,8 @@ class SessionRecall:
             if (by := hit.superseded_by) is not None
             and by != hit.passage.superseded
             and hit.passage.session == str(self._places.key)
-        } - self._judged
+        }
+        fresh = (fresh | set(corrected)) - self._judged
         self._judged |= fresh
         return [derived.StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
 

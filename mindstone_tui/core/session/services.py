@@ -192,7 +192,7 @@ class SessionServices:
         return lines
 
     def read_anew(self) -> None:
-        """What counts has changed by a rewind or a restore: know nothing of it from before."""
+        """What counts has changed, by a rewind say: know nothing of it from before."""
         self.past.forget((), everything=True)
         self.features.forget()
 

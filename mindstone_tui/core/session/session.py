@@ -554,7 +554,9 @@ class Session:
                 self._inbox.put(inbox.LeftTurn(), first=True)
             return False
         self._questions.tell_left(self._lease)
-        if not (isinstance(asked, inbox.SentMessage) and asked.again):
+        again = isinstance(asked, inbox.SentMessage) and asked.again
+        # What had arrived when the program was killed is an answer of its own, to be kept.
+        if not again or draft.read_draft(self.services.places.draft) is not None:
             self._take_in(self.services.close_open_turn())
         return True
 

@@ -183,14 +183,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def project_instructions(
-    workspace: Workspace, trusted: str | None, *, limit: int = 32 * 1024
-) -> ProjectInstructions:
-    """Read a project's instructions; `trusted` is the digest its folder was trusted with."""
-    told = read_told(workspace, Looking(workspace.cwd), limit=limit)
-    return judged(told, workspace.cwd, trusted)
-
-
 def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024) -> Told:
     """Read all that a project wants to say; every path that this depends on is looked at."""
     hashed = hashlib.sha256()

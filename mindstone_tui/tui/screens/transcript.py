@@ -450,13 +450,11 @@ class TranscriptScreen(Screen[None]):
         call = getattr(self._line.entry, "call", "") if isinstance(self._line, Line) else ""
         around = await self._browse.lines(max(self._number - _BESIDE, 0), 2 * _BESIDE + 1)
         for line in around if call else ():
-            match line:
-                case Line(entry=FilesChanged(call=its, root=root, changes=[first, *_])) if (
-                    its == call
-                ):
-                    self._command(f"/blame {root}/{first.path}")
-                    self.dismiss()
-                    return
+            entry = line.entry if isinstance(line, Line) else None
+            if isinstance(entry, FilesChanged) and entry.call == call and entry.changes:
+                self._command(f"/blame {entry.root}/{entry.changes[0].path}")
+                self.dismiss()
+                return
         self.notify("This line changed no file that is kept.", timeout=2, markup=False)
 
     def action_open(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import RecallInjected, StatementSuperseded
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export import export
@@ -306,3 +307,56 @@ async def test_nothing_is_taken_back_later_that_was_meant_while_a_turn_ran(
         await stage.idle()
         assert stage.entries(Rewound) == []
         assert (await stage.run("/rewind turn 1"))[0].ok
+
+
+async def test_turns_after_a_rewind_count_and_a_rewound_one_is_no_place_to_begin_from(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("one")
+        await stage.say("two")
+        await stage.run("/rewind turn 1")
+        await stage.say("three")
+        await stage.say("four")
+        for wanted in ("/rewind turn 2", "/fork child turn 2"):
+            ended, told = await stage.run(wanted)
+            assert (ended.ok, "was" in told and "rewound, by #" in told) == (False, True)
+        ended, told = await stage.run("/fork child turn 3")
+        assert ended.ok, told
+        ended, told = await stage.run("/rewind turn 3")
+        assert ended.ok, told
+        assert [Standings(stage.lines()).took_back(turn) for turn in range(1, 5)] == [
+            *(False, True),
+            *(False, True),
+        ]
+
+
+async def test_what_a_person_corrects_is_marked_when_it_is_said_whatever_is_asked_later(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        old = "The vault code is 99887 for the blue door in the east hall beside the fountain."
+        await stage.say(old)
+        await stage.say("remember that my dentist is Dr Quillfeather")
+        memories = stage.session.services.features.get(MemoryFeature).memories
+        assert (len(memories.notes), len(memories.waiting)) == (1, 1)
+        await stage.say("No, the vault code is 11223, not 99887.")
+        await stage.say("No, my dentist is Dr Marrowby, not Dr Quillfeather.")
+        judged = [one.statement for one in stage.entries(StatementSuperseded)]
+        (said,) = [line.seq for line in stage.lines() if old in str(line.raw) and line.role]
+        assert said in judged
+        _, found = await stage.run("/recall blue door east hall fountain")
+        assert f"superseded by #{by_words(stage, '11223, not')}" in found
+        assert (memories.notes, memories.waiting) == ((), ()), "the note, and what was proposed"
+        await stage.say("and now?")
+        assert "Your notes" not in prompt(stage)
+        await stage.run("/rewind turn 3")
+        assert len(memories.notes) == 1, "the correction is taken back"
+
+
+def by_words(stage: Stage, words: str) -> int:
+    """The line of a person's message."""
+    (found,) = [x.seq for x in stage.lines() if x.kind == "user_message" and words in str(x.raw)]
+    return found

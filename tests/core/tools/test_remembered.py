@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mindstone_tui.core.session.tools import Project
-from mindstone_tui.core.tools.trust import Looking, Remembered, TrustFile, project_instructions
+from mindstone_tui.core.tools.trust import Looking, Remembered, TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
+from tests.core.tools.instructions import project_instructions
 
 
 def later() -> int:

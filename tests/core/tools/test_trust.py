@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.errors import PlaceError
-from mindstone_tui.core.tools.trust import TrustFile, project_instructions
+from mindstone_tui.core.tools.trust import TrustFile
 from mindstone_tui.core.tools.workspace import Workspace
+from tests.core.tools.instructions import project_instructions
 from tests.corpora import lines
 
 REPOSITORIES: list[dict[str, Any]] = [json.loads(line) for line in lines("hostile_repos.jsonl")]
@@ -54,7 +55,7 @@ def test_looking_at_hostile_repositories_runs_nothing_and_calls_nobody(tmp_path:
     ]
     program = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from mindstone_tui.core.tools.trust import project_instructions\n"
+        "from tests.core.tools.instructions import project_instructions\n"
         "from mindstone_tui.core.tools.workspace import Workspace\n"
         "for place in sys.argv[1:]:\n"
         "    os.chdir(place)\n"
