@@ -80,9 +80,7 @@ def about(
         _print_subject(each)
 
 
-def _to_print(
-    found: Sequence[_T], none: str, data: dict[str, object], *, json: bool
-) -> Sequence[_T]:
+def _to_print(found: Sequence[_T], none: str, data: object, *, json: bool) -> Sequence[_T]:
     """What a person is shown one by one; a program has it all, and nothing is told in words."""
     if json:
         say_json(data)

@@ -121,7 +121,7 @@ class MindstoneApp(App[int]):
         if library is None:
             return
         if not prompt.text and (unsent := library.unsent(key)):
-            prompt.write(unsent)
+            prompt.write(unsent, literal=True)  # nobody knows any more what of it was pasted
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
 
@@ -182,7 +182,7 @@ class MindstoneApp(App[int]):
         self.leaves_open = self.chat.opened and self.chat.input_area.decision is not None
         await self.chat.close()
         self._left = self._session_here()
-        self.unsent = self._unsent_here()
+        self.unsent = "".join(area.unsent for area in self.chat.query(InputArea))
         if self._left and self.host.library is not None:
             self.host.library.unsent(self._left, self.unsent)
         self.exit(0)
@@ -196,10 +196,7 @@ class MindstoneApp(App[int]):
     async def _keep_written(self) -> None:
         self._keeping = None
         if (here := self._session_here()) and self.host.library is not None:
-            await asyncio.to_thread(self.host.library.unsent, here, self._unsent_here())
-
-    def _unsent_here(self) -> str:
-        return "".join(area.unsent for area in self.chat.query(InputArea))
+            await asyncio.to_thread(self.host.library.unsent, here, self.chat.input_area.unsent)
 
     def _session_here(self) -> str:
         """The session on the screen; empty once the screen is gone."""

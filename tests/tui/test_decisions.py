@@ -376,9 +376,11 @@ async def test_a_reason_that_is_half_written_when_another_answers_is_not_torn() 
         await pilot.press(*"my next", "tab", "r", *"not on a ")
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
-        await pilot.press(*"Friday")
+        await pilot.press(*"Friday", "enter")
         assert app.chat.input_area.prompt.text == "my next\nnot on a Friday"
-        assert talk.did == []
+        assert talk.did == [], "that Enter was meant to decline"
+        await pilot.press("enter")
+        assert talk.did == [("send", "my next\nnot on a Friday", (), False)]
 
 
 async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> None:

@@ -570,6 +570,17 @@ async def test_what_was_not_sent_is_in_the_prompt_at_the_next_start(home: Path) 
         await until(pilot, lambda: shelf.kept == {SESSION: ""})
 
 
+async def test_what_is_taken_up_again_is_never_a_command(home: Path) -> None:
+    shelf = Shelf(home)
+    shelf.kept[SESSION] = "!rm -rf build"
+    host = msgspec.structs.replace(around(), library=shelf, session=SESSION)
+    app, talk = staged(given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: prompt_of(app) == "!rm -rf build")
+        await pilot.press("enter")
+        await until(pilot, lambda: talk.did == [("send", "!rm -rf build", (), False)])
+
+
 async def test_what_is_written_is_kept_while_it_is_written(home: Path) -> None:
     shelf = Shelf(home)
     host = msgspec.structs.replace(around(), library=shelf, session=SESSION)

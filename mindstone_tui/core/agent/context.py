@@ -406,8 +406,8 @@ class TurnContext:
             return None
         (ts, last), usage = answered, answered[1].usage
         rules = rules_of(last.model, hour=bool(usage.cache_hour))
-        is_used = usage.cached or usage.cache_written
-        kept = min(report.stable_prefix_tokens, usage.prompt or 0) if is_used else 0
+        held = usage.prompt or 0 if usage.cached or usage.cache_written else 0
+        kept = min(report.stable_prefix_tokens, held)
         prices = PriceBook(self.settings.models).prices(last.model, kept)
         again = prices.cache_hour if usage.cache_hour else prices.cache_written
         again = again if usage.cache_written else prices.prompt

@@ -108,19 +108,17 @@ class UndoFeature(Feature):
 
         if not argument:
             raise WrongUse("Which file?")
-        services = self.session
-        place = (services.cwd / from_home(Path(argument))).resolve()
+        place = (self.session.cwd / from_home(Path(argument))).resolve()
 
         def told() -> str:
-            kept = KeptFiles(services.home, place.parent, services.opening.environ)
+            kept = KeptFiles(self.session.home, place.parent, self.session.opening.environ)
             return "\n".join(
                 f"{run[0].line:>6}-{run[-1].line:<6} {kept.words(run[0])}"
                 for run in runs(kept.blame(place))
             )
 
-        text = await asyncio.to_thread(told)
-        clean = self.context.redactor.redact(f"{place}\n{text}").text
-        yield CommandPrinted(command="blame", text=clean)
+        text = f"{place}\n{await asyncio.to_thread(told)}"
+        yield CommandPrinted(command="blame", text=self.context.redactor.redact(text).text)
 
 
 def _counted(argument: str) -> tuple[int, Way]:

@@ -60,9 +60,9 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
                 question = asked.pop(call)
                 told.append(f"{narrate_entry.call_line(question.name, question.shown)} · {words}")
             case ToolApproved(by="person", rule=rule, remember=kept) if kept and question:
-                how_far = [each.label for each in question.scopes if each.remember == rule]
+                how_far = [each for each in question.scopes if each.remember == rule]
                 wide = how_far[-1 if kept == "config" else 0]
-                told[-1] += f" · {_for_turn(wide) if kept == 'turn' else wide}"
+                told[-1] += f" · {(_for_turn(wide) if kept == 'turn' else wide).label}"
             case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
                 told.append(words)
             case TurnEnded(how=how) if how:
@@ -83,7 +83,7 @@ class SharedQuestions:
         self._own: set[str] = set()
         """Answers that were given here."""
         self._for_turn: set[str] = set()
-        """Calls that were asked about here as another program's: a lasting yes is for its turn."""
+        """When those were asked that are another program's: a lasting yes is for its turn."""
         self._told_left: set[str] = set()
         """When those were asked that programs left which have ended, and that were told here."""
 
@@ -115,7 +115,7 @@ class SharedQuestions:
     def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
         answer = _answer_in(given)
-        elsewhere = line.id not in self._own or given.call in self._for_turn
+        elsewhere = line.id not in self._own or given.asked in self._for_turn
         if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")
         return answer
@@ -332,11 +332,8 @@ class SharedQuestions:
             self._shown[asked.call] = line.ts
             question = asked_before(line, asked)
             if not left:  # a yes that lasts, lasts there as long as the turn
-                self._for_turn.add(asked.call)
-                scopes = tuple(
-                    msgspec.structs.replace(each, label=_for_turn(each.label))
-                    for each in asked.scopes
-                )
+                self._for_turn.add(line.ts)
+                scopes = tuple(map(_for_turn, asked.scopes))
                 question = msgspec.structs.replace(question, scopes=scopes)
             self._emit(question)
 
@@ -355,8 +352,9 @@ def _call_of(line: Line) -> str:
     return line.entry.call if isinstance(line.entry, ToolAsked) else ""
 
 
-def _for_turn(label: str) -> str:
-    return label.replace("until you leave", "for this turn")
+def _for_turn(scope: events.AskedScope) -> events.AskedScope:
+    label = scope.label.replace("until you leave", "for this turn")
+    return msgspec.structs.replace(scope, label=label)
 
 
 def _answer_in(given: ToolAnswered) -> Answer:

@@ -32,6 +32,7 @@ _BEFORE_IT_WAS_SAID: Final = (errors.EntryNotSaved, errors.DamagedTranscript, er
 """What keeps a message from becoming a turn; whoever said it gets it back."""
 
 
+_TAKEN_BACK: Final = "taken back"
 _A_MOMENT: Final = 0.5
 """Seconds in which a program that asked goes on with its answer, if it is still there."""
 
@@ -247,7 +248,8 @@ class Session:
         if self._inbox.take_back(self._context.steering, entry):
             self._out.withdrawn(entry)
         elif entry == self._wanted and self._work is not None:
-            self._work.cancel("The message was taken back.")
+            self._wanted = _TAKEN_BACK
+            self._work.cancel()
         else:
             self._emit(events.Noticed(message="That message was sent already."))
 
@@ -443,7 +445,7 @@ class Session:
         turn, ended = 0, False
 
         def fail(ending: conversation.TurnEnding, why: str, remedy: str = "") -> None:
-            if not ended:
+            if not ended and self._wanted != _TAKEN_BACK:
                 self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
 
         try:

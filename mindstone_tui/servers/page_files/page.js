@@ -4,6 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
+let torn = false; // a reason was being written when its question went
 let opened = 0, begun = Promise.resolve(); // when one last came into view; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
@@ -120,6 +121,7 @@ const draw = {
     // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
     // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
+    let shown = Date.now();
     const decide = (choice, how, why) => attempt(call("/page/answer",
       { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 }));
     const ask = () => {
@@ -128,7 +130,7 @@ const draw = {
       reason.placeholder = "Why not? The model is told. Enter declines.";
       reason.onkeydown = (event) => {
         event.stopPropagation();
-        if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) decide("deny", "enter", reason.value);
+        if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) { node.dataset.answered = "here"; decide("deny", "enter", reason.value); }
         if (event.key === "Escape") { reason.remove(); $("text").focus(); }
       };
       node.append(reason);
@@ -144,8 +146,14 @@ const draw = {
     }
     node.append(row);
     add(node);
-    const shown = opened = Date.now();
-    setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
+    opened = Date.now();
+    // What is scrolled away, or in a hidden tab, is not in view yet.
+    new IntersectionObserver((seen, watch) => {
+      if (!seen.some((each) => each.isIntersecting)) return;
+      watch.disconnect();
+      shown = opened = Date.now();
+      setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
+    }).observe(row);
   },
   answered(item) { decided[item.call] = item.allowed; settle(item.call, item.text); },
   recall(item) {
@@ -204,6 +212,11 @@ function settle(name, text) {
   delete asks[name];
   titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
+  const reason = node.querySelector("input");
+  if (reason && !node.dataset.answered) { // it was being written when another surface answered: kept, and its Enter sends nothing
+    torn = true;
+    $("text").value += ($("text").value && reason.value ? "\n" : "") + reason.value;
+  }
   node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
   if (held) $("text").focus();
 }
@@ -348,7 +361,7 @@ $("composer").onsubmit = (event) => {
   });
 };
 $("text").onkeydown = (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat) $("composer").requestSubmit(); }
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat && !torn) $("composer").requestSubmit(); torn = false; }
 };
 $("stop").onclick = (event) => attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
 $("sessions").onchange = () => attempt(open($("sessions").value));

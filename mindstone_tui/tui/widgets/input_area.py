@@ -151,6 +151,8 @@ class InputArea(Vertical):
         self.decision: Decision | None = None
         """What is to be decided, if anything is."""
         self._decided: Callable[[str], None] = lambda choice: None
+        self._torn = False
+        """A reason was being written when its question went: its Enter sends nothing."""
         self._held = 0.0
         """When Enter was last seen, while it may still be held down after an answer."""
 
@@ -298,6 +300,7 @@ class InputArea(Vertical):
         """Ask it no longer; a reason that was half written is not torn, but goes on below."""
         if decision.is_entered:
             self.screen.set_focus(self.prompt)
+        self._torn = any(each.has_focus for each in decision.query(Input))
         if words := "".join(each.value for each in decision.query(Input)):
             self.prompt.move_cursor(self.prompt.document.end)
             self.prompt.insert(f"\n{words}" if self.prompt.text else words)
@@ -327,7 +330,12 @@ class InputArea(Vertical):
             if whose == "prompt":
                 self.screen.set_focus(self.prompt)
             return whose in ("answer", "nobody")
-        if isinstance(event, events.Key) and event.key == "enter" and self._held:
+        enter = isinstance(event, events.Key) and event.key == "enter"
+        if enter and self._torn:
+            self._torn = False
+            self.notify("Answered elsewhere: nothing is sent. Enter sends what stands here now.")
+            return True
+        if enter and self._held:
             # The key that gave the answer is still held down: it must not send what is written.
             held, self._held = event.time - self._held < HELD, event.time
             return held
