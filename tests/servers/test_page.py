@@ -72,7 +72,7 @@ def decides_nothing(browser: Browser) -> None:
     assert browser.run("document.getElementById('text').value") == "half a word", "it was sent"
     browser.run("document.querySelector('.ask button').focus()")
     browser.enter(held=True)
-    assert browser.run("document.querySelector('.ask') !== null"), "a held key decided"
+    assert browser.run("document.querySelector('.ask[data-in-view]') !== null"), "a held key decided"
 
 
 def waits(browser: Browser, text: str) -> None:
@@ -94,7 +94,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             assert browser.run("location.hash") == "", "the token stays in the address"
             browser.run(HOLD_THE_CLOCK)
             say(browser, "write it down")
-            browser.until("document.querySelector('.ask') !== null")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
             asked = seen(browser, ".ask")
             assert "Allow write to change this file?" in asked
             assert "Allow write on note.txt, until you leave" in asked
@@ -168,7 +168,7 @@ async def test_each_call_has_a_place_of_its_own_where_a_model_names_all_of_them_
             open_page(browser, served)
             browser.run(HOLD_THE_CLOCK)
             say(browser, "look and write")
-            browser.until("document.querySelector('.ask') !== null")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
             assert "buttons work in a second" in seen(browser, ".ask")
             browser.run("second(); document.querySelector('[data-choice=deny]').click()")
             waits(browser, "One.")
@@ -223,7 +223,7 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
             open_page(browser, served)
             browser.run(HOLD_THE_CLOCK)
             say(browser, "clean up")
-            browser.until("document.querySelector('.ask') !== null")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
             asked = seen(browser, ".ask")
             assert "Run this shell command? · deletes" in asked
             assert asked.count("mkdir -p out && rm -rf build") == 1
@@ -458,18 +458,23 @@ async def test_the_page_counts_what_the_app_decides_once_and_keeps_no_question_t
             open_page(browser, served)
             browser.run(HOLD_THE_CLOCK)
             app.say("clean up")
-            browser.until("document.querySelector('.ask') !== null")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
             browser.run("second(); window.late = document.querySelector('[data-choice=allow-0]')")
             app.decline()
             waits(browser, "Approvals of this turn: 1 declined (/why turn 1)")
             app.say("clean up more")
-            browser.until("document.querySelector('.ask') !== null")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
             assert "rm -rf src" in seen(browser, ".ask")
             browser.run("late.click()")
             waits(browser, "That question is no longer open.")
             assert "rm -rf src" in seen(browser, ".ask")
+            browser.run("second(); document.querySelector('[data-choice=why]').click()")
+            browser.type("not on a ")
             app.decline()
             waits(browser, "Approvals of this turn: 1 declined (/why turn 2)")
+            browser.type("Friday", enter=True)  # that Enter was meant to decline
+            assert browser.run("document.getElementById('text').value") == "not on a Friday"
+            assert "not on a Friday" not in seen(browser), "it was sent"
 
     replies = (first, {"text": "Well."}, other, {"text": "Well."})
     async with residing(home, tmp_path, *replies) as served:

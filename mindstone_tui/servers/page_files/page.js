@@ -151,6 +151,7 @@ const draw = {
     new IntersectionObserver((seen, watch) => {
       if (!seen.some((each) => each.isIntersecting)) return;
       watch.disconnect();
+      node.dataset.inView = "yes";
       shown = opened = Date.now();
       setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
     }).observe(row);
