@@ -72,7 +72,9 @@ def decides_nothing(browser: Browser) -> None:
     assert browser.run("document.getElementById('text').value") == "half a word", "it was sent"
     browser.run("document.querySelector('.ask button').focus()")
     browser.enter(held=True)
-    assert browser.run("document.querySelector('.ask[data-in-view]') !== null"), "a held key decided"
+    assert browser.run("document.querySelector('.ask[data-in-view]') !== null"), (
+        "a held key decided"
+    )
 
 
 def waits(browser: Browser, text: str) -> None:
