@@ -26,7 +26,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at
 from mindstone_tui.core.entries import Line, Span, derived, window
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
-from mindstone_tui.core.transcript.reader import History, rewinds_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 
 async def prune(
@@ -153,15 +153,6 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     return [live.record(entry, live.fold.turn)]
 
 
-def refuse_rewound(history: History, turn: int) -> None:
-    """Raise where somebody wants to go on from a turn that was taken back."""
-    if (by := rewinds_of(history).of_turn(turn)) is not None:
-        raise NoSuchEntry(
-            f"Turn {turn} was itself rewound, by #{by}.",
-            f"Name a turn that counts, or bring that one back with /restore turn {turn}.",
-        )
-
-
 async def rewind(live: LiveWindow, to_turn: int) -> Line:
     """Go on from an earlier turn; what came later leaves the window and stays in history."""
     call = live.now()
@@ -170,7 +161,11 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
             f"The conversation cannot be rewound to turn {to_turn}; it has {live.fold.turn}.",
             "Name an earlier turn; /context shows those in the window.",
         )
-    refuse_rewound(live.history, to_turn)
+    if (by := rewinds_of(live.history).of_turn(to_turn)) is not None:
+        raise NoSuchEntry(
+            f"Turn {to_turn} was itself rewound, by #{by}.",
+            f"Name a turn that counts, or bring that one back with /restore turn {to_turn}.",
+        )
     gone = [unit for unit in exchanges.exchanges(live.measure(call)) if unit.turn > to_turn]
     # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.
     with contextlib.suppress(RecallError):

@@ -14,7 +14,6 @@ from typing import Final
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.manual import refuse_rewound
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
@@ -57,7 +56,6 @@ def fork_session(
     if turn is None:  # as it is now: the newest turn itself may have been rewound
         lines, outside = list(now.lines.values()), now.state.outside
     else:
-        refuse_rewound(history, turn)
         lines, outside = _window_after(history, now, last, room=context.report().usable)
     point = conversation.ForkPoint(
         session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash
