@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -215,13 +215,15 @@ class Memories:
 
     def let_go(self, line: Line, text: str) -> bool:
         """Note what a person's words make hold no more, among notes and proposals; if anything."""
-        gone = [note.seq for note in self.notes if replaces(text, note.text)]
-        for seq in gone:
-            self._write(derived.StatementSuperseded(statement=seq, by=line.seq))
+        gone = [note for note in self.notes if replaces(text, note.text)]
+        for note in gone:
+            self._write(derived.StatementSuperseded(statement=note.seq, by=line.seq))
+        if gone:
+            notes.write(self.places, [note for note in self.notes if note not in gone])
         refused = [one.entry.proposal for one in self.waiting if replaces(text, body_of(one))]
-        how: Any = {"decision": "refused", "by": "person", "how": f"its correction, #{line.seq}"}
+        by = f"the correction in line {line.seq}"  # nobody was asked, so it is no one's decision
         for name in refused:
-            self._write(derived.MemoryDecided(proposal=name, **how))
+            self._write(derived.MemoryDecided(proposal=name, decision="refused", by=by))
         return bool(gone or refused)
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:

@@ -143,8 +143,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
-        case derived.MemoryDecided(proposal=proposal, decision=decision):
-            return f"Memory {proposal} {decision}", ""
+        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
+            return f"Memory {proposal} {decision}{'' if by == 'person' else f' by {by}'}", ""
     return None
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.derived import RecallInjected, StatementSuperseded
+from mindstone_tui.core.entries.derived import MemoryDecided, RecallInjected, StatementSuperseded
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Rewound
+from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import format_of
@@ -347,6 +348,11 @@ async def test_what_a_person_corrects_is_marked_when_it_is_said_whatever_is_aske
         _, found = await stage.run("/recall blue door east hall fountain")
         assert f"superseded by #{by_words(stage, '11223, not')}" in found
         assert (memories.notes, memories.waiting) == ((), ()), "the note, and what was proposed"
+        assert "Quillfeather" not in stage.places.notes.read_text()
+        (refused,) = [line for line in stage.lines() if isinstance(line.entry, MemoryDecided)]
+        asked = by_words(stage, "Marrowby, not")
+        told = describe_line(refused).text
+        assert told.endswith(f"refused by the correction in line {asked}"), "nobody refused it"
         await stage.say("and now?")
         assert "Your notes" not in prompt(stage)
         await stage.run("/rewind turn 3")
