@@ -50,19 +50,20 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
         lines = [history.whole(line) for line in history.turn(turn)]
     told: list[str] = []
     asked: dict[str, ToolAsked] = {}
-    question: ToolAsked | None = None
+    answered: ToolAsked | None = None
     for line in lines:
         words = str(narrate.describe_line(line)).lstrip("· ")
         match line.entry:
             case ToolAsked() as question:
                 asked[question.call] = question
             case ToolAnswered(call=call) if call in asked:  # a later one comes to nothing
-                question = asked.pop(call)
-                told.append(f"{narrate_entry.call_line(question.name, question.shown)} · {words}")
-            case ToolApproved(by="person", rule=rule, remember=kept) if kept and question:
-                how_far = [each for each in question.scopes if each.remember == rule]
-                wide = how_far[-1 if kept == "config" else 0]
-                told[-1] += f" · {(_for_turn(wide) if kept == 'turn' else wide).label}"
+                answered = asked.pop(call)
+                told.append(f"{narrate_entry.call_line(answered.name, answered.shown)} · {words}")
+            case ToolApproved(call=call, rule=rule, remember=kept) if answered and kept:
+                how_far = [each for each in answered.scopes if each.remember == rule]
+                for wide in how_far[-1:] if kept == "config" else how_far[:1]:
+                    if answered.call == call:
+                        told[-1] += f" · {(_for_turn(wide) if kept == 'turn' else wide).label}"
             case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
                 told.append(words)
             case TurnEnded(how=how) if how:
@@ -220,7 +221,10 @@ class SharedQuestions:
                 self._context.window.record(ended, line.turn)
 
     def hear(self, line: Line, *, left: bool = False) -> None:
-        """Take in a line that somebody wrote, in the order of the file; a program that `left`."""
+        """Take in a line that somebody wrote, in the order of the file.
+
+        `left` says that its program has ended.
+        """
         match line.entry:
             case ToolAsked() as asked if asked.call not in self._context.questions.waiting:
                 self._ask(asked, line, left=left)

@@ -23,6 +23,7 @@ from mindstone_tui.core.events.question import answer_to
 from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.questions import decisions_of
+from tests.builders import transcript_in
 from tests.core.session.stage import calls, check_history, on_stage, script
 
 WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
@@ -372,3 +373,16 @@ async def test_who_looks_on_goes_on_with_a_turn_that_was_left_and_got_its_yes_el
             assert (await onlooker.until(events.TurnEnded)).ending == "done"
     assert (work / "note.txt").read_text() == "a stone remembers"
     check_history(onlooker.places)
+
+
+def test_what_was_decided_before_scopes_were_written_down_is_told_without_them(home: Path) -> None:
+    transcript = transcript_in(home)
+    kept = {"rule": "shell pytest *", "remember": "session"}
+    for entry in (
+        ToolAsked(call="c", name="shell", risk="run", shown="run pytest", digest="d"),
+        ToolAnswered(call="c", allowed=True, remember="shell pytest *", keep="session", how="s"),
+        ToolApproved(call="c", digest="d", by="person", **kept),
+    ):
+        transcript.append(entry, turn=1)
+    (told,) = decisions_of(transcript, 1)
+    assert "pytest · Allowed" in told
