@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import msgspec
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, derived, window
+from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
@@ -52,6 +54,22 @@ class RulesFeature(Feature):
         self.context.permissions.settled = self._decide
         if session.store is not None:  # other machines may have settled something in it
             brought_with(session.home, str(session.key))
+        self._inherit()
+
+    def _inherit(self) -> None:
+        """What bound the session that this one was forked from binds here; once, and for itself."""
+        opened = self.session.history.header.entry
+        point = opened.forked_from if isinstance(opened, SessionOpened) else None
+        if point is None:
+            return
+        every = self.book.all()
+        known = {one.words for one in every if one.session == str(self.session.key)}
+        turns = self.session.history.newest(["turn_started"], self.context.transcript.head.seq)
+        if all(turn.parent for turn in islice(turns, 1)):  # nothing was said here yet
+            for one in every:
+                bound = one.scope == "session" and one.holds_in("", point.session)
+                if bound and one.line <= point.seq and one.words not in known:
+                    self.set_rule(one.words, "session", inherited=True)
 
     @property
     def standing_rules(self) -> list[StandingRule]:
@@ -75,7 +93,9 @@ class RulesFeature(Feature):
         shown = [f"Rule {one.number}: {one.words}" for one in rules[-_IN_PANEL:]]
         return [*shown, *(more if len(rules) > _IN_PANEL else [])]
 
-    def set_rule(self, words: str, scope: Scope, source: int = -1) -> StandingRule:
+    def set_rule(
+        self, words: str, scope: Scope, source: int = -1, *, inherited: bool = False
+    ) -> StandingRule:
         """Set a rule in the person's words; what can be checked of it is checked from now on."""
         check = compile_rule(words)
         folder = str(self.session.cwd) if scope == "project" else ""
@@ -88,7 +108,7 @@ class RulesFeature(Feature):
                 folder=folder,
                 checked=str(check) if check else "",
                 source=source,
-                **self.context.by_hand(),
+                **({} if inherited else self.context.by_hand()),
             )
             return rule_of(entry, self.record(entry), number)
 

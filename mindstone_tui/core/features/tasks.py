@@ -241,8 +241,12 @@ class Tasks:
         self.save_checkpoint("task done")
         checkpoint = self.state().checkpoint
         trend = self._health.monitor.trend()
+        starts = (
+            one.seq for one in self._memories.past.lines if isinstance(one.entry, TaskStarted)
+        )
         entry = resume.done(
             checkpoint,
+            since=next(starts, 0),
             archived=str(checkpoint_store.archive(self.places).relative_to(self.places.folder)),
             trend=trend.sentence() if trend else "",
         )
@@ -483,7 +487,7 @@ class TasksFeature(Feature):
 
     @command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))
     async def notes(self, argument: str) -> AsyncIterator[AnyEvent]:
-        """Show the notes of this task, or take one.
+        """Show the notes of this task and what you had kept before it, or take one.
 
         `!` behind the category makes it important, `!!` critical. `gather` makes notes of what the
         window says.

@@ -327,7 +327,11 @@ class _Work:
     def _end_task(self) -> None:
         """The task's own rules end with it, and promises; what the session settled stays."""
         standing = tuple(
-            one for one in self._register.standing if one.at.start >= 0 and one.kind != "commitment"
+            one
+            for one in self._register.standing
+            if one.at.start >= 0
+            and one.kind != "commitment"
+            and not intent.is_for_a_task(one.words)
         )
         self._register = msgspec.structs.replace(self._register, standing=standing)
 

@@ -272,8 +272,11 @@ def parse_start(argument: str) -> TaskStarted:
     return start(title, criteria, rules)
 
 
-def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
-    """The end of a task: what was finished, what was left, and where its checkpoint is kept."""
+def done(checkpoint: Checkpoint, *, archived: str, since: int = 0, trend: str = "") -> TaskDone:
+    """The end of a task: what was finished, what was left, and where its checkpoint is kept.
+
+    What was decided before the line where it began is not its own.
+    """
     if not checkpoint.goal:
         raise errors.ContinuityError("There is no task to finish.", "/task start begins one.")
     finished, left = checkpoint.of("done"), [s for s in checkpoint.subtasks if s.status != "done"]
@@ -284,12 +287,11 @@ def done(checkpoint: Checkpoint, *, archived: str, trend: str = "") -> TaskDone:
             f"Finished: {'; '.join(one.title for one in finished) or 'none of its steps'}.",
             f"Left: {'; '.join(one.title for one in left)}." if left else "Nothing is left.",
         ]
+    decided = [one.text for one in checkpoint.decided if one.seq >= since]
     lines = [
         checkpoint.goal,
         *steps,
-        f"Decisions: {'; '.join(one.text for one in checkpoint.decided[-5:])}"
-        if checkpoint.decided
-        else "",
+        f"Decisions: {'; '.join(decided[-5:])}" if decided else "",
         f"Unsolved: {'; '.join(one.text for one in checkpoint.issues)}"
         if checkpoint.issues
         else "",

@@ -29,6 +29,7 @@ _ABOUT_THE_MODEL: Final = pattern_beside(__file__, "about the model", re.IGNOREC
 _REQUEST: Final = pattern_beside(__file__, "request", re.IGNORECASE)
 _QUESTION_WORD: Final = pattern_beside(__file__, "question word", re.IGNORECASE)
 _REFERS_TO_THE_PAST: Final = pattern_beside(__file__, "refers to the past", re.IGNORECASE)
+_FOR_A_TASK: Final = pattern_beside(__file__, "for a task", re.IGNORECASE)
 _TELL_ME: Final = pattern_beside(__file__, "tell me", re.IGNORECASE)
 _GREETS: Final = pattern_beside(__file__, "greets")
 _SAYS_LITTLE: Final = 2
@@ -54,6 +55,11 @@ def as_statement(text: str) -> str:
     """The text without its question marks: an encoder of sentences finds other questions by them,
     and what is looked for is an answer."""
     return _MARKS.sub(" ", _ASKS.sub(".", text)).strip()
+
+
+def is_for_a_task(text: str) -> bool:
+    """Whether something was said for the task under way: it ends with it."""
+    return bool(_FOR_A_TASK.search(text))
 
 
 def is_small_talk(text: str) -> bool:

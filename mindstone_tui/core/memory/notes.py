@@ -17,6 +17,7 @@ from mindstone_tui.core.context import digest, summary_call
 from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file, write_all
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, StatementSuperseded, TaskDone
+from mindstone_tui.core.language.intent import is_for_a_task
 from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.paths import AgentPlaces, SessionPlaces
 
@@ -123,15 +124,19 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
 def recent_notes(newest_first: Iterable[Line]) -> tuple[Note, ...]:
     """The notes of the running task, from the end of history; a finished task's are left there.
 
-    What a person asked to keep belongs to the session, and stays.
+    What a person asked to keep belongs to the session, and stays, unless they said it for the task.
     """
     lines: list[Line] = []
     running = True
     for line in newest_first:
-        running = running and not isinstance(line.entry, TaskDone)
-        kept = isinstance(line.entry, NoteTaken) and line.entry.by == "person"
-        if running or kept or isinstance(line.entry, StatementSuperseded):
-            lines.append(line)
+        match line.entry:
+            case TaskDone():
+                running = False
+            case NoteTaken(by="person", category=category, text=text):
+                if running or not (category == "task_progress" or is_for_a_task(text)):
+                    lines.append(line)
+            case entry if running or isinstance(entry, StatementSuperseded):
+                lines.append(line)
     return notes_of(reversed(lines))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from mindstone_tui.core.agent.context import TurnContext
@@ -19,14 +20,33 @@ from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
-from mindstone_tui.core.entries.window import Forked, ModelChanged, Outside, WindowState
+from mindstone_tui.core.entries.derived import (
+    NoteTaken,
+    PlanChanged,
+    StatementSuperseded,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+)
+from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries.window import (
+    Forked,
+    ModelChanged,
+    Outside,
+    Restored,
+    Rewound,
+    WindowState,
+)
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
+from mindstone_tui.core.memory.notes import recent_notes
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _AT: Final = "@"
+_WORK: Final = (TaskStarted, TodoChanged, PlanChanged)
+_AROUND: Final = (NoteTaken, StatementSuperseded, Rewound, Restored)
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -74,7 +94,8 @@ def fork_session(
     try:
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
-        every = sorted((*lines, *_story_of(history, lines)), key=lambda line: line.seq)
+        taken = (*lines, *_story_of(history, lines), *_work_under_way(history, point.seq))
+        every = sorted(taken, key=lambda line: line.seq)
         forked.append_all([_same_model(context, forked.channel, outside), *_copies(every)])
     finally:
         forked.close()
@@ -207,6 +228,19 @@ def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
                     found.append(history.whole(line))
                 case _:
                     pass
+    return found
+
+
+def _work_under_way(history: History, through: int) -> list[Line]:
+    """What the head of the prompts said at a line: the task, its list and plan, and the notes."""
+    kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, TaskDone, *_AROUND)}
+    newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
+    held = not_rewound(line for line in newest if line.seq <= through)
+    noted = {note.seq for note in recent_notes(held)}
+    found = [line for line in held if line.seq in noted]
+    running = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), held))
+    for kind in _WORK:
+        found += [line for line in running if isinstance(line.entry, kind)][:1]
     return found
 
 

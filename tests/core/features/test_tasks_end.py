@@ -75,3 +75,33 @@ async def test_a_finished_task_claims_nothing_that_nobody_wrote_down(
         _, said = await stage.run("/task done")
         assert "Finished: Sand the thwarts." in said
         assert "Nothing is left." in said
+
+
+async def test_what_was_said_for_a_task_ends_with_it(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Varnish the rowing boat")
+        await stage.say("For this task always write to me in Dutch.")
+        await stage.say("Always use metric units.")
+        await stage.run("/notes task_progress The first coat of varnish is dry")
+        await stage.run("/notes decisions We use boat varnish from the yard in Kampen")
+        await stage.run("/task done")
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin")
+        head = str(stage.requests()[-1][0])
+        _, shown = await stage.run("/task show")
+        assert "metric units" in shown
+        for told in (head, shown):
+            assert "yard in Kampen" in told
+            assert "in Dutch" not in told
+            assert "first coat" not in told
+
+
+async def test_a_finished_task_tells_its_own_decisions(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("We decided to keep the timetable in SQLite.")
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("We decided to paint the north wall first.")
+        _, said = await stage.run("/task done")
+        assert "north wall" in said
+        assert "SQLite" not in said

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     SessionOpened,
@@ -42,6 +43,13 @@ def configure(home: Path, settings: str) -> None:
 def asked(stage: Stage) -> list[str]:
     """Every question of a session."""
     return [entry.text for entry in stage.entries(UserMessage)]
+
+
+def said_in(stage: Stage, words: str) -> Line:
+    """The one line in which a person said something."""
+    heard = [one for one in stage.lines() if isinstance(one.entry, UserMessage)]
+    (found,) = [one for one in heard if words in getattr(one.entry, "text", "")]
+    return found
 
 
 @pytest.mark.parametrize("turn", [3, 20])
@@ -200,14 +208,15 @@ async def test_what_a_fork_corrects_is_marked_in_what_it_inherited(
         await fork.say("Correction: the harbour gate opens with code 9035, not 7714.")
         for number in range(1, 25 if leaves else 2):
             await fork.say(f"remark {number} about the south wall")
-        (said,) = [line for line in fork.lines() if "9035" in str(line.raw) and line.role == "user"]
+        said = said_in(fork, "9035")
         await fork.say("which code opens the harbour gate?")
         brought = {one.seq: one for one in fork.entries(RecallInjected)[-1].passages}
         (old,) = [one for one in brought.values() if one.session != str(CHILD)]
         assert (old.superseded_by, old.superseded_here) == (said.seq, True)
         assert f"superseded by #{said.seq} of this session" in str(fork.requests()[-1])
-    (line,) = [one for one in stage.lines() if "7714" in str(one.raw) and one.role == "user"]
-    assert not Standings(stage.lines()).of(line), "the session it came from was told nothing"
+    assert not Standings(stage.lines()).of(said_in(stage, "7714")), (
+        "the session it came from was told nothing"
+    )
 
 
 async def test_calls_keep_what_they_were_called_with(home: Path, tmp_path: Path) -> None:
@@ -218,3 +227,62 @@ async def test_calls_keep_what_they_were_called_with(home: Path, tmp_path: Path)
         await stage.run("/fork child")
     async with on_stage(home, key=CHILD, model=model) as fork:
         assert [called.shown for called in fork.entries(ToolCalled)] == ["read a.txt"]
+
+
+async def test_a_fork_goes_on_with_the_task_its_list_and_its_notes(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Varnish the rowing boat")
+        await stage.run("/todo add Sand the keel")
+        await stage.run("/task done")
+        await stage.run("/task start Paint the boathouse | rule: only green paint")
+        await stage.run("/todo add Scrape the north wall")
+        await stage.run("/notes bugs The ladder at the boathouse wobbles")
+        await stage.run("/rules add Never run git push --force")
+        await stage.say("begin")
+        await stage.say("go on")
+        await stage.run("/todo add Order more brushes")
+        await stage.run("/fork child")
+        await stage.run("/fork early turn 1")
+        await stage.run("/task done")
+    taken = (
+        "Paint the boathouse",
+        "only green paint",
+        "Scrape the north wall",
+        "ladder",
+        "--force",
+    )
+    for key, later in ((CHILD, True), (SessionKey.parse("agent:default:early"), False)):
+        async with on_stage(home, key=key, model=model) as fork:
+            await fork.say("and here?")
+            said = str(fork.requests()[-1])
+            assert [words for words in taken if words not in said] == []
+            assert ("Order more brushes" in said) is later
+            assert "Sand the keel" not in said
+            _, shown = await fork.run("/task show")
+            assert "Scrape the north wall" in shown
+
+
+async def test_a_rule_of_the_session_is_the_forks_own_from_there_on(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/rules add Never run git push --force")
+        await stage.say("hello")
+        await stage.run("/fork child")
+        await stage.run("/rules add Never run git reset --hard")
+    for _ in range(2):  # opened twice, it takes them over once
+        async with on_stage(home, key=CHILD, model=model) as fork:
+            _, listed = await fork.run("/rules")
+            assert listed.count("Never run git push") == 1
+            assert "--hard" not in listed
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        await fork.run("/rules retire 3")
+        assert "No rule is set here." in (await fork.run("/rules"))[1]
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        assert "No rule is set here." in (await fork.run("/rules"))[1]
+    async with on_stage(home, model=model) as stage:
+        assert "--force" in (await stage.run("/rules"))[1]
