@@ -79,7 +79,11 @@ class Health:
     @cached_property
     def monitor(self) -> Monitor:
         """The measures of this session's newest turns."""
-        return Monitor(self._context.settings.health, reversed(self._past.lines))
+        return Monitor(
+            self._context.settings.health,
+            reversed(self._past.lines),
+            lambda summary: self._context.window.fold.state.summaries[-1:] == (summary,),
+        )
 
     def forget(self) -> None:
         """Another surface wrote: what is known from history is read anew when it is needed."""

@@ -191,7 +191,8 @@ class CompactionSteps:
             entry = line.entry
             if isinstance(entry, SummaryJudged) and entry.score is not None:
                 kept = f"the summary before kept {entry.score:.0%}, so more stays as it is"
-                return "" if entry.passes else kept
+                stood = self.live.fold.state.summaries[-1:] == (entry.summary,)
+                return kept if stood and not entry.passes else ""
         return ""
 
     async def _delegate(self, _excess: int) -> cascade.Effect:

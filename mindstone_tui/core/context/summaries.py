@@ -253,6 +253,7 @@ async def _write(
             if not why:
                 return Written(text=_with_names(order, text, missed), missed=missed, calls=attempt)
         messages = [*messages, *_correction(reply.text, why, share)]
+    why = f"the model's text was not used ({why}): sentences of the originals stand instead"
     return Written(text=plain, missed=missed, why=why, calls=2)
 
 
@@ -264,7 +265,7 @@ def _complaint(
     lost = 2 * len(missed) > wanted
     parts = [
         f"{label}: {', '.join(found[:20])}"
-        for label, found in (("it lost", missed), ("it is not in the source", invented))
+        for label, found in (("it left out", missed), ("it is not in the source", invented))
         if found
     ]
     return "; ".join(parts) if lost or not left.strip() else ""

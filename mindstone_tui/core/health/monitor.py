@@ -261,20 +261,26 @@ class Trend(Part, omit_defaults=False):
 class Monitor:
     """Health over the newest turns; starts from what the transcript remembers."""
 
-    def __init__(self, settings: HealthSettings, earlier: Iterable[Line] = ()) -> None:
+    def __init__(
+        self,
+        settings: HealthSettings,
+        earlier: Iterable[Line] = (),
+        stands: Callable[[int], bool] = lambda summary: True,
+    ) -> None:
         self.settings = settings
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
-        self.judged: SummaryJudged | None = None
-        """What a model last said of a summary, as far as it could say something."""
+        self._judged: SummaryJudged | None = None
+        self._stands = stands
+        """Whether a summary is the newest in the window."""
         for line in earlier:
             if isinstance(line.entry, HealthMeasured):
                 self._history.append(remembered(line, line.entry))
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
             elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
-                self.judged = line.entry
-        self.alerts = active(self.history, settings, self.judged)
-        """What is wrong now."""
+                self._judged = line.entry
+        self._known = self.alerts
+        """What was wrong when it was looked at last."""
         self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
 
     @property
@@ -282,32 +288,41 @@ class Monitor:
         """The turns that are remembered, oldest first."""
         return tuple(self._history)
 
+    @property
+    def alerts(self) -> tuple[AlertRaised, ...]:
+        """What is wrong now."""
+        return active(self.history, self.settings, self.judged)
+
+    @property
+    def judged(self) -> SummaryJudged | None:
+        """What a model last said of a summary, while none is newer in the window."""
+        judged = self._judged
+        return judged if judged is not None and self._stands(judged.summary) else None
+
     def record(self, sample: TurnSample, at: str = "") -> Checked:
         """Take a finished turn in."""
         snapshot = measure(sample, at)
         self._history.append(snapshot)
-        before, raised = self._look(snapshot.turn)
+        before, alerts, raised = self._look(snapshot.turn)
         return Checked(
             snapshot=snapshot,
             raised=raised,
-            over=over(before, self.alerts),
-            cleared=tuple(
-                sorted({one.metric for one in before} - {one.metric for one in self.alerts})
-            ),
+            over=over(before, alerts),
+            cleared=tuple(sorted({one.metric for one in before} - {one.metric for one in alerts})),
         )
 
     def hear(self, verdict: SummaryJudged, turn: int) -> tuple[AlertRaised, ...]:
         """Take in what a model said of a summary; what is newly wrong."""
         if verdict.score is not None:
-            self.judged = verdict
-        return self._look(turn)[1]
+            self._judged = verdict
+        return self._look(turn)[2]
 
-    def _look(self, turn: int) -> tuple[tuple[AlertRaised, ...], tuple[AlertRaised, ...]]:
-        """See what is wrong now: what was before, and what was not said yet."""
-        before, self.alerts = self.alerts, active(self.history, self.settings, self.judged)
-        raised = news(before, self.alerts, self._raised, turn)
+    def _look(self, turn: int) -> tuple[tuple[AlertRaised, ...], ...]:
+        """See what is wrong now: what was before, what is, and what was not said yet."""
+        before, self._known = self._known, self.alerts
+        raised = news(before, self._known, self._raised, turn)
         self._raised |= {(one.metric, one.level): (turn, one.value) for one in raised}
-        return before, raised
+        return before, self._known, raised
 
     def trend(self) -> Trend | None:
         """Where things are going; None before there are five turns."""
@@ -316,7 +331,7 @@ class Monitor:
     def reset(self) -> None:
         """Forget the turns of a finished task."""
         self._history.clear()
-        self.alerts = ()
+        self._known = ()
 
 
 def trend(history: Sequence[Snapshot]) -> Trend | None:

@@ -198,7 +198,7 @@ async def test_a_model_that_never_answers_costs_only_its_time_limit() -> None:
     patient = Summarizer(ask=silence, count=words, timeout=0.001)
     outcome = await summarise("conversation_compaction", Material(passages=TALK), patient)
     assert isinstance(outcome, Summary)
-    assert outcome.why == "no answer in time"
+    assert "(no answer in time)" in outcome.why
 
 
 async def test_a_person_who_interrupts_is_not_taken_for_a_failing_model() -> None:

@@ -126,6 +126,8 @@ async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
             await stage.say(ASKED)
         _, said = await stage.run("/compact")
         assert "he summary before kept 33%, so more stays as it is." in said
+        _, said = await stage.run("/health")
+        assert "33" not in said.split("\n", 1)[1], "it stands for nothing any more"
         _, said = await stage.run("/health judge")
         assert said.startswith("Unmeasured: ")
         first, second = stage.entries(SummaryJudged)
