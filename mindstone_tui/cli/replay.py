@@ -134,7 +134,7 @@ def _play(
     in_lines = plain or json or not chat.has_terminal()
     if not in_lines:
         chat.check_terminal(os.environ)
-    settings = settings_for(sample=sample)
+    settings = settings_for(history, sample=sample)
     with Progress("lines", 0, quiet=json) as bar:
         options = rehearsal_options(settings, bar, vectors=vectors)
         played, note = asyncio.run(playable(history, settings, options))
@@ -148,7 +148,7 @@ def _requested(history: History, *, sample: bool, json: bool) -> History:
     """The session with its requests; the sample never sent any, so it is rehearsed."""
     if not sample:
         return history
-    settings = settings_for(sample=True)
+    settings = settings_for(history, sample=True)
     with Progress("lines", 0, quiet=json) as bar:
         options = rehearsal_options(settings, bar, vectors=False)
         rehearsed, note = asyncio.run(playable(history, settings, options))
@@ -203,8 +203,8 @@ def _what_if(
     history: History, words: list[str], *, sample: bool, vectors: bool, json: bool
 ) -> None:
     changed = parse_changes(words)
-    now = settings_for(sample=sample)
-    then = settings_for(sample=sample, flags=changed)
+    now = settings_for(history, sample=sample)
+    then = settings_for(history, sample=sample, flags=changed)
     with Progress("lines", 0, quiet=json) as bar:
         found = asyncio.run(
             what_if(
@@ -283,15 +283,20 @@ def source_of(name: str, *, sample: bool) -> Iterator[History]:
         yield history
 
 
-def settings_for(*, sample: bool, flags: Mapping[str, object] | None = None) -> Settings:
-    """The user's settings with some changed; the sample has its own window unless one is named.
+def settings_for(
+    history: History | None = None, *, sample: bool, flags: Mapping[str, object] | None = None
+) -> Settings:
+    """The user's settings with some changed; where none names a window, with the session's own.
 
     A window in the user's settings is meant for their model, and would leave the sample unfilled.
     """
     wanted = dict(flags or {})
     if sample:
         wanted.setdefault("context.window", SAMPLE_WINDOW)
-    return load(places(), os.environ, flags=wanted).settings
+    found = load(places(), os.environ, flags=wanted).settings
+    if history is not None and not found.context.window and (own := compare.window_of(history)):
+        return load(places(), os.environ, flags={**wanted, "context.window": own}).settings
+    return found
 
 
 def rehearsal_options(
@@ -329,13 +334,14 @@ def compare_modes(
     if unknown := [mode for mode in chosen if mode not in compare.MODES]:
         raise UsageError(f"Unknown mode {unknown[0]}.", f"Use {', '.join(compare.MODES)}.")
     flags: dict[str, object] = {"context.window": window} if window else {}
-    settings = {
-        mode: settings_for(sample=sample, flags={**flags, "context.mode": mode}) for mode in chosen
-    }
     with (
         source_of(named or session, sample=sample) as history,
         Progress("lines", 0, quiet=json) as bar,
     ):
+        settings = {
+            mode: settings_for(history, sample=sample, flags={**flags, "context.mode": mode})
+            for mode in chosen
+        }
         probes = (
             compare.probes_of_sample(history, sample_probes())
             if sample

@@ -10,9 +10,11 @@ import pytest
 
 from mindstone_tui.cli.main import run
 from mindstone_tui.cli.replay import settings_for
+from mindstone_tui.core.transcript import History
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT
 from tests.core.replay.recorded import TURNS, recorded
+from tests.core.session.stage import on_stage, script
 from tests.strace import run_touching_nothing
 
 SAMPLE_WINDOW = 16_384
@@ -192,3 +194,14 @@ def test_the_sample_keeps_its_window_whatever_window_the_settings_name(home: Pat
     assert settings_for(sample=False).context.window == 8192
     named = settings_for(sample=True, flags={"context.window": 4096})
     assert named.context.window == 4096
+
+
+async def test_a_session_is_asked_in_the_window_it_was_held_in(home: Path, tmp_path: Path) -> None:
+    async with on_stage(
+        home, model=script(tmp_path, {"text": "ok"}), context_window=9_000
+    ) as stage:
+        await stage.say("hello")
+    with History(stage.places) as history:
+        assert settings_for(history, sample=False).context.window == 9_000
+        then = settings_for(history, sample=False, flags={"context.window": 5_000})
+    assert then.context.window == 5_000

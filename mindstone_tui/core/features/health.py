@@ -96,7 +96,9 @@ class HealthFeature(Feature):
             report = self.context.report()
             full = report.prompt.tokens / max(report.usable, 1)
             yield CommandPrinted(
-                command="health", text=health_text(monitor, full), data=health_data(monitor)
+                command="health",
+                text=health_text(monitor, full, report.usable),
+                data=health_data(monitor),
             )
 
     def _exported(self, form: str) -> str:

@@ -363,8 +363,8 @@ def direction(values: Sequence[float]) -> Direction:
     return "rising" if change > 0 else "falling"
 
 
-def health_text(monitor: Monitor, now: float | None = None) -> str:
-    """What `/health` says; `now` is how full the window is at this moment."""
+def health_text(monitor: Monitor, now: float | None = None, usable: int = 0) -> str:
+    """What `/health` says; `now` is how full a window with so many tokens is at this moment."""
     if not monitor.history:
         return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
@@ -379,7 +379,7 @@ def health_text(monitor: Monitor, now: float | None = None) -> str:
     alerts = [f"{alert.level}: {alert.message} {alert.remedy}".rstrip() for alert in monitor.alerts]
     found = monitor.trend()
     tail = [found.sentence() if found else "A trend needs five turns."]
-    since = f"; now the window is {now:.1%} full" if now is not None else ""
+    since = f"; now {now:.1%} of {usable:,} usable tokens are full" if now is not None else ""
     return "\n".join(
         [
             f"At the end of turn {newest.turn}{since}",

@@ -374,8 +374,8 @@ def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
     for name in SIX:
         assert name in text
     assert "critical: The window has been over 90% for 3 turns: nothing in it may leave" in text
-    assert health_text(monitor, 0.17).startswith(
-        "At the end of turn 5; now the window is 17.0% full\n"
+    assert health_text(monitor, 0.17, 9_000).startswith(
+        "At the end of turn 5; now 17.0% of 9,000 usable tokens are full\n"
     )
     assert "fullness is stable" in text
     data = json.loads(json.dumps(health_data(monitor)))
