@@ -316,13 +316,18 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     change = next(each for each in step.changes if each.path == path)
     since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
     did = described(change).rpartition(": ")[2]
-    first = f"{exact(path)}: {did} by {step.by} in turn {step.turn}"
-    asked = "" if step.restored else _asked_in(services, step.turn)
+    origin = steps.made(root, path, change.after) if step.restored else step
+    first = f"{did} by {step.by} in turn {step.turn} (line {step.seq})"
+    if step.restored:
+        left = f"{origin.by} in turn {origin.turn} left it" if origin else "it was before"
+        first = f"put back by {step.by} (line {step.seq}), as {left}"
+    asked = _asked_in(services, origin.turn) if origin else ""
     because = f" You asked: “{asked}”" if asked else ""
+    shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
         command="why",
         text=services.context.redactor.redact(
-            f"{first} (line {step.seq}).{since}{because}\n`/diff turn {step.turn}` shows it."
+            f"{exact(path)}: {first}.{since}{because}{shows}"
         ).text,
         data={"path": path, "turn": step.turn, "seq": step.seq, "by": step.by},
     )

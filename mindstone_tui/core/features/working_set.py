@@ -20,6 +20,7 @@ from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.transcript import standings_of
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -166,14 +167,17 @@ class WindowFeature(Feature):
             "" if not reason.parts else f"\nKeep score {reason.score:.2f}, the lowest leaves first:"
         )
         back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
+        with self.context.transcript.history() as history:
+            known = [one.words for one in standings_of(history).of(line)]
+        standing = f"\nIt is {'; '.join(known)}." if known else ""
         decided = decisions_of(self.context.transcript, reason.turn)
         head = f"\nDecisions in turn {reason.turn}:" if decided else ""
         decisions = head + "".join(f"\n  {each}" for each in decided)
-        said = f"Turn {reason.turn}, line {reason.seq}: {reason.why}{score}{parts}{back}"
+        said = f"Turn {reason.turn}, line {reason.seq}: {reason.why}{standing}{score}{parts}{back}"
         yield CommandPrinted(
             command="why",
             text=f"{said}{decisions}",
-            data={**msgspec.to_builtins(reason), "decisions": decided},
+            data={**msgspec.to_builtins(reason), "standing": known, "decisions": decided},
         )
 
     @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)

@@ -20,7 +20,7 @@ from mindstone_tui.core import errors
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, Unknown
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
@@ -309,13 +309,26 @@ def _whole_text(history: History, line: Line) -> str:
     return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")
 
 
+def _no_turn(turn: int, history: History) -> errors.NoSuchEntry:
+    """That a turn is not here; of a fork's, that it stayed where the fork came from."""
+    opened = history.header.entry
+    point = opened.forked_from if isinstance(opened, SessionOpened) else None
+    newest = next(history.newest(["turn_started"], history.head.seq + 1), None)
+    if point is None or newest is None or turn > newest.turn:
+        return errors.NoSuchEntry(f"There is no turn {turn}.", "`/status` names the newest.")
+    return errors.NoSuchEntry(
+        f"Turn {turn} is not in this fork: it stayed in {point.session}.",
+        f"`mindstone log -s {point.session} --turn {turn}` shows it.",
+    )
+
+
 def resolve_reference(pointer: str, history: History, fold: Fold) -> Line:
     """The line behind an id, a number (`#42`), a call or a turn (`turn 7`)."""
     pointer = pointer.strip()
     if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
         lines = history.turn(int(turn[1]))
         if not lines:
-            raise errors.NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
+            raise _no_turn(int(turn[1]), history)
         return next((line for line in lines if line.role == "user"), lines[0])
     if number := re.fullmatch(r"#?(\d+)", pointer):
         return history.line(int(number[1]))

@@ -155,6 +155,14 @@ class FileSteps:
                 return step
         return None
 
+    def made(self, root: str, path: str, state: Node | None) -> FileStep | None:
+        """The newest call after which a path was in a state."""
+        for step in reversed(self.steps):
+            known = () if step.restored or step.root != root else step.known_changes
+            if any(one.path == path and one.after == state for one in known):
+                return step
+        return None
+
 
 def read_steps(lines: Iterable[Line], store: ObjectStore) -> FileSteps:
     """The story from its entries, oldest first."""

@@ -236,6 +236,16 @@ async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path
         _, diff = await stage.run("/diff turn 1")
         assert "-two\n+three" in diff
         assert not (await stage.run("/why nothing/of/this/name"))[0].ok
+        await stage.run("/undo 2")
+        assert "put back by /undo" in (await stage.run("/why a.txt"))[1]
+        assert "as it was before." in (await stage.run("/why a.txt"))[1]
+        await stage.run("/redo")
+        await stage.run("/undo")
+        _, why = await stage.run("/why a.txt")
+        assert "as edit" in why
+        assert "in turn 1 left it" in why
+        assert "“edit it”" in why
+        await stage.run("/redo")
         left = picture(work)
         _, said = await stage.run("/rewind turn 2")
         assert "src/c.py" in said
