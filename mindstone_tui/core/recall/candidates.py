@@ -231,6 +231,9 @@ class Gatherer:
         strongest = sorted(candidates, key=evidence_for, reverse=True)
         leading = [item.row for item in strongest[: tuned.WITH_NEIGHBOURS]]
         beside = self._read_beside(look, leading, found, allowed)
+        if self._owner == EVERYBODY:
+            known = {read[0] for read in found}
+            beside = [read for read in _originals([*found, *beside]) if read[0] not in known]
         candidates += self._weigh(look, beside)
         return Gathered(
             candidates=candidates,

@@ -136,6 +136,11 @@ async def test_a_statement_is_shown_where_it_was_made_and_not_in_the_forks_that_
     answer = search(places, "Bartholomew")
     assert answer.sessions == 2
     assert [hit.session for hit in answer.hits] == ["agent:default:main"]
+    (child,) = [each.key for each in places.sessions() if each.key.main != "main"]
+    async with on_stage(home, key=child, model=script(tmp_path, {"text": "Aye."})) as fork:
+        await fork.say("Bartholomew leaves with the ferry from quay nine.")
+    found = [(hit.session, hit.turn) for hit in search(places, "Bartholomew").hits]
+    assert sorted(found) == sorted([("agent:default:main", 1), (str(child), 2)]), "and beside it"
 
 
 def test_several_programs_may_fill_the_library_at_once_and_nothing_is_in_it_twice(
