@@ -15,7 +15,7 @@ from mindstone_tui.cli.options import option, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.library import find, profile, vectors
+from mindstone_tui.core.library import find, profile, projects, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
 from mindstone_tui.core.text import one_line, plural
 
@@ -227,4 +227,4 @@ def _whose(hit: SessionHit) -> str:
     """The program and project of a hit; nothing for a session of ours that names no folder."""
     if hit.program == profile.OWN and not hit.folder:
         return ""
-    return profile.whose_and_where(hit.program, hit.folder)
+    return projects.whose_and_where(hit.program, hit.folder)

@@ -20,7 +20,7 @@ from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_importe
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.library import profile, project_recall, work
+from mindstone_tui.core.library import profile, project_recall, projects, work
 from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.search import search_everywhere
@@ -168,7 +168,7 @@ class Lookup:
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
                     "text": hit.excerpt,
-                    "whose": profile.whose_and_where(hit.program, hit.folder),
+                    "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
                 }
                 for hit in hits

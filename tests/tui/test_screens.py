@@ -360,7 +360,7 @@ async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:
         await until(pilot, lambda: shelf.wanted[-2:] == [wanted, wanted])
         assert shelf.asked == ["port"]
         facts = app.screen.query_one("#facts", Static)
-        await until(pilot, lambda: "codex · api" in str(facts.render()))
+        await until(pilot, lambda: "codex · api · (not here)" in str(facts.render()))
         field.value = "since:2026-13"
         await until(pilot, lambda: "2026-13 is not a date" in str(note.render()))
 

@@ -14,7 +14,6 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
-from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -324,11 +323,6 @@ def profiles_of(
         if wanted.takes(listed, profile):
             priced = sum(book.missing(*one) or 0.0 for one in profile.whole().used.items())
             yield msgspec.structs.replace(listed, listed=priced or None), profile
-
-
-def whose_and_where(program: str, folder: str) -> str:
-    """A session's program and project in a few words: `codex · api`."""
-    return " · ".join(filter(None, (program, PurePath(folder).name or folder)))
 
 
 def facts_of(session: ListedSession) -> str:

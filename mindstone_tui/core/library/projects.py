@@ -67,6 +67,12 @@ def shown_folder(project: str) -> str:
     return f"~{project[len(own) :]}" if inside else project or "in no project"
 
 
+def whose_and_where(program: str, folder: str) -> str:
+    """A session's program and project in a few words: `codex · api`, and if that is not here."""
+    away = "(not here)" if folder and not Path(folder).is_dir() else ""
+    return " · ".join(filter(None, (program, Path(folder).name or folder, away)))
+
+
 def _is_free(places: paths.SessionPlaces) -> bool:
     """Whether nobody has a session of this name, or one that never was in any project."""
     if not places.transcript.exists():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -247,8 +248,8 @@ def session_numbers(lines: Iterable[Line]) -> str:
         _counts("Files", stats.files, "calls that name it", fold="part"),
         _table("Days", stats.days, fold="part"),
     )
-    place = profiles.whose_and_where(profile.program, profile.folder)
-    facts = " · ".join((place, *_facts(stats)))
+    whose = filter(None, (profile.program, Path(profile.folder).name))
+    facts = " · ".join((*whose, *_facts(stats)))
     return (
         '<details class="numbers" id="numbers"><summary>Numbers '
         f'<span class="gist">{html.escaped(one_line(facts, 400))}</span></summary>\n'

@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.library import profile as profiles
+from mindstone_tui.core.library import projects
 from mindstone_tui.core.library.projects import shown_folder
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
@@ -220,7 +221,7 @@ class SessionsScreen(PickScreen[Picked]):
         self._picks += [Picked(each.session, each.seq) for each in hits]
         self._facts = [profiles.facts_of(each) for each in rows]
         self._facts += [
-            f"{each.session} · {profiles.whose_and_where(each.program, each.folder)}"
+            f"{each.session} · {projects.whose_and_where(each.program, each.folder)}"
             for each in hits
         ]
         self._list.clear_options()
