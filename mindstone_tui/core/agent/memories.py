@@ -66,7 +66,7 @@ class RecentHistory:
 
         A rewind takes back no memory that a person decided about, so its proposal holds as well.
         """
-        found = (line.entry for line in self._read)
+        found = (line.entry for line in self._read if self._holds(line))
         decided = {entry.proposal for entry in found if isinstance(entry, derived.MemoryDecided)}
         return [
             line
@@ -221,7 +221,7 @@ class Memories:
         if gone:
             notes.write(self.places, [note for note in self.notes if note not in gone])
         refused = [one.entry.proposal for one in self.waiting if replaces(text, body_of(one))]
-        by = f"the correction in line {line.seq}"  # nobody was asked, so it is no one's decision
+        by = f"{derived.BY_CORRECTION}{line.seq}"
         for name in refused:
             self._write(derived.MemoryDecided(proposal=name, decision="refused", by=by))
         return bool(gone or refused)

@@ -311,6 +311,10 @@ class MemoryProposed(TextEntry):
     why: str = ""
 
 
+BY_CORRECTION: Final = "the correction in line "
+"""Who refused a proposal that a person's later words replaced: nobody was asked."""
+
+
 class MemoryDecided(TextEntry):
     """A proposal was approved, edited, refused or undone."""
 

@@ -32,9 +32,11 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import (
+    BY_CORRECTION,
     CheckpointSaved,
     HandoffReplayed,
     HandoffWritten,
+    MemoryDecided,
     MemoryDigested,
     MemoryProposed,
     NoteTaken,
@@ -154,7 +156,9 @@ class Rewinds:
 
     def of(self, line: Line) -> int | None:
         """The line that took this one back; None while it holds."""
-        if not isinstance(line.entry, GOES_BACK):
+        entry = line.entry
+        judged = isinstance(entry, MemoryDecided) and entry.by.startswith(BY_CORRECTION)
+        if not judged and not isinstance(entry, GOES_BACK):
             return None
         return self.of_place(line.seq, line.turn)
 

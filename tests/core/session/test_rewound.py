@@ -357,6 +357,7 @@ async def test_what_a_person_corrects_is_marked_when_it_is_said_whatever_is_aske
         assert "Your notes" not in prompt(stage)
         await stage.run("/rewind turn 3")
         assert len(memories.notes) == 1, "the correction is taken back"
+        assert len(memories.waiting) == 1, "and what it refused waits again"
 
 
 def by_words(stage: Stage, words: str) -> int:
