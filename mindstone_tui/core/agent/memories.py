@@ -192,6 +192,8 @@ class Memories:
             self.__dict__.pop(name, None)
         self.cited.clear()
         self.prevented.clear()
+        if self.places.notes.exists():  # it is read by people, and tells what holds
+            notes.write(self.places, self.notes)
 
     @property
     def waiting(self) -> tuple[ProposalState, ...]:

@@ -169,8 +169,9 @@ def _line(note: Note) -> str:
 
 def write(places: SessionPlaces, notes: Sequence[Note]) -> None:
     """Put all notes into the session's `notes.md`, whole or not at all."""
-    text = f"# Notes of {places.key}\n\n{_grouped(notes, len(notes))}\n"
-    replace_file(places.notes, text.encode())
+    text = f"# Notes of {places.key}\n\n{_grouped(notes, len(notes))}\n".encode()
+    if not places.notes.exists() or places.notes.read_bytes() != text:
+        replace_file(places.notes, text)
 
 
 class LogSection(Part):

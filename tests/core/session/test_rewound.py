@@ -358,6 +358,9 @@ async def test_what_a_person_corrects_is_marked_when_it_is_said_whatever_is_aske
         await stage.run("/rewind turn 3")
         assert len(memories.notes) == 1, "the correction is taken back"
         assert len(memories.waiting) == 1, "and what it refused waits again"
+        assert "Quillfeather" in stage.places.notes.read_text()
+        await stage.run("/rewind turn 1")
+        assert "Quillfeather" not in stage.places.notes.read_text()
 
 
 def by_words(stage: Stage, words: str) -> int:
