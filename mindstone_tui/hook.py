@@ -144,8 +144,7 @@ def _ask(state: str, program: str, said: bytes, until: float) -> "bytes | None":
         line.sendall(head + b'","said":' + said + b"}}\n")
         while not heard.endswith(b"\n") and len(heard) < _LONGEST_ANSWER:
             line.settimeout(_left(until))
-            piece = line.recv(1 << 16)
-            if not piece:
+            if not (piece := line.recv(1 << 16)):
                 return None
             heard += piece
     except TimeoutError:

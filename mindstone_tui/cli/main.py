@@ -48,8 +48,7 @@ OPENING: Final = "chat"
 
 def register(app: typer.Typer, arguments: Sequence[str]) -> None:
     """Add the verbs that these arguments may need: the one they name, else a list of all."""
-    first = next(iter(_completed() or arguments), "")
-    if first in VERBS:
+    if (first := next(iter(_completed() or arguments), "")) in VERBS:
         _load(first, app)
     else:
         for verb, (_, line) in VERBS.items():

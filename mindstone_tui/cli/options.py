@@ -204,8 +204,7 @@ def feed_of(where: paths.SessionPlaces) -> Feed | None:
         return None
     from mindstone_tui.core.shared.copies import Feed, open_store  # 162 ms
 
-    store = open_store(history, where.key)
-    if store is None:
+    if (store := open_store(history, where.key)) is None:
         return None
     feed = Feed(where, store)
     feed.start()
@@ -214,8 +213,7 @@ def feed_of(where: paths.SessionPlaces) -> Feed | None:
 
 def only_elsewhere() -> list[SessionSummary]:
     """Sessions that are on the server and were never opened here; none if it is away."""
-    history = _shared_history()
-    if history is None or not history.url:
+    if (history := _shared_history()) is None or not history.url:
         return []
     from mindstone_tui.core.shared.copies import only_there  # 162 ms
 

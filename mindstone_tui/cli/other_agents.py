@@ -350,8 +350,7 @@ def resume(
 
 def _run(command: ResumeCommand) -> None:
     """Become the other program."""
-    program = shutil.which(command.command[0])
-    if program is None:
+    if (program := shutil.which(command.command[0])) is None:
         raise UsageError(
             f"{command.command[0]} is not on the PATH.", f"Install it, then: {command.line}"
         )

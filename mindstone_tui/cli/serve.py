@@ -89,8 +89,7 @@ def _introduce(told: object) -> None:
 def _status(home: Home, *, json: bool) -> int:
     from mindstone_tui.servers.resident import ask, listening  # 132 ms
 
-    found = listening(home.places)
-    if found is None:
+    if (found := listening(home.places)) is None:
         if json:
             say_json({"running": False})
         else:
@@ -110,16 +109,14 @@ def make_room(home: Home) -> None:
     """End the resident that a hook started: the one that a person starts does its work, too."""
     from mindstone_tui.servers.resident import listening  # 132 ms
 
-    found = listening(home.places)
-    if found is not None and found.on_demand:
+    if (found := listening(home.places)) is not None and found.on_demand:
         _end(home, found)
 
 
 def _stop(home: Home) -> int:
     from mindstone_tui.servers.resident import listening  # 132 ms
 
-    found = listening(home.places)
-    if found is None:
+    if (found := listening(home.places)) is None:
         say("No server is running for this home.")
         return 0
     _end(home, found)

@@ -136,8 +136,7 @@ def index_sessions(
     fetch_news([each.key for each in wanted])
     words_only = False
     for each in wanted:
-        done = publish_session(each, settings)
-        if done is None:
+        if (done := publish_session(each, settings)) is None:
             raise UsageError(
                 f"{each.key} is not kept on a server.", "Set history.url, or push it first."
             )

@@ -179,8 +179,7 @@ def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
         _print_calendar(days)
         return
     found = all_stats.calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
-    shown = found.rows
-    if not shown:
+    if not (shown := found.rows):
         return
     most = max(row.turns for row in shown) or 1
     last = len(STEPS) - 1

@@ -188,8 +188,7 @@ def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
     known = count_known(prior, record.messages)
     root = digest(prior[:1])
     if known == len(prior):
-        sibling = record.siblings.get(digest(prior))
-        if sibling is None:
+        if (sibling := record.siblings.get(digest(prior))) is None:
             return Plan(known=known)
         return _go_back(record, sibling.turn - 1, root, known)
     if known == 0:

@@ -218,8 +218,7 @@ class MemoryServer:
 
     async def call(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Run a tool; raises a `MindstoneError` that says what is wrong."""
-        tool = TOOLS.get(name)
-        if tool is None:
+        if (tool := TOOLS.get(name)) is None:
             raise UsageError(f"There is no tool {one_line(name)}.", f"Use {', '.join(TOOLS)}.")
         try:
             arguments = msgspec.convert(_as_declared(given, tool), tool.arguments, strict=False)

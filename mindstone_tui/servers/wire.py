@@ -224,8 +224,7 @@ def _bytes_of(data: str) -> bytes:
 
 def number(told: dict[str, Any], name: str) -> float | None:
     """A field that may be there, as a number."""
-    value = told.get(name)
-    if value is None:
+    if (value := told.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UsageError(f"`{name}` is not a number.", "See the format's reference.")

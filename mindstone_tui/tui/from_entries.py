@@ -131,8 +131,7 @@ class Feed:
             isinstance(event, ev.EntryAppeared) and event.kind == "user_message"
         ):
             return self._open(turn, event)
-        exchange = self._find(turn)
-        if exchange is None:
+        if (exchange := self._find(turn)) is None:
             return self._open(turn, event)
         exchange.add(event)
         return exchange

@@ -145,8 +145,7 @@ def _share(component: Component, width: int) -> Content:
 def spark(velocities: Sequence[int], width: int) -> str:
     """Growth per turn as a row of blocks, the newest right."""
     shown = [max(velocity, 0) for velocity in velocities[-width:]]
-    top = max(shown, default=0)
-    if not top:
+    if not (top := max(shown, default=0)):
         return _STEPS[0] * len(shown)
     last = len(_STEPS) - 1
     return "".join(_STEPS[round(velocity / top * last)] for velocity in shown)

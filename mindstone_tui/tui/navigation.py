@@ -91,8 +91,7 @@ class Navigator:
 
     async def _to_transcript(self, argument: str) -> None:
         """`turn 7`, a line's number or id, in this session or (named first) in another."""
-        library = self._app.host.library
-        if library is None:
+        if (library := self._app.host.library) is None:
             raise UsageError("There is no transcript to browse here.")
         here = self._chat.status.session
         first, _, rest = argument.partition(" ")
@@ -120,8 +119,7 @@ class Navigator:
 
     async def _to_replay(self, turn: str) -> None:
         """This session as a recording, from a turn on or from its beginning."""
-        recordings = self._app.host.recordings
-        if recordings is None:
+        if (recordings := self._app.host.recordings) is None:
             raise UsageError("Replay is not available here.")
         session, number = self._chat.status.session, int(turn) if turn.isdecimal() else 0
         # Playing a recording needs rooms that a live chat has not loaded when it first draws.
@@ -131,8 +129,7 @@ class Navigator:
 
     async def _to_sessions(self, project: str) -> None:
         """All sessions; those of a project where the app itself offers them."""
-        library = self._app.host.library
-        if library is None:
+        if (library := self._app.host.library) is None:
             raise UsageError("There are no other sessions here.")
 
         async def picked(choice: Picked | None) -> None:

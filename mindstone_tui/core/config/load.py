@@ -339,8 +339,7 @@ def _profile_layers(places: Places, name: str) -> Iterator[_Layer]:
 def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
     """The shares of the profile that `budget.profile` names, below all that is set by hand."""
     for layer in reversed(layers):
-        name = layer.values.get("budget.profile")
-        if name is None:
+        if (name := layer.values.get("budget.profile")) is None:
             continue
         if name != "default":
             shares = _typed(_profile_text(places, name), name, SettingSource("profile", name))

@@ -134,8 +134,7 @@ def plan_detach(
     files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
     for path in files:
-        now = _read(path)
-        if now is None:
+        if (now := _read(path)) is None:
             continue
         written = remembered.get(str(path))
         if written is not None and hashlib.sha256(now).hexdigest() == written.after:
@@ -315,8 +314,7 @@ def _theirs(change: SettingsChange, program: AttachTarget, *, made_by_us: bool) 
     if change.before is None:
         return None
     text = _text(change.path, change.before)
-    left = _without_ours(change.path, text, program)
-    if left == text:
+    if (left := _without_ours(change.path, text, program)) == text:
         return change.before
     return None if made_by_us and not _says_anything(left) else left.encode()
 

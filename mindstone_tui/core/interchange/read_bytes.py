@@ -235,8 +235,7 @@ class _Splitter:
             if found is None:
                 break
             at = found.end()
-            sign = found.group()
-            if sign == b'"':
+            if (sign := found.group()) == b'"':
                 self._in_text = True
             elif sign in b"[{":
                 self._depth += 1
@@ -256,8 +255,7 @@ class _Splitter:
         if self._escaped:
             self._escaped = False
             return at + 1
-        found = _TEXT.search(chunk, at)
-        if found is None:
+        if (found := _TEXT.search(chunk, at)) is None:
             return len(chunk)
         if found.group() == b'"':
             self._in_text = False

@@ -55,8 +55,7 @@ class Seen:
 
         With `once` there can be no second: None is returned for it.
         """
-        key = _hash(name, 0)
-        if key in self._hashes:
+        if (key := _hash(name, 0)) in self._hashes:
             if once:
                 return None
             key = self._next(name)

@@ -137,8 +137,7 @@ def _by_script(text: str) -> str:
     if weight < _SCRIPT_SHARE * (weight + max(latin, 0)):
         return ""
     counted["han"], kana = counted["han"] + counted["kana"], counted.pop("kana", 0)
-    name = counted.most_common(1)[0][0]
-    if name == "han":
+    if (name := counted.most_common(1)[0][0]) == "han":
         return "ja" if kana >= _MOSTLY_KANA * counted["han"] else "zh"
     if name == "ru" and _UKRAINIAN.search(text):
         return "uk"
@@ -175,8 +174,7 @@ def _by_words(text: str, *, plain: bool) -> str:
     for word in words:
         for name in telling.get(word, ()):
             scores[name] += 2
-    english = scores.pop(ENGLISH, 0)
-    if english and not scores and plain:
+    if (english := scores.pop(ENGLISH, 0)) and not scores and plain:
         return ENGLISH
     for word in words:
         if _may_end(word) and (ends := _ENDS.fullmatch(word)) and ends.lastgroup:

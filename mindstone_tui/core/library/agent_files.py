@@ -62,8 +62,7 @@ class AgentFilesIndex:
         On a small shelf no word is rare, so plain shares of the question's words count as well.
         `asked` saves embedding the question again.
         """
-        index = self.sync()
-        if index is None:
+        if (index := self.sync()) is None:
             return {}
         memories = Filter(kinds=frozenset({"memory"}))
         found = index.search(query, LOOKED_AT, allowed=memories, asked=asked)
@@ -76,8 +75,7 @@ class AgentFilesIndex:
 
     def _shared_words(self, query: str) -> dict[str, float]:
         """Half the share of the question's words that a memory has too."""
-        asked = set(query_terms(query))
-        if not asked:
+        if not (asked := set(query_terms(query))):
             return {}
         texts = (
             (path.name, text) for path in _memories(self._agent) if (text := _memory_text(path))
@@ -117,8 +115,7 @@ class AgentFilesIndex:
     def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""
         with self._opening:
-            signature = _signature(self._agent)
-            if not signature:
+            if not (signature := _signature(self._agent)):
                 return None
             try:
                 if self._index is None:
@@ -313,8 +310,7 @@ def resolve_reference(pointer: str, history: History, fold: Fold) -> Line:
     """The line behind an id, a number (`#42`), a call or a turn (`turn 7`)."""
     pointer = pointer.strip()
     if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
-        lines = history.turn(int(turn[1]))
-        if not lines:
+        if not (lines := history.turn(int(turn[1]))):
             raise errors.NoSuchEntry(f"There is no turn {turn[1]}.", "`/status` names the newest.")
         return next((line for line in lines if line.role == "user"), lines[0])
     if number := re.fullmatch(r"#?(\d+)", pointer):

@@ -106,8 +106,7 @@ class AtAction:
         """What is worth knowing before a call; empty for nothing."""
         targets = targets_of(call)
         if kind_of(call.name) == "command" and targets:
-            patched = PATCHED.findall(targets[0])
-            if not patched:
+            if not (patched := PATCHED.findall(targets[0])):
                 return self._ask(own, folder, targets[0], _how_it_worked)
             targets = tuple(patched)
         elif kind_of(call.name) != "change":

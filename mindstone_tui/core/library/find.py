@@ -314,8 +314,7 @@ def _fresh(each: SessionPlaces, embedder: Embedder) -> recall_index.RecallIndex:
 def _moment(text: str) -> float | None:
     if not text:
         return None
-    moment = parse_time(text)
-    if moment is None:
+    if (moment := parse_time(text)) is None:
         raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
     return moment.timestamp()
 

@@ -351,8 +351,7 @@ def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[i
     A default that cannot answer any more is unset, so that the guide answers again.
     """
     model = local_models.find(name)
-    freed = weights.remove(home, model)
-    if not freed:
+    if not (freed := weights.remove(home, model)):
         raise UsageError(f"{model.full_name} is not on this machine.", "`mindstone models list`")
     was_default = load(home, environ).settings.models.default == model.full_name
     if was_default:

@@ -469,8 +469,7 @@ def read_profile(
                 known = SessionProfile(version=_VERSION, salt=salt)
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
-                kind = named_kind(raw)
-                if kind == _TOOL_RESULT:
+                if (kind := named_kind(raw)) == _TOOL_RESULT:
                     _take_result(known, raw)
                 elif kind not in _TELLS_NOTHING:
                     line = read_line(raw, start)

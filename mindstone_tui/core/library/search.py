@@ -109,8 +109,7 @@ def _read(
 ) -> list[SessionHit]:
     """The best matches of a session by reading it: the phrase first, then the words."""
     phrase = " ".join(query.casefold().split())
-    words = list(dict.fromkeys(plain_words(phrase)))
-    if not words:
+    if not (words := list(dict.fromkeys(plain_words(phrase)))):
         return []
     scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
     try:
@@ -123,8 +122,7 @@ def _scored(
     session: str, lines: Iterable[Line], phrase: str, words: list[str]
 ) -> Iterator[SessionHit]:
     for line in lines:
-        said = _said(line)
-        if not said:
+        if not (said := _said(line)):
             continue
         speaker, text = said
         score, word = _score(text, phrase, words)

@@ -113,8 +113,7 @@ def add_up(
     files: Counter[str] = Counter()
     sub_agents = 0
     for main, profile in sessions:
-        days = profile.days_between(since, until)
-        if not days:
+        if not (days := profile.days_between(since, until)):
             continue
         sub_agents += bool(profile.started_by) or CHILD in main
         rows = (
@@ -281,8 +280,7 @@ def _facts(stats: Stats) -> list[str]:
 def _days(days: Sequence[StatsRow]) -> str:
     """A bar a day: as high as its turns, each with its numbers when pointed at."""
     found = calendar(days, _MOST_DAYS)
-    shown = found.rows
-    if not shown:
+    if not (shown := found.rows):
         return ""
     most = max(row.turns for row in shown) or 1
     width = _WIDTH / len(shown)

@@ -299,8 +299,7 @@ class Cleaner:
 
     def __call__(self, text: str) -> str:
         """The text without its secrets."""
-        clean = self._known.get(text)
-        if clean is None:
+        if (clean := self._known.get(text)) is None:
             clean = self._redactor.redact(text).text
             self._room -= len(text) + 1
             if self._room < 0:
@@ -407,8 +406,7 @@ class Importer:
         """The session to write to, with the right to do so; others wait, and so do we."""
         own = self._home.session(key)
         ensure_folder(own.folder)
-        upstream = upstream_of(self._home, self._settings.history, key)
-        if upstream is None:
+        if (upstream := upstream_of(self._home, self._settings.history, key)) is None:
             self._take(Lease(own))
             return Transcript(own, clean=self._clean, channel=IMPORTED)
         transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)

@@ -110,8 +110,7 @@ _SYSTEM: Final = _SystemKeyring()
 
 def stored_key(path: Path, name: str) -> StoredKey | None:
     """One key; None if none was stored. The keyring is asked for no other."""
-    value = _lines(path).get(name)
-    if not value:
+    if not (value := _lines(path).get(name)):
         return None
     return _SYSTEM.get(name) if value == _SIGN else StoredKey(value, path.name)
 

@@ -159,8 +159,7 @@ class ScriptedProvider:
         self, request: entries.Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Say the reply at `options.position`."""
-        reply = self._script().reply(options.purpose, options.position)
-        if reply is None:
+        if (reply := self._script().reply(options.purpose, options.position)) is None:
             purpose = f" for {options.purpose}" if options.purpose else ""
             raise errors.ScriptEnded(
                 f"The script {self._path} has no reply{purpose} at position {options.position}.",

@@ -44,8 +44,7 @@ def open_store(history: HistorySettings, key: SessionKey) -> PostgresStore | Non
 
 def upstream_for(home: Places, history: HistorySettings, key: SessionKey) -> PostgresStore | None:
     """The server to write a session to; None for files, and for one that is only here so far."""
-    store = open_store(history, key)
-    if store is None:
+    if (store := open_store(history, key)) is None:
         return None
     if home.session(key).transcript.exists() and store.find(key) is None:
         store.close()

@@ -61,8 +61,7 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = 
     altered: dict[str, Blob] = {}
     for path, text in list(_texts(fields)):
         cleaned = clean(text)
-        shown = visible(cleaned)
-        if shown != cleaned:
+        if (shown := visible(cleaned)) != cleaned:
             altered[path] = keep(cleaned.encode("utf-8", "surrogatepass"))
         if shown != text:
             _put(fields, path, shown)
@@ -236,7 +235,6 @@ def decode_ulid(text: str) -> int:
 
 def written_at(id: str) -> str:  # noqa: A002 (the field's own name)
     """When a line with this id was written; empty for anything that is no ULID."""
-    value = decode_ulid(id)
-    if not value:
+    if not (value := decode_ulid(id)):
         return ""
     return timestamp(datetime.fromtimestamp(min(value >> 80, _LAST_MOMENT) / 1000, UTC))

@@ -100,13 +100,11 @@ def _after(line: Line, begin: int, stop: int, rotten: list[Piece]) -> Tail:
 
 def _before_torn_batch(line: Line, begin: int, pieces: Iterator[Piece]) -> Tail | None:
     """The tail before the write that a good last line was part of, if that write is torn."""
-    first = _decode_batched(line.raw).batch
-    if first is None or first >= line.seq:
+    if (first := _decode_batched(line.raw).batch) is None or first >= line.seq:
         return None
     torn = False
     for start, stop, raw, _ in pieces:
-        found = _readable(raw, start)
-        if found is not None and found.seq < first:
+        if (found := _readable(raw, start)) is not None and found.seq < first:
             return _after(found, start, stop, []) if torn else None
         torn = torn or b"\x00" in raw
         if begin - start > LONGEST_WRITE + MAX_LINE:
@@ -222,8 +220,7 @@ class TranscriptFile:
                 self._fd = self._reopen()
             with held(self._fd, wait=LOCK_WAIT, busy=busy):
                 inode = self._disk.inode(self._fd)
-                named = self._disk.inode_at(self._places.transcript)
-                if named == inode:
+                if (named := self._disk.inode_at(self._places.transcript)) == inode:
                     yield self._meet(inode)
                     return
             if named is None:

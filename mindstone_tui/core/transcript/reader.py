@@ -45,8 +45,7 @@ def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | No
         return
     numbers = array("Q", starts).tobytes()
     try:
-        size = os.fstat(fd).st_size
-        if size == 0 and previous_start is None:
+        if (size := os.fstat(fd).st_size) == 0 and previous_start is None:
             os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + numbers, 0)
         elif size > _HEAD and previous_start is not None:
             end = size - (size - _HEAD) % _NUMBER.size
@@ -182,8 +181,7 @@ def batches(
     begin = position = start
     rest = b""
     while position < stop:
-        data = read(min(chunk, stop - position), position)
-        if not data:
+        if not (data := read(min(chunk, stop - position), position)):
             break
         first = position
         position += len(data)
@@ -350,8 +348,7 @@ class History:
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
         if seq >= 0:
-            expected = self._at(seq)
-            if expected is not None and expected.seq == seq:
+            if (expected := self._at(seq)) is not None and expected.seq == seq:
                 return expected
             for item in self.read(seq, seq):
                 if isinstance(item, Line):

@@ -170,12 +170,10 @@ class InspectorScreen(Screen[None]):
 
     def action_mark(self) -> None:
         """Mark the exchange under the cursor, if it may leave."""
-        block = self._here()
-        if block is None:
+        if (block := self._here()) is None:
             return
         whole = [one for one in self._blocks if one.turn == block.turn]
-        shield = next((one for one in whole if one.protected), None)
-        if shield is not None:
+        if (shield := next((one for one in whole if one.protected), None)) is not None:
             self.notify(f"Turn {block.turn} cannot leave: {shield.why}.", markup=False)
             return
         self.marked ^= {block.turn}
@@ -184,8 +182,7 @@ class InspectorScreen(Screen[None]):
 
     def effect(self) -> tuple[int, float]:
         """Tokens and fullness after the marked exchanges have left, as an estimate."""
-        report = self._report
-        if report is None:
+        if (report := self._report) is None:
             return 0, 0.0
         gone = sum(block.tokens for block in self._blocks if block.turn in self.marked)
         after = report.prompt.tokens - gone

@@ -146,8 +146,7 @@ class LineList(ScrollView, can_focus=True):
 
     def line_at(self, row: int) -> Line | Damaged | None:
         """A row that was read, or None."""
-        at = self.number_at(row)
-        if at is None:
+        if (at := self.number_at(row)) is None:
             return None
         page = self._pages.get(at // PAGE)
         return page[at % PAGE] if page and at % PAGE < len(page) else None
@@ -420,8 +419,7 @@ class TranscriptScreen(Screen[None]):
     async def _find(self, before: int) -> None:
         if not self._wanted:
             return
-        found = await self._browse.search(self._wanted, before)
-        if found is None:
+        if (found := await self._browse.search(self._wanted, before)) is None:
             self.notify("Nothing older matches.", markup=False)
         else:
             await self._go_to(found)

@@ -109,8 +109,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         """Draw an event where it belongs."""
         at_end = self._end == len(self.feed)
         before = len(self.feed)
-        exchange = self.feed.add(event)
-        if exchange is None:
+        if (exchange := self.feed.add(event)) is None:
             return
         if len(self.feed) > before:
             if at_end:
@@ -121,8 +120,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             await self._mark_rewound()
 
     def _play(self, exchange: ExchangeEvents, event: ev.AnyEvent) -> None:
-        view = self._views.get(id(exchange))
-        if view is not None:
+        if (view := self._views.get(id(exchange))) is not None:
             view.play(event)
 
     async def _mark_rewound(self) -> None:
@@ -134,8 +132,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             return
         standings = await self.past().standings()
         for exchange in self.feed.exchanges:
-            gone = standings.took_back(exchange.turn)
-            if gone != exchange.rewound:
+            if (gone := standings.took_back(exchange.turn)) != exchange.rewound:
                 exchange.rewound = gone
                 said = Noticed(message=REWOUND if gone else _BACK, level="warning")
                 exchange.add(said)

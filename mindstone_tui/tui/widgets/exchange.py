@@ -442,8 +442,7 @@ class ExchangeView(Vertical, GrowsQuietly):
 
         What leaves the window after the turn left because a person said so, and is told them.
         """
-        line = narrate.aside(event)
-        if line is None:
+        if (line := narrate.aside(event)) is None:
             return
         by_hand = self._ended and isinstance(event, ev.WindowPruned | ev.ResultsTrimmed)
         if by_hand or not narrate.is_bookkeeping(event):
@@ -498,8 +497,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         self._answer = None
 
     def _use(self, event: ev.ToolAsked | ev.ToolStarted | ev.ToolOutput | ev.ToolEnded) -> None:
-        tool = self._tools.get(event.call)
-        if tool is None:
+        if (tool := self._tools.get(event.call)) is None:
             name = "" if isinstance(event, ev.ToolOutput) else event.name
             shown = name if isinstance(event, ev.ToolOutput) else event.shown or name
             tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))

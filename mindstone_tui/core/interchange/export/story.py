@@ -245,8 +245,7 @@ def _cleaned(line: Line, clean: Clean) -> Line:
         fields = _mapped(line.entry.fields, clean)
         return msgspec.structs.replace(line, entry=Unknown(kind=line.entry.kind, fields=fields))
     before = msgspec.to_builtins(line.entry)
-    after = _mapped(before, clean)
-    if after == before:
+    if (after := _mapped(before, clean)) == before:
         return line
     return msgspec.structs.replace(line, entry=msgspec.convert(after, type(line.entry)))
 

@@ -115,8 +115,7 @@ class _Chat:
             self._begun = ""
 
     def _close_question(self) -> Records:
-        asked = self._asked.take()
-        if not asked:
+        if not (asked := self._asked.take()):
             return
         yield from self._begin(asked)
         if asked.startswith("/") or asked == "<blank>":

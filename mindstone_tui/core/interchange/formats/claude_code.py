@@ -36,8 +36,7 @@ def _tags(said: str) -> dict[str, str]:
     for found in _TAG.finditer(said):
         if found.start() < done or found[1] in unclosed:
             continue
-        end = said.find(f"</{found[1]}>", found.end())
-        if end < 0:
+        if (end := said.find(f"</{found[1]}>", found.end())) < 0:
             unclosed.add(found[1])
             continue
         tags[found[1]], done = said[found.end() : end], end
@@ -372,8 +371,7 @@ def _words(part: object) -> str:
 
 def _goes_on(path: Path) -> tuple[str, str]:
     """The newest summary, and the messages that the program says it kept beside it."""
-    summaries = newest_with(path, b'"isCompactSummary":true')
-    if not summaries:
+    if not (summaries := newest_with(path, b'"isCompactSummary":true')):
         return "", ""
     named: list[bytes] = []
     for border in newest_with(path, b'"compact_boundary"')[-1:]:

@@ -200,8 +200,7 @@ def _item(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
 
 def _message(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
     content = item.get("content")
-    said = plain(content)
-    if said is None:
+    if (said := plain(content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of parts")
         return
     source = text(item.get("id"))
@@ -235,8 +234,7 @@ def _context(number: int, parts: list[Any], source: str, ts: str) -> Iterator[Re
 def _reasoning(number: int, item: Fields, ts: str, model: str) -> Record:
     """Reasoning stands before what it led to; what can be read of it is kept with that."""
     shown = sequence(item.get("summary")) or sequence(item.get("content"))
-    thought = joined(plain(each) or "" for each in shown)
-    if not thought:
+    if not (thought := joined(plain(each) or "" for each in shown)):
         return Aside(what="sealed reasoning")
     thinking = (Thinking(text=thought),)
     return Said(line=number, role="assistant", text="", ts=ts, model=model, thinking=thinking)

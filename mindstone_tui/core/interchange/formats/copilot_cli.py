@@ -94,8 +94,7 @@ class _Events:
         yield About(folder=text(place.get("cwd")), branch=text(place.get("branch")))
 
     def _question(self, number: int, data: Fields, ts: str, source: str) -> Record:
-        said = text(data.get("content"))
-        if said in self._tasks:
+        if (said := text(data.get("content"))) in self._tasks:
             self._tasks.discard(said)
             return _SIDE_CHAIN
         if text(data.get("source")) not in ("", "user"):

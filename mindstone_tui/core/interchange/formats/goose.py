@@ -132,8 +132,7 @@ def _message(number: int, fields: Fields) -> Records:
                 add_block(pieces, {**part, "type": _BLOCKS.get(text(part["type"]), part["type"])})
             case kind:
                 yield unknown(kind)
-    role = fields.get("role")
-    if role not in ("user", "assistant"):
+    if (role := fields.get("role")) not in ("user", "assistant"):
         yield Broken(line=number, why="a message without a known role")
     elif pieces.has_any or not listed:
         yield pieces.record(role, id=text(fields.get("id")), ts=ts)

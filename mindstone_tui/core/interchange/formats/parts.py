@@ -83,8 +83,7 @@ def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
         name, at = opening[1], opening.end()
         if name not in names or name in unclosed:
             continue
-        end = said.find(f"</{name}>", at)
-        if end < 0:
+        if (end := said.find(f"</{name}>", at)) < 0:
             unclosed.add(name)
             continue
         kept.append(said[start : opening.start()].strip())

@@ -62,8 +62,7 @@ def _message(number: int, fields: Fields, message: Fields) -> Record:
     source = text(fields.get("id"))
     match message.get("role"):
         case "user":
-            said = parts.plain(message.get("content"))
-            if said is None:
+            if (said := parts.plain(message.get("content"))) is None:
                 return Broken(line=number, why="the content is neither text nor a list of blocks")
             images = pictures_in(message.get("content"))
             return Said(line=number, role="user", text=said, id=source, ts=ts, images=images)

@@ -240,8 +240,7 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
             return
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _members(archive)
-            if not members:
+            if not (members := _members(archive)):
                 yield Broken(line=1, why="an archive without conversations.json")
             for name in members:
                 yield from _from_member(archive, name)
