@@ -430,8 +430,7 @@ def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
         if not isinstance(fields, dict) or not (fields or section in edit.sections()):
             edit.key_named(section, where)
             continue
-        for field, value in fields.items():
-            yield f"{section}.{field}", value
+        yield from ((f"{section}.{field}", value) for field, value in fields.items())
 
 
 def typed_value(key: edit.SettingKey, value: object, where: str) -> Any:

@@ -86,8 +86,7 @@ def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
 
 def objects(stream: IO[bytes]) -> Iterator[tuple[int, Fields | Flaw]]:
     """The numbered lines of a JSONL file, each as an object."""
-    for number, raw in lines(stream):
-        yield number, decode_object(raw)
+    yield from ((number, decode_object(raw)) for number, raw in lines(stream))
 
 
 def decode(raw: bytes) -> Any:

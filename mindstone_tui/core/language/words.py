@@ -218,8 +218,7 @@ def _without_edges(chunk: str) -> str:
 
 def _words_of_chunk(chunk: str) -> Iterator[str]:
     if not chunk.isascii():
-        for symbol in _SYMBOL.findall(chunk):
-            yield f"u{ord(symbol):x}"
+        yield from (f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(chunk))
     if not (core := _without_edges(chunk)):
         return
     core = _POSSESSIVE.sub("", core)

@@ -194,10 +194,8 @@ class ScriptedProvider:
 
 def _deltas(reply: ScriptedReply, mark: str) -> Iterator[base.Delta]:
     """Everything a reply says, in the pieces in which it is streamed."""
-    for word in words(reply.thinking):
-        yield base.ThinkingPart(text=word)
-    for word in words(reply.text):
-        yield base.TextPart(text=word)
+    yield from (base.ThinkingPart(text=word) for word in words(reply.thinking))
+    yield from (base.TextPart(text=word) for word in words(reply.text))
     for index, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_{mark}_{index}"
         written = call.arguments

@@ -313,18 +313,15 @@ class History:
 
     def read_from(self, offset: int) -> Iterator[Line | Damaged]:
         """Lines from a byte offset on."""
-        for start, _, raw in self._pieces(offset):
-            yield self._item(raw, start)
+        yield from (self._item(raw, start) for start, _, raw in self._pieces(offset))
 
     def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
         """Lines from a byte offset on, each with the offset at which it ends."""
-        for start, end, raw in self._pieces(offset):
-            yield self._item(raw, start), end
+        yield from ((self._item(raw, start), end) for start, end, raw in self._pieces(offset))
 
     def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Whole lines as bytes, each with its offset; one that is too long comes cut."""
-        for start, _, raw in self._pieces(offset):
-            yield start, raw
+        yield from ((start, raw) for start, _, raw in self._pieces(offset))
 
     def offset_after(self, seq: int) -> int:
         """Where the first line numbered higher than `seq` begins, or will."""

@@ -108,8 +108,7 @@ class Recalled(Fold):
     def body(self) -> Iterator[Widget]:
         """What it cost, and the passages."""
         yield Static(Content.styled(narrate.describe(self._event).text, "$muted"), classes="body")
-        for passage in self._event.passages:
-            yield Card(passage)
+        yield from map(Card, self._event.passages)
 
 
 _SIGNS = {

@@ -287,8 +287,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     ts = moment(fields.get("timestamp"))
     results = [each for each in blocks if mapping(each).get("type") == "tool_result"]
     rest = [each for each in blocks if mapping(each).get("type") != "tool_result"]
-    for block in results:
-        yield _result(number, block, fields, ts)
+    yield from (_result(number, block, fields, ts) for block in results)
     if (said := parts.plain(rest if blocks else content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
