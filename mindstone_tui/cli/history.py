@@ -16,16 +16,11 @@ import typer
 
 from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import option, switch
-from mindstone_tui.core import numbers, transcript
+from mindstone_tui.core import errors, numbers, paths, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.library import profile
-from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.profile import ListedSession, SessionFilter
-from mindstone_tui.core.library.projects import by_project
-from mindstone_tui.core.paths import CHILD, CUT_SHORT, SessionPlaces, from_home
+from mindstone_tui.core.library import file_states, profile, projects
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
 
@@ -80,11 +75,11 @@ def sessions(
         return
     options.fetch_news()
     wanted = options.session_filter(context)
-    asked = wanted or (SessionFilter() if long else None)
+    asked = wanted or (profile.SessionFilter() if long else None)
     every = profile.list_described(options.places(), asked, options.price_book() if asked else None)
     if wanted is None:
         for one in options.only_elsewhere():  # of which no more is known here
-            every.append(ListedSession(**msgspec.structs.asdict(one), used=one.updated))
+            every.append(profile.ListedSession(**msgspec.structs.asdict(one), used=one.updated))
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
@@ -110,7 +105,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     """A table of them, under the projects they belong to."""
     headings: dict[int, str] = {}
     ordered: list[profile.ListedSession] = []
-    for project, found in by_project(shown):
+    for project, found in projects.by_project(shown):
         headings[len(ordered)] = project
         ordered += found
     rows = [
@@ -163,12 +158,12 @@ def _ago(stamp: str, now: datetime) -> str:
 def _short(session: str) -> str:
     """A session's name as `-s` takes it: without the usual agent, a long one by its beginning."""
     name = session.removeprefix("agent:default:")
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}{CUT_SHORT}"
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}{paths.CUT_SHORT}"
 
 
 def _is_sub_agent(session: profile.ListedSession) -> bool:
     """Whether another session started it: here, or in the program that it comes from."""
-    return CHILD in session.main or bool(session.started_by)
+    return paths.CHILD in session.main or bool(session.started_by)
 
 
 def log(
@@ -217,7 +212,7 @@ def log(
 
 
 def _print_redacted(
-    where: SessionPlaces, wanted: Callable[[Line | transcript.Damaged], bool], json: bool
+    where: paths.SessionPlaces, wanted: Callable[[Line | transcript.Damaged], bool], json: bool
 ) -> None:
     """Every place that was blacked out: its line, its kind, and the text around it."""
     found = 0
@@ -277,10 +272,10 @@ def verify_sessions(
     if not chosen:
         output.hint("No sessions yet; nothing to verify.")
     if not sound:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(errors.ExitCode.FAILED)
 
 
-def _open(where: SessionPlaces) -> transcript.History:
+def _open(where: paths.SessionPlaces) -> transcript.History:
     if not where.folder.exists():
         raise where.missing()
     return transcript.History(where)
@@ -293,7 +288,7 @@ def _last(
 
 
 def _follow(
-    where: SessionPlaces,
+    where: paths.SessionPlaces,
     after: int,
     wanted: Callable[[Line | transcript.Damaged], bool],
     standings: Standings,
@@ -377,7 +372,7 @@ def _anchor(text: str) -> transcript.HeadAnchor | None:
         return None
     seq, _, digest = text.partition(":")
     if not seq.isdecimal() or len(digest) != 64:
-        raise UsageError(
+        raise errors.UsageError(
             f"{text!r} is not an anchor.",
             "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
@@ -419,16 +414,16 @@ def files(
     where = options.places().session(options.session_key(session))
     if not where.folder.exists():
         raise where.missing()
-    known = FilesOfSession(where)
+    known = file_states.FilesOfSession(where)
     turn = known.last_turn if at is None else at
     if path and out is not None:
-        raise UsageError("PATH and --out cannot be combined.", "Use one of them.")
+        raise errors.UsageError("PATH and --out cannot be combined.", "Use one of them.")
     if path:
         sys.stdout.buffer.write(known.content(turn, path))
         sys.stdout.buffer.flush()
         return
     if out is not None:
-        count, problems = known.write(turn, from_home(out).absolute())
+        count, problems = known.write(turn, paths.from_home(out).absolute())
         for problem in problems:
             output.hint(problem)
         output.hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
@@ -445,7 +440,7 @@ def files(
         output.table(("STATE", "SHA-256", "PATH"), rows)
 
 
-def _state(each: FileAt) -> str:
+def _state(each: file_states.FileAt) -> str:
     if each.kind in ("none", "unkept"):
         return {"none": "not there", "unkept": "not kept"}[each.kind]
     return each.kind if each.kind == "link" else f"{each.kind} {each.mode:o}"

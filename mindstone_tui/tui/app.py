@@ -31,7 +31,6 @@ from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
-from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
 from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import Prompt
@@ -89,7 +88,7 @@ class MindstoneApp(App[int]):
         palette = self.host.palette
         self.no_color = palette in ("sixteen", "none")
         kept = [each for each in self._filters if not isinstance(each, Monochrome | NoColor)]
-        limit = filter_for(palette)
+        limit = themes.filter_for(palette)
         self._filters = [*kept, limit] if limit is not None else kept
 
     @cached_property

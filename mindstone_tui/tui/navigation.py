@@ -22,10 +22,8 @@ from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval, Decision, MemoryReview
+from mindstone_tui.tui.widgets import approval, context_panel, exchange
 from mindstone_tui.tui.widgets.base import FoldTitle
-from mindstone_tui.tui.widgets.context_panel import LeftLog
-from mindstone_tui.tui.widgets.exchange import Card, Rest
 from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -267,7 +265,7 @@ class Navigator:
                 line = f"/memory {choice} {proposal.proposal}"
                 self._chat.command(line, how=review.key, seen=review.seen)
 
-        review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
+        review = approval.MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)
 
     async def _to_theme(self, argument: str) -> None:
@@ -298,15 +296,15 @@ class Navigator:
         return (
             ("In the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),
-            ("On a folded line", [*FoldTitle.BINDINGS, *Rest.BINDINGS]),
-            ("On a recalled passage", Card.BINDINGS),
-            ("In the list of pruned exchanges", LeftLog.BINDINGS),
+            ("On a folded line", [*FoldTitle.BINDINGS, *exchange.Rest.BINDINGS]),
+            ("On a recalled passage", exchange.Card.BINDINGS),
+            ("In the list of pruned exchanges", context_panel.LeftLog.BINDINGS),
             ("In the inspector", [*InspectorScreen.BINDINGS, *Blocks.BINDINGS]),
             ("In the transcript", [*TranscriptScreen.BINDINGS, *LineList.BINDINGS]),
             ("In a recording", ReplayScreen.BINDINGS),
-            ("In a question, after Tab or F6", Decision.BINDINGS),
-            ("When a tool needs approval", Approval.BINDINGS),
-            ("When a memory is proposed", MemoryReview.BINDINGS),
+            ("In a question, after Tab or F6", approval.Decision.BINDINGS),
+            ("When a tool needs approval", approval.Approval.BINDINGS),
+            ("When a memory is proposed", approval.MemoryReview.BINDINGS),
             ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
 

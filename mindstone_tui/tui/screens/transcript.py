@@ -24,9 +24,7 @@ from textual.style import Style
 from textual.visual import RenderOptions
 from textual.widgets import Footer, Input, Static
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.entries.store import FilesChanged
+from mindstone_tui.core.entries import Line, standings, store
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged
@@ -70,7 +68,7 @@ class LineList(ScrollView, can_focus=True):
         super().__init__()
         self._browse = browse
         self._length = 0
-        self._standings = Standings()
+        self._standings = standings.Standings()
         self._pages: OrderedDict[int, list[Line | Damaged]] = OrderedDict()
         self._wanted: set[int] = set()
         self.only_messages = True
@@ -449,7 +447,7 @@ class TranscriptScreen(Screen[None]):
         around = await self._browse.lines(max(self._number - _BESIDE, 0), 2 * _BESIDE + 1)
         for line in around if call else ():
             entry = line.entry if isinstance(line, Line) else None
-            if isinstance(entry, FilesChanged) and entry.call == call and entry.changes:
+            if isinstance(entry, store.FilesChanged) and entry.call == call and entry.changes:
                 self._command(f"/blame {entry.root}/{entry.changes[0].path}")
                 self.dismiss()
                 return
