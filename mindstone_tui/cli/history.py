@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 import typer
 
 from mindstone_tui.cli import options, output
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.core import errors, numbers, paths, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
@@ -33,28 +33,14 @@ _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
 
-StartOverOption = Annotated[
-    str,
-    option(
-        "KEY",
-        "If KEY's transcript is missing: move its other files aside and start it anew.",
-        "--start-over",
-    ),
-]
-LongOption = Annotated[
-    bool,
-    switch("--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"),
-]
-
-
 def sessions(
     context: typer.Context,
     json: options.JsonOption = False,
-    limit: Annotated[int, option("N", "Show at most N; 0 for all.", "--limit", "-n", min=0)] = 0,
-    sub_agents: Annotated[
-        bool, switch("--sub-agents", "Show sub-agents behind their session.")
-    ] = False,
-    long: LongOption = False,
+    limit: int = given(0, "N", "Show at most N; 0 for all.", "--limit", "-n", min=0),
+    sub_agents: bool = switch("--sub-agents", "Show sub-agents behind their session."),
+    long: bool = switch(
+        "--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"
+    ),
     program: options.ProgramOption = "",
     project: options.ProjectOption = "",
     since: options.SinceOption = "",
@@ -63,7 +49,12 @@ def sessions(
     role: options.RoleFilterOption = "",
     tool: options.ToolFilterOption = "",
     file: options.FileFilterOption = "",
-    fresh: StartOverOption = "",
+    fresh: str = given(
+        "",
+        "KEY",
+        "If KEY's transcript is missing: move its other files aside and start it anew.",
+        "--start-over",
+    ),
 ) -> None:
     """List sessions by project, the one used last first. Sub-agent sessions are only counted.
 
@@ -168,19 +159,13 @@ def _is_sub_agent(session: profile.ListedSession) -> bool:
 
 def log(
     session: options.SessionOption = "",
-    tail: Annotated[
-        int | None, option("N", "Only the last N lines.", "--tail", "-n", min=0)
-    ] = None,
-    kind: Annotated[
-        list[str] | None, option("KIND", "Only entries of this kind; repeatable.", "--kind", "-k")
-    ] = None,
-    turn: Annotated[int | None, option("N", "Only this turn.", "--turn", "-t", min=0)] = None,
-    redacted: Annotated[
-        bool, switch("--redacted", "Only where something was blacked out, and what.")
-    ] = False,
-    follow: Annotated[
-        bool, switch("--follow", "Keep printing new lines as they appear.", "-f")
-    ] = False,
+    tail: int | None = given(None, "N", "Only the last N lines.", "--tail", "-n", min=0),
+    kind: list[str] | None = given(
+        None, "KIND", "Only entries of this kind; repeatable.", "--kind", "-k"
+    ),
+    turn: int | None = given(None, "N", "Only this turn.", "--turn", "-t", min=0),
+    redacted: bool = switch("--redacted", "Only where something was blacked out, and what."),
+    follow: bool = switch("--follow", "Keep printing new lines as they appear.", "-f"),
     json: options.JsonOption = False,
 ) -> None:
     """Read a session's transcript, oldest line first.
@@ -249,10 +234,8 @@ def _wanted(
 
 def verify_sessions(
     session: options.SessionOption = "",
-    all_sessions: Annotated[bool, switch("--all", "Verify all sessions.")] = False,
-    anchor: Annotated[
-        str, option("SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor")
-    ] = "",
+    all_sessions: bool = switch("--all", "Verify all sessions."),
+    anchor: str = given("", "SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor"),
     json: options.JsonOption = False,
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
@@ -389,20 +372,14 @@ def _local(stamp: str) -> str:
 
 
 def files(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="[PATH]",
-            help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
-            "files if omitted.",
-        ),
-    ] = "",
-    at: Annotated[
-        int | None, option("TURN", "After this turn; 0 is before the first.", "--at", min=0)
-    ] = None,
-    out: Annotated[
-        Path | None, option("FOLDER", "Write all of them into a new folder instead.")
-    ] = None,
+    path: str = typer.Argument(
+        "",
+        metavar="[PATH]",
+        help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
+        "files if omitted.",
+    ),
+    at: int | None = given(None, "TURN", "After this turn; 0 is before the first.", "--at", min=0),
+    out: Path | None = given(None, "FOLDER", "Write all of them into a new folder instead."),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
 ) -> None:

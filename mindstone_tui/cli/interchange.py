@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     Progress,
@@ -45,23 +45,18 @@ _BYTES_A_SECOND: Final = 4_000_000
 
 
 def import_(
-    path: Annotated[
-        Path | None, typer.Argument(help="Session file of another program, or a folder.")
-    ] = None,
+    path: Path | None = typer.Argument(None, help="Session file of another program, or a folder."),
     session: options.SessionOption = "",
-    origin: Annotated[str, option("FORMAT", "File format; auto detects it.", "--from")] = "auto",
-    project: Annotated[
-        Path | None, option("FOLDER", "The project it belongs to, whatever folder the file names.")
-    ] = None,
+    origin: str = given("auto", "FORMAT", "File format; auto detects it.", "--from"),
+    project: Path | None = given(
+        None, "FOLDER", "The project it belongs to, whatever folder the file names."
+    ),
     sample: options.SampleOption = False,
     json: options.JsonOption = False,
-    yes: Annotated[
-        bool, switch("--yes", "Without a path: import what is found without asking.", "-y")
-    ] = False,
-    no_wait: Annotated[
-        bool,
-        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
-    ] = False,
+    yes: bool = switch("--yes", "Without a path: import what is found without asking.", "-y"),
+    no_wait: bool = switch(
+        "--no-wait", "Do not wait for the semantic index; it is built in the background."
+    ),
 ) -> None:
     """Import sessions from other agents, to search and replay.
 
@@ -404,18 +399,14 @@ _ALSO: Final = {"markdown": "md", "htm": "html"}
 
 
 def export_session(
-    name: Annotated[
-        str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
-    ] = "",
+    name: str = typer.Argument(
+        "", help="Session; the default one if omitted.", metavar="[SESSION]"
+    ),
     session: options.SessionOption = "",
-    format_: Annotated[
-        str, option("FORMAT", "html, md, json, messages or cast.", "--format", "-f")
-    ] = "md",
-    output: Annotated[
-        Path | None, option("FILE", "Output file; stdout if omitted.", "--output", "-o")
-    ] = None,
-    redact: Annotated[bool, switch("--redact", "Scan for secrets again and redact them.")] = False,
-    turns: Annotated[str, option("A-B", "Only these turns; 7 for one.", "--turns")] = "",
+    format_: str = given("md", "FORMAT", "html, md, json, messages or cast.", "--format", "-f"),
+    output: Path | None = given(None, "FILE", "Output file; stdout if omitted.", "--output", "-o"),
+    redact: bool = switch("--redact", "Scan for secrets again and redact them."),
+    turns: str = given("", "A-B", "Only these turns; 7 for one.", "--turns"),
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 

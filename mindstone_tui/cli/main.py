@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 import typer.core
@@ -143,12 +143,12 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", "-V", is_eager=True, help="Print the version and exit.")
-    ] = False,
-    no_color: Annotated[
-        bool, typer.Option("--no-color", help="Print without colour, as NO_COLOR=1 does.")
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", "-V", is_eager=True, help="Print the version and exit."
+    ),
+    no_color: bool = typer.Option(
+        False, "--no-color", help="Print without colour, as NO_COLOR=1 does."
+    ),
 ) -> None:
     del no_color  # `run` has taken it out, wherever it stood
     if version:

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option
+from mindstone_tui.cli.options import given
 from mindstone_tui.cli.output import (
     STEPS,
     Progress,
@@ -47,10 +47,8 @@ def stats(
     model: options.ModelFilterOption = "",
     tool: options.ToolFilterOption = "",
     file: options.FileFilterOption = "",
-    rows: Annotated[int, option("N", "Rows per table; 0 for all.", "--rows", "-n", min=0)] = _ROWS,
-    output: Annotated[
-        Path | None, option("FILE", "Write an HTML page instead.", "--output", "-o")
-    ] = None,
+    rows: int = given(_ROWS, "N", "Rows per table; 0 for all.", "--rows", "-n", min=0),
+    output: Path | None = given(None, "FILE", "Write an HTML page instead.", "--output", "-o"),
     json: options.JsonOption = False,
 ) -> None:
     """Show totals over all sessions.
@@ -76,11 +74,11 @@ def stats(
 
 def cost(
     context: typer.Context,
-    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="Else the last here.")] = "",
-    since: Annotated[str, option("DATE", "Only turns of this day and later.")] = "",
-    changes: Annotated[
-        list[str] | None, option("KEY=VALUE,…", "Cost with other window settings.", "--what-if")
-    ] = None,
+    session: str = typer.Argument("", metavar="[SESSION]", help="Else the last here."),
+    since: str = given("", "DATE", "Only turns of this day and later."),
+    changes: list[str] | None = given(
+        None, "KEY=VALUE,…", "Cost with other window settings.", "--what-if"
+    ),
     json: options.JsonOption = False,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
