@@ -24,6 +24,9 @@ from mindstone_tui.core.library import file_states, profile, projects
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
 
+Wanted = Callable[[transcript.Item], bool]
+"""Tells whether a line is to be shown."""
+
 _NONE_MATCH: Final = "No session matches."
 _WIDE: Final = 100
 """Columns from which on a list names program and size, too."""
@@ -138,12 +141,10 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
 def _ago(stamp: str, now: datetime) -> str:
     """How long ago something was; a date where that is no short answer."""
     try:
-        moment = datetime.fromisoformat(stamp)
+        then = datetime.fromisoformat(stamp)
     except ValueError:
         return stamp
-    return (
-        numbers.ago(moment, now) if (now - moment).days < 7 else f"{moment.astimezone():%d %b %Y}"
-    )
+    return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
 
 
 def _short(session: str) -> str:
@@ -181,7 +182,7 @@ def log(
     with _open(where) as history:
         newest = history.head.seq
         if tail is None:
-            items: Iterable[Line | transcript.Damaged] = filter(wanted, history.read())
+            items: Iterable[transcript.Item] = filter(wanted, history.read())
         else:
             items = _last(filter(wanted, history.back()), tail)
         standings = transcript.standings_of(history)
@@ -196,9 +197,7 @@ def log(
         _follow(where, newest, wanted, standings, json)
 
 
-def _print_redacted(
-    where: paths.SessionPlaces, wanted: Callable[[Line | transcript.Damaged], bool], json: bool
-) -> None:
+def _print_redacted(where: paths.SessionPlaces, wanted: Wanted, json: bool) -> None:
     """Every place that was blacked out: its line, its kind, and the text around it."""
     found = 0
     with _open(where) as history:
@@ -221,9 +220,7 @@ def _print_redacted(
 _REDACTED_SHOWN: Final = 160
 
 
-def _wanted(
-    kinds: Collection[str], turn: int | None
-) -> Callable[[Line | transcript.Damaged], bool]:
+def _wanted(kinds: Collection[str], turn: int | None) -> Wanted:
     """Which lines are shown; a damaged one always is."""
     options.check_kinds(kinds, KINDS)
     return lambda item: (
@@ -264,16 +261,14 @@ def _open(where: paths.SessionPlaces) -> transcript.History:
     return transcript.History(where)
 
 
-def _last(
-    newest_first: Iterable[Line | transcript.Damaged], count: int
-) -> Iterator[Line | transcript.Damaged]:
+def _last(newest_first: Iterable[transcript.Item], count: int) -> Iterator[transcript.Item]:
     yield from reversed(list(islice(newest_first, count)))
 
 
 def _follow(
     where: paths.SessionPlaces,
     after: int,
-    wanted: Callable[[Line | transcript.Damaged], bool],
+    wanted: Wanted,
     standings: Standings,
     json: bool,
 ) -> NoReturn:
@@ -295,7 +290,7 @@ def _follow(
             feed.stop()
 
 
-def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) -> int:
+def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
 
@@ -411,9 +406,7 @@ def files(
     elif not found:
         output.hint("No turn of this session changed a file.")
     else:
-        rows = [
-            (_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found
-        ]
+        rows = [(_state(it), it.sha256[:12], f"{it.root}/{exact(it.path)}") for it in found]
         output.table(("STATE", "SHA-256", "PATH"), rows)
 
 

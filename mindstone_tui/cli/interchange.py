@@ -174,9 +174,7 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
 def offer_history(program: str, title: str) -> None:
     """Offer to take in what a program that was just attached keeps already."""
     done = ImportedFiles(options.places())
-    found = [
-        each for each in discover.find_programs(os.environ, Path.cwd()) if each.program == program
-    ]
+    found = [it for it in discover.find_programs(os.environ, Path.cwd()) if it.program == program]
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     files = [file for offer in offers for file in offer.new]
     if not files:

@@ -24,9 +24,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_e
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 _ROWS: Final = Path(__file__).with_name("verbs.txt").read_text("utf-8").splitlines()
-VERBS: Final = {
-    verb: (place, line) for verb, place, line in (row.split(maxsplit=2) for row in _ROWS)
-}
+VERBS: Final = {verb: (at, line) for verb, at, line in (row.split(maxsplit=2) for row in _ROWS)}
 """Verb → where it stands beside this module, and its line in the list of commands (`verbs.txt`).
 
 The line is repeated there so that the list is printed without loading a single verb; it is the

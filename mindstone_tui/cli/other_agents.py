@@ -80,9 +80,7 @@ def attach(
         raise problems[0]
     for name in attachment.without_rules(home) if not (undo or json) else ():
         hint(f"{name} was attached before rules could hold there: attaching it again adds that.")
-    written = any(each.changes for each in plans) and _may_write(
-        plans, undo=undo, yes=yes, json=json
-    )
+    written = any(it.changes for it in plans) and _may_write(plans, undo=undo, yes=yes, json=json)
     for plan in plans:
         if undo:
             _take_out(home, plan, written=written)

@@ -349,17 +349,15 @@ def compare_modes(
     say_json(found) if json else _print(found)
 
 
-def _comparing(
-    settings: Settings, bar: Progress, model: str, *, vectors: bool
-) -> compare.Comparing:
-    options = rehearsal_options(settings, None, vectors=vectors)
+def _comparing(own: Settings, bar: Progress, model: str, *, vectors: bool) -> compare.Comparing:
+    options = rehearsal_options(own, None, vectors=vectors)
     ask = None
     if model:
-        ask = compare.asking(model, settings.models, places(), os.environ)
+        ask = compare.asking(model, own.models, places(), os.environ)
         options = msgspec.structs.replace(options, ask=ask, model=model)
     return compare.Comparing(
         options=options,
-        price_of=prices_of(places(), settings, os.environ),
+        price_of=prices_of(places(), own, os.environ),
         judge=ask,
         progress=lambda mode, done, total: bar.at(done, total),
     )

@@ -65,9 +65,7 @@ def status(
     if not found:
         hint(f"{name} answers; there are no sessions yet, here or there.")
         return
-    table(
-        ("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(one) for one in found]
-    )
+    table(("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(it) for it in found])
     hint(f"{name} answers.")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on, work
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.command import CommandInput
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -58,9 +58,7 @@ class MindstoneApp(App[int]):
 
     TITLE = "MindStone"
     CSS_PATH: ClassVar[CSSPathType | None] = _FIRST
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")
-    ]
+    BINDINGS = [Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")]
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
         self.host = host

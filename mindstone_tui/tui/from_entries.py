@@ -22,7 +22,7 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, unfenced
-from mindstone_tui.core.transcript.reader import Damaged, History, read_line, standings_of
+from mindstone_tui.core.transcript.reader import Damaged, History, Item, read_line, standings_of
 
 _BETWEEN = (
     ev.ContextReported,
@@ -153,9 +153,7 @@ class Feed:
         return self.exchanges[-1] if self.exchanges else None
 
 
-def exchanges_in(
-    lines: Iterable[Line | Damaged], behind: Iterable[Line | Damaged] = ()
-) -> list[ExchangeEvents]:
+def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first.
 
     One that was rewound says so, as far as the lines `behind` know of it.
@@ -194,8 +192,8 @@ def _between(began: str, ended: str) -> float:
 
 
 def split_at_turn(
-    lines: Sequence[Line | Damaged],
-) -> tuple[list[Line | Damaged], list[Line | Damaged]]:
+    lines: Sequence[Item],
+) -> tuple[list[Item], list[Item]]:
     """Lines of the first turn, which may have begun earlier, and all that come after it."""
     first = next((line.turn for line in lines if isinstance(line, Line)), 0)
     for at, line in enumerate(lines):
@@ -211,7 +209,7 @@ def _text_of(line: Line) -> str:
     return text if isinstance(text, str) else ""
 
 
-def whole(line: Line | Damaged) -> str:
+def whole(line: Item) -> str:
     """The full content of a line: its text, or its fields as JSON."""
     if isinstance(line, Damaged):
         return line.raw.decode("utf-8", "replace")
@@ -222,7 +220,7 @@ def whole(line: Line | Damaged) -> str:
     return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
 
 
-def contains(line: Line | Damaged, text: str) -> bool:
+def contains(line: Item, text: str) -> bool:
     """Whether the line contains the text, ignoring case."""
     wanted = text.casefold()
     return wanted in describe_line(line).text.casefold() or wanted in whole(line).casefold()
@@ -243,11 +241,11 @@ class HistoryBrowse:
         async with self._lock:
             return await asyncio.to_thread(lambda: len(self._history.offsets))
 
-    async def lines(self, first: int, count: int) -> Sequence[Line | Damaged]:
+    async def lines(self, first: int, count: int) -> Sequence[Item]:
         async with self._lock:
             return await asyncio.to_thread(self._lines, first, count)
 
-    def _lines(self, first: int, count: int) -> list[Line | Damaged]:
+    def _lines(self, first: int, count: int) -> list[Item]:
         offsets = self._history.offsets
         if first >= len(offsets) or count <= 0:
             return []

@@ -127,9 +127,7 @@ def plan_detach(
     places: Places, program: AttachTarget, environ: Mapping[str, str], project: Path | None = None
 ) -> list[SettingsChange]:
     """What undoing would write: the bytes from before, or the file of now without our lines."""
-    remembered = {
-        each.path: each for each in _stored(places).files.get(_name(program, project), [])
-    }
+    remembered = {it.path: it for it in _stored(places).files.get(_name(program, project), [])}
     named = settings_files(program, environ, project).values()
     files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []

@@ -69,9 +69,7 @@ class AgentFilesIndex:
         """Half the share of the question's words that a memory has too."""
         if not (asked := set(query_terms(query))):
             return {}
-        texts = (
-            (path.name, text) for path in _memories(self._agent) if (text := _memory_text(path))
-        )
+        texts = ((it.name, text) for it in _memories(self._agent) if (text := _memory_text(it)))
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(

@@ -373,9 +373,7 @@ def _edits(call: ToolCall, said: str) -> Iterator[tuple[str, _Pieces, bytes | No
     patch = next((one for one in (*texts.values(), call.arguments) if _PATCH in one), "")
     parts = _FILES.split(patch)[1:]
     for act, path, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        sides = [
-            (_of_side(hunk, " -"), _of_side(hunk, " +")) for hunk in _HUNKS.split(body) if hunk
-        ]
+        sides = [(_of_side(it, " -"), _of_side(it, " +")) for it in _HUNKS.split(body) if it]
         if act == "Add":
             yield path, (), b"".join(new for _, new in sides), True
         elif act != "End":
@@ -396,12 +394,7 @@ def _of_side(hunk: str, signs: str) -> bytes:
 
 
 _GIT: Final = (
-    "git",
-    "--no-optional-locks",
-    "-c",
-    "core.fsmonitor=",
-    "-c",
-    "core.hooksPath=/dev/null",
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
 )
 _RAW: Final = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules")
 STAGED: Final = "--cached"

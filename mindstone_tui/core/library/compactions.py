@@ -206,9 +206,7 @@ def precious_in(lines: Sequence[Line], rules: Mapping[int, str]) -> list[Sourced
 def _listed(lines: Sequence[Line]) -> Iterator[Sourced]:
     state = advance(fresh(""), lines)
     yield from (*state.binding, *state.decided)
-    asked = {
-        line.turn: line.seq for line in lines if isinstance(line.entry, conversation.UserMessage)
-    }
+    asked = {it.turn: it.seq for it in lines if isinstance(it.entry, conversation.UserMessage)}
     task = Sourced(text=state.goal, seq=asked.get(state.goal_turn, 0))
     now = [Sourced(text=one.title, seq=one.seq) for one in (state.current,) if one]
     done = [one for one in actions.actions_of(lines) if one.kind == "change" and one.ok]

@@ -345,9 +345,7 @@ def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
     """How many of these files were written after a moment."""
     with contextlib.suppress(ValueError, OSError):
         moment = datetime.fromisoformat(ts).timestamp()
-        files = [
-            folder / path for path in paths if folder.is_absolute() or Path(path).is_absolute()
-        ]
+        files = [folder / it for it in paths if folder.is_absolute() or Path(it).is_absolute()]
         return sum(1 for path in files if path.is_file() and path.stat().st_mtime > moment)
     return 0
 

@@ -118,9 +118,7 @@ def stored_key(path: Path, name: str) -> StoredKey | None:
 def stored_keys(path: Path) -> dict[str, str]:
     """Every key by provider, empty where the keyring does not give it."""
     lines = _lines(path)
-    return {
-        name: _SYSTEM.get(name).secret if value == _SIGN else value for name, value in lines.items()
-    }
+    return {name: _SYSTEM.get(name).secret if it == _SIGN else it for name, it in lines.items()}
 
 
 def store_key(path: Path, provider: str, secret: str) -> Kept:

@@ -216,9 +216,7 @@ class Formats:
 
     def _announced_by(self, shortest: str) -> list[tuple[str, SecretFormat]]:
         if shortest not in self._announced:
-            self._announced[shortest] = [
-                pair for pair in self._by_anchor if pair[0].startswith(shortest)
-            ]
+            self._announced[shortest] = [it for it in self._by_anchor if it[0].startswith(shortest)]
         return self._announced[shortest]
 
 

@@ -78,9 +78,7 @@ class Redactor:
         """What to black out, in order, overlaps joined under the surest kind."""
         if not (found := self._matches(text)):
             return []
-        raw = [
-            (start, end, rank, kind) for rank, (kind, start, end) in enumerate(found) if end > start
-        ]
+        raw = [(at, end, rank, kind) for rank, (kind, at, end) in enumerate(found) if end > at]
         marked = _Stretches(
             mark.span() for mark in PLACEHOLDER.finditer(text) if mark.group(1) in self._kinds
         )

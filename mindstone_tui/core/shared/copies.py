@@ -95,9 +95,7 @@ def _catch_up_from(
         else:
             there = store.sessions()
         if elsewhere and history.search == "server":
-            missing = uncovered(
-                PassageStore(store).marks(), {each.key: each.head for each in there}
-            )
+            missing = uncovered(PassageStore(store).marks(), {it.key: it.head for it in there})
             there = [each for each in there if each.key in missing or files.find(each.key)]
         for found in there:
             here = files.find(found.key)

@@ -204,9 +204,7 @@ def _clean(
     result: ToolResult, redactor: Redactor, nonce: str
 ) -> tuple[ToolResult, tuple[Finding, ...]]:
     """Secrets out of every part of a result; foreign text delimited."""
-    text, line, diff = (
-        redactor.redact(each) for each in (result.text, result.finding, result.diff)
-    )
+    text, line, diff = (redactor.redact(it) for it in (result.text, result.finding, result.diff))
     full = redactor.redact((result.full or b"").decode("utf-8", "surrogateescape"))
     shown = as_data(text.text, origin=result.origin, nonce=nonce) if result.origin else text.text
     return (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -32,16 +31,14 @@ _WHY = {
 class Blocks(OptionList):
     """The rows; Enter opens one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", id="inspector.open")
-    ]
+    BINDINGS = [Binding("enter", "select", "Open", id="inspector.open")]
 
 
 class InspectorScreen(Screen[None]):
     """The window as a list; whole exchanges are marked, because they leave as a whole."""
 
     AUTO_FOCUS = "#blocks"
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space,m", "mark", "Mark", id="inspector.mark"),
         Binding("p", "pin", "Pin / unpin", id="inspector.pin"),
         Binding("x,delete", "prune", "Prune marked", id="inspector.prune"),

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from textual import work
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.layout import WidgetPlacement
 from textual.widget import Widget
@@ -44,9 +44,7 @@ _NO_END: Final = (
 class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("end,G", "newest", "Newest", show=False, id="chat.newest")
-    ]
+    BINDINGS = [Binding("end,G", "newest", "Newest", show=False, id="chat.newest")]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
         super().__init__(id=id)

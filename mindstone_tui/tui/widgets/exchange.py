@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -31,7 +31,7 @@ from mindstone_tui.tui.widgets.markdown import Prose
 class Card(Static, can_focus=True):
     """One passage; Enter opens its source, `x` drops it, space shows all of it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("enter", "open", "Open source", id="recall.open"),
         Binding("x,delete", "drop", "Drop passage", id="recall.drop"),
         Binding("space", "unfold", "Whole text", id="recall.unfold"),
@@ -137,9 +137,7 @@ DIFF_LINES: Final = 12
 class Rest(Static, can_focus=True):
     """The end of a text that is shown in part; Enter, space or a click shows the rest."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest")
-    ]
+    BINDINGS = [Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest")]
 
     def __init__(self, left: int) -> None:
         said = f"… {plural(left, 'more line')} · Enter opens it fully"

@@ -22,9 +22,7 @@ from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, 
 from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
 from .sources import mentions, newest_with, records_of, sound
 
-_MARKED = [
-    line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
-]
+_MARKED = [it[1:].split("|") for it in lists_in(Path(__file__).with_name("codex.txt"))["marked"]]
 _COMMAND = pattern_of(r"<user_shell_command>\s*<command>\n?")
 _GAVE = pattern_of(r"\n?</command>\s*<result>\n?")
 _DATED = pattern_of(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")

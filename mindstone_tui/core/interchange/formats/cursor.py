@@ -130,11 +130,7 @@ def _add_result(pieces: parts.MessageParts, part: dict[str, Any]) -> None:
 
 
 _PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
-_DONE: Final[dict[str, ToolStatus]] = {
-    "completed": "ok",
-    "error": "error",
-    "cancelled": "interrupted",
-}
+_DONE: dict[str, ToolStatus] = {"completed": "ok", "error": "error", "cancelled": "interrupted"}
 
 
 def _recognises(sample: Sample) -> bool:
@@ -151,10 +147,8 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _has_conversations(path: Path) -> bool:
-    with sources.connected(path) as connection:
-        return _has_table(connection, "cursorDiskKV") or any(
-            _value(connection, key) for key in _PROJECT
-        )
+    with sources.connected(path) as data:
+        return _has_table(data, "cursorDiskKV") or any(_value(data, key) for key in _PROJECT)
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:

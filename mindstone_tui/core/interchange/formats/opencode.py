@@ -292,10 +292,8 @@ def _result(number: int, call: entries.ToolCall, part: Fields, ts: str) -> Recor
             images = pictures_in(files)
             yield Gave(line=number, call=call.id, text=said, name=call.name, ts=done, images=images)
         case "error":
-            said = text(state.get("error"))
-            yield Gave(
-                line=number, call=call.id, text=said, name=call.name, status="error", ts=done
-            )
+            why = text(state.get("error"))
+            yield Gave(line=number, call=call.id, text=why, name=call.name, status="error", ts=done)
         case _:
             return
 

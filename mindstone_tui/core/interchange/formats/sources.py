@@ -72,12 +72,8 @@ def first_array_of(path: Path) -> Iterator[Numbered | Broken]:
 def _told_apart(
     found: Iterable[tuple[int, read_bytes.Fields | read_bytes.Flaw]],
 ) -> Iterator[Numbered | Broken]:
-    for number, each in found:
-        yield (
-            Broken(line=number, why=each.why)
-            if isinstance(each, read_bytes.Flaw)
-            else (number, each)
-        )
+    for number, it in found:
+        yield (Broken(line=number, why=it.why) if isinstance(it, read_bytes.Flaw) else (number, it))
 
 
 def each_with(
