@@ -25,12 +25,8 @@ from mindstone_tui.core.text import as_written, unfenced
 from mindstone_tui.core.transcript.reader import Damaged, History, Item, read_line, standings_of
 
 _BETWEEN = (
-    ev.ContextReported,
-    ev.SessionReady,
-    ev.ScreenAsked,
-    ev.CommandEnded,
-    ev.UsageReported,
-    ev.ModelCalled,
+    *(ev.ContextReported, ev.SessionReady, ev.ScreenAsked, ev.CommandEnded),
+    *(ev.UsageReported, ev.ModelCalled),
 )
 """Events the chat does not draw."""
 _PASSED_OVER: Final = frozenset(

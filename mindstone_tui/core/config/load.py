@@ -43,12 +43,8 @@ _ASCENDING: Final = (
 _TABLES: Final = {"priority": True, "hybrid": True, "worth": False, "turns_to_live": False}
 """Tables of weights, and whether each must add up to 1."""
 _SHARES: Final = (
-    "system_prompt",
-    "tool_definitions",
-    "message_history",
-    "tool_results",
-    "memory_injection",
-    "output_reserve",
+    *("system_prompt", "tool_definitions", "message_history", "tool_results"),
+    *("memory_injection", "output_reserve"),
 )
 
 
@@ -184,19 +180,9 @@ MOST_IGNORED: Final = 50
 LONGEST_KEY: Final = 100
 PROJECT_MAY_SET: Final = frozenset(
     (
-        "context.ceiling",
-        "context.floor",
-        "context.min_recent",
-        "context.trim",
-        "context.trim_to",
-        "context.trim_step",
-        "context.checkpoint",
-        "context.emergency",
-        "context.policy",
-        "context.marker",
-        "context.pin_budget",
-        "tui.theme",
-        "tui.panel",
+        *("context.ceiling", "context.floor", "context.min_recent", "context.trim"),
+        *("context.trim_to", "context.trim_step", "context.checkpoint", "context.emergency"),
+        *("context.policy", "context.marker", "context.pin_budget", "tui.theme", "tui.panel"),
         *(f"zones.{field}" for field in ZoneSettings.__struct_fields__),
         *(f"budget.{field}" for field in BudgetSettings.__struct_fields__),
     )

@@ -38,19 +38,9 @@ LOOKED_BACK: Final = 2_000
 LATELY: Final = 100
 """Sessions that are looked at where nobody asked for a list: those used last."""
 _KINDS: Final = (
-    "tool_asked",
-    "tool_answered",
-    "tool_returned",
-    "turn_ended",
-    "memory_proposed",
-    "memory_decided",
-    "standing_instruction_offered",
-    "offer_answered",
-    "plan_changed",
-    "trust_asked",
-    "project_trusted",
-    "rewound",
-    "restored",
+    *("tool_asked", "tool_answered", "tool_returned", "turn_ended", "memory_proposed"),
+    *("memory_decided", "standing_instruction_offered", "offer_answered", "plan_changed"),
+    *("trust_asked", "project_trusted", "rewound", "restored"),
 )
 _DECIDED_BY: Final = {
     "approval": ("/answer yes", "/answer no"),

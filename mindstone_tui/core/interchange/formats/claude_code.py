@@ -112,10 +112,7 @@ _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customT
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
 _NO_MODEL = "<synthetic>"
 _COUNTS = [
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
 ]
 _INTERRUPTED = "[Request interrupted by user"
 _NOTICE = "<task-notification>"
@@ -322,15 +319,9 @@ def _is_by_a_person(queued: dict[str, Any]) -> bool:
 
 
 def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str) -> Gave:
-    return Gave(
-        line=number,
-        call=text(block.get("tool_use_id")),
-        text=parts.plain(block.get("content")) or "",
-        status=parts.error_if(block.get("is_error") is True),
-        id=text(fields.get("uuid")),
-        ts=ts,
-        images=pictures_in(block.get("content")),
-    )
+    call, failed, source = block.get("tool_use_id"), block.get("is_error"), text(fields.get("uuid"))
+    given = block.get("content")
+    return parts.result_of(number, call, given, failed=failed is True, id=source, ts=ts)
 
 
 def _assistant(number: int, fields: dict[str, Any]) -> Iterator[Record]:

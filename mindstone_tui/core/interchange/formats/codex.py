@@ -19,7 +19,7 @@ from mindstone_tui.core.patterns import pattern_of
 from ..pictures import Picture, pictures_in
 from ..read_bytes import Fields, Flaw, as_json, decode_object, mapping, moment, sequence, text
 from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
-from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
+from .parts import ANOTHER_BRANCH, counted, joined, plain, result_of, tool_call, unknown
 from .sources import mentions, newest_with, records_of, sound
 
 _MARKED = [it[1:].split("|") for it in lists_in(Path(__file__).with_name("codex.txt"))["marked"]]
@@ -282,15 +282,9 @@ def _returned(number: int, item: Fields, ts: str) -> Gave:
             failed = mapping(inner.get("metadata")).get("exit_code") not in (0, None)
     said = None if item.get("type") == "tool_search_output" else plain(output)
     said = as_json(output) if said is None else said
-    return Gave(
-        line=number,
-        call=text(item.get("call_id")),
-        text=said,
-        name=text(item.get("name")),
-        status=error_if(failed or _FAILED.match(said) is not None),
-        ts=ts,
-        images=pictures_in(output),
-    )
+    failed = failed or _FAILED.match(said) is not None
+    call, name = item.get("call_id"), item.get("name")
+    return result_of(number, call, output, said=said, name=name, failed=failed, ts=ts)
 
 
 def _goes_on(path: Path) -> tuple[str, str]:

@@ -298,6 +298,25 @@ def add_block(pieces: MessageParts, each: object) -> None:
             pieces.images += pictures_in(each)
 
 
+def result_of(
+    number: int,
+    call: object,
+    content: object,
+    *,
+    said: str | None = None,
+    name: object = "",
+    failed: bool = False,
+    id: str = "",  # noqa: A002 (the record's own name for it)
+    ts: str = "",
+) -> Gave:
+    """What a tool gave, from untrusted pieces; `said` where its words are not the content's own."""
+    words = (plain(content) or "") if said is None else said
+    call, name, images, status = text(call), text(name), pictures_in(content), error_if(failed)
+    return Gave(
+        line=number, call=call, text=words, name=name, status=status, id=id, ts=ts, images=images
+    )
+
+
 def error_if(failed: bool) -> ToolStatus:
     """How a call ended of which a file says no more than whether it failed."""
     return "error" if failed else "ok"

@@ -34,13 +34,8 @@ _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _SAMPLE: Final = 1 << 18
 _UNREADABLE: Final = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, EOFError, RuntimeError, ValueError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 
 Numbered = tuple[int, read_bytes.Fields]
