@@ -238,8 +238,7 @@ def _asked(offers: list[_Offer]) -> list[_Offer]:
         hint("Nothing was imported. `mindstone import --yes` takes over all that is new.")
         return []
     prompt("Import all that is new? [y/N, or names of programs] ")
-    answer = sys.stdin.readline().replace(",", " ").casefold().split()
-    if answer in (["y"], ["yes"]):
+    if (answer := sys.stdin.readline().replace(",", " ").casefold().split()) in (["y"], ["yes"]):
         return offers
     return [offer for offer in offers if offer.found.program in answer]
 

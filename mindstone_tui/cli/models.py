@@ -132,8 +132,7 @@ def offer() -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("CI"):
         return
     home = places()
-    best = model_list.offered(home, load(home, os.environ).settings, os.environ)
-    if best is None:
+    if (best := model_list.offered(home, load(home, os.environ).settings, os.environ)) is None:
         return
     offer = (
         f"No language model is set up yet. {best.title} fits this machine: {megabytes(best.bytes)} "

@@ -204,8 +204,7 @@ def fetch_news(
 
 def feed_of(where: paths.SessionPlaces) -> Feed | None:
     """Begin to bring what other machines write into a copy; None where there is no server."""
-    history = _shared_history()
-    if history is None or not history.address_for(where.key):
+    if (history := _shared_history()) is None or not history.address_for(where.key):
         return None
     from mindstone_tui.core.shared.copies import Feed, open_store  # 162 ms
 

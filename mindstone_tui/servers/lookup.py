@@ -290,8 +290,7 @@ class Lookup:
     def overview(self, session: str, *, exchanges: int = 5) -> dict[str, Any]:
         """One session at a glance, with what was said last."""
         key = str(self._home.key(session))
-        found = next((one for one in self.listed() if one.session == key), None)
-        if found is None:
+        if (found := next((one for one in self.listed() if one.session == key), None)) is None:
             raise self._places(session).missing()
         return {**_glance(found), "last": self._last_said(session, exchanges * 2)}
 

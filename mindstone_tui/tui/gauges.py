@@ -74,8 +74,7 @@ def _labels(report: ContextReport, cells: int) -> Content:
     row, end = "", cells
     for _, name, share in reversed(_marks(report)):
         label = f"{name} {share * 100:.0f}"
-        start = min(max(0, _column(share, cells) - len(label) // 2), end - len(label))
-        if start < 0:
+        if (start := min(max(0, _column(share, cells) - len(label) // 2), end - len(label))) < 0:
             break
         row = label + " " * (end - start - len(label)) + row
         end = start - 1

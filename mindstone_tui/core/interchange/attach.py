@@ -381,8 +381,7 @@ def _with_toml_server(text: str, program: AttachTarget, command: AttachCommand) 
 
 
 def _without_toml_server(text: str) -> str:
-    left = _TOML_TABLE.sub("", text)
-    if left != text and not _TOML_TABLE.search(left):
+    if (left := _TOML_TABLE.sub("", text)) != text and not _TOML_TABLE.search(left):
         left = re.sub(r"\n\n+\Z", "\n", left)
     _toml(left)
     return left

@@ -129,8 +129,7 @@ def is_english(text: str) -> bool:
 
 def _by_script(text: str) -> str:
     """The language of another script than Latin; empty where that has too small a share."""
-    counted = Counter(found.lastgroup or "" for found in _SCRIPTS.finditer(text))
-    if not counted:
+    if not (counted := Counter(found.lastgroup or "" for found in _SCRIPTS.finditer(text))):
         return ""
     weight = sum(n * (_DENSE_LETTERS if name in _DENSE else 1) for name, n in counted.items())
     latin = sum(char.isalpha() for char in text) - counted.total()

@@ -208,8 +208,7 @@ class KeptFiles:
         found: list[RecordedEdit] = []
         names = [Path(path).name.encode() for path in wanted if path]
         for places in self._held:
-            profile = current_profile(places)
-            if profile is None or profile.program == OWN:
+            if (profile := current_profile(places)) is None or profile.program == OWN:
                 continue
             raw = places.transcript.read_bytes()
             if any(name in raw for name in names):

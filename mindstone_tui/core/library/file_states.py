@@ -57,8 +57,7 @@ class FilesOfSession:
         """A file's bytes as they were after a turn, or those with a hash: `sha256:3dee2f9934c7`."""
         if path.startswith(BY_HASH):
             return self._by_hash(path.removeprefix(BY_HASH).lower())
-        node = self._node(turn, path)
-        if node is None or node.kind not in ("file", "link"):
+        if (node := self._node(turn, path)) is None or node.kind not in ("file", "link"):
             what = "was not there" if node is None else f"was a {node.kind}"
             raise UndoError(f"{text.exact(path)} {what} after turn {turn}.")
         return self._store.get(node.digest)

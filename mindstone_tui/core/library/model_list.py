@@ -367,8 +367,7 @@ def offered(home: Places, settings: Settings, environ: Mapping[str, str]) -> Dow
         address.has_key(provider, environ, home.keys) for provider in address.VARIABLES
     ):
         return None
-    best = local_models.best_for(local_models.free_memory(), settings.models)
-    if best is None:
+    if (best := local_models.best_for(local_models.free_memory(), settings.models)) is None:
         return None
     return _download(
         home, best, local_models.window_for(best, local_models.free_memory(), settings.models)

@@ -229,8 +229,7 @@ def _fits(place: _Place, value: str) -> bool:
 def _unquoted(place: _Place) -> tuple[int, int] | None:
     """A secret without quotes beside its name."""
     text, start = place.text, place.start
-    bare = _BARE.match(text, start)
-    if bare is None or place.way in (",", "(", "typed"):
+    if (bare := _BARE.match(text, start)) is None or place.way in (",", "(", "typed"):
         return None
     value = bare.group().rstrip(".:")
     if parameter := _PARAMETER.search(value):

@@ -191,8 +191,7 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
             problems.append(error.what)
             continue
         if kind in ("hooks", "command", "skill"):
-            named = _named(name, data, workspace, looking, every=kind == "hooks")
-            if named is None:
+            if (named := _named(name, data, workspace, looking, every=kind == "hooks")) is None:
                 problems.append(f"{name} names too many files to watch them all.")
                 continue
             todo += [(each, "used") for each in named if each not in known]

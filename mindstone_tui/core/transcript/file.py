@@ -70,8 +70,7 @@ def find_end(read: reader.Read, size: int, name: object) -> End:
     pieces = reader.backwards(read, size, _CHUNK)
     for piece in pieces:
         begin, stop, raw, whole = piece
-        line = _readable(raw, begin)
-        if line is not None and hash_matches(raw, line.hash):
+        if (line := _readable(raw, begin)) is not None and hash_matches(raw, line.hash):
             before = _before_torn_batch(line, begin, pieces) if whole and not rotten else None
             if before is not None:
                 return End(before, torn=True)

@@ -160,8 +160,7 @@ class LineList(ScrollView, can_focus=True):
         await self._read(page)
         self._wanted.discard(page)
         self.refresh()
-        at = self.number_at(self.cursor)
-        if at is not None and at // PAGE == page:
+        if (at := self.number_at(self.cursor)) is not None and at // PAGE == page:
             self.post_message(self.Highlighted(self.line_at(self.cursor)))
 
     @work(exclusive=True, group="older")

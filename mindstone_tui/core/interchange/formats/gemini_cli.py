@@ -169,8 +169,7 @@ def _about(fields: Fields) -> Records:
     """What is said about the session as a whole."""
     if "projectHash" in fields:
         yield Began(id=text(fields.get("sessionId")), ts=moment(fields.get("startTime")))
-    folders = sequence(fields.get("directories"))
-    if folders and (folder := text(folders[0])):
+    if (folders := sequence(fields.get("directories"))) and (folder := text(folders[0])):
         yield About(folder=folder)
     if summary := text(fields.get("summary") or mapping(fields.get("$set")).get("summary")):
         yield Titled(title=summary)

@@ -80,8 +80,7 @@ def _message(number: int, fields: Fields, message: Fields) -> Record:
 
 
 def _used(message: Fields) -> Iterator[Record]:
-    usage = mapping(message.get("usage"))
-    if usage and message.get("role") == "assistant":
+    if (usage := mapping(message.get("usage"))) and message.get("role") == "assistant":
         names = ("input", "output", "cacheRead", "cacheWrite")
         cost = mapping(usage.get("cost")).get("total")
         took = parts.counted(usage, *names, apart=True, cost=cost)
