@@ -20,8 +20,7 @@ def fill_standard_streams() -> bool:
         try:
             os.fstat(number)
         except OSError:
-            fd = os.open(os.devnull, os.O_RDWR)
-            if fd != number:
+            if (fd := os.open(os.devnull, os.O_RDWR)) != number:
                 os.dup2(fd, number)
                 os.close(fd)
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
@@ -65,8 +64,7 @@ def main() -> int:
         sys.stderr.write("mindstone: Standard output is closed. Send it to a file or a pipe.\n")
         return 1
     bound_clock()
-    arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):
+    if (arguments := sys.argv[1:]) in (["--version"], ["-V"]):
         return _say_version()
     if arguments[:1] == ["hook"]:
         from mindstone_tui.hook import main as hook  # 1 ms

@@ -466,8 +466,7 @@ def verify(*, session: str = "", home: Home | Path | str | None = None) -> Verdi
 def _recognised(data: bytes, name: str) -> Image:
     from mindstone_tui.core.session.attachments import recognise  # 15 ms
 
-    seen = recognise(data, name)
-    if seen is None:
+    if (seen := recognise(data, name)) is None:
         raise UsageError(
             f"{name} is no picture or sound that models take.", "Send PNG, JPEG, GIF, WebP, WAV …"
         )

@@ -41,8 +41,7 @@ def main(arguments: "list[str]") -> int:
         before = arguments[1:2] == ["before"]
         said = _said(sys.stdin.buffer.read(_LONGEST_INPUT), before=before)
         is_read = before or any(name in said for name in _READS)
-        answer = _ask(state, program, said, until)
-        if answer is None and _is_full(state):
+        if (answer := _ask(state, program, said, until)) is None and _is_full(state):
             _note(state, f"hook {program}: the disk is full or cannot be written to")
         elif answer is None:
             _start(state, home, said, records=not is_read)
@@ -144,8 +143,7 @@ def _ask(state: str, program: str, said: bytes, until: float) -> "bytes | None":
         line.sendall(head + b'","said":' + said + b"}}\n")
         while not heard.endswith(b"\n") and len(heard) < _LONGEST_ANSWER:
             line.settimeout(_left(until))
-            piece = line.recv(1 << 16)
-            if not piece:
+            if not (piece := line.recv(1 << 16)):
                 return None
             heard += piece
     except TimeoutError:

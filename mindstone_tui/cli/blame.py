@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import hint, say_json, table
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.blame import (
@@ -27,10 +27,10 @@ NOTES: Final = "refs/notes/mindstone"
 
 
 def blame(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A file as it is now.")] = "",
-    commit: Annotated[str, option("REV", "What a commit added instead, or a range: A..B.")] = "",
-    notes: Annotated[bool, switch("--notes", f"Keep that in git notes, too: {NOTES}.")] = False,
-    trailer: Annotated[str, option("MESSAGE", "Name the turns of staged lines in a message.")] = "",
+    file: str = typer.Argument("", metavar="[FILE]", help="A file as it is now."),
+    commit: str = given("", "REV", "What a commit added instead, or a range: A..B."),
+    notes: bool = switch("--notes", f"Keep that in git notes, too: {NOTES}."),
+    trailer: str = given("", "MESSAGE", "Name the turns of staged lines in a message."),
     json: options.JsonOption = False,
 ) -> None:
     """Show which turn made each line of a file.

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from mindstone_tui.cli import options, output
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.core import errors, paths, text
 from mindstone_tui.core.config import load
 
@@ -85,13 +85,9 @@ def chat(
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",
     cwd: options.FolderOption = None,
-    approve: Annotated[str, option("MODE", "read-only, ask, auto-edit or full-auto.")] = "",
-    at: Annotated[
-        str, option("PLACE", "Open the transcript at a line number, an entry id or `turn 7`.")
-    ] = "",
-    plain: Annotated[
-        bool, switch("--plain", "Chat line by line instead of opening the app.")
-    ] = False,
+    approve: str = given("", "MODE", "read-only, ask, auto-edit or full-auto."),
+    at: str = given("", "PLACE", "Open the transcript at a line number, an entry id or `turn 7`."),
+    plain: bool = switch("--plain", "Chat line by line instead of opening the app."),
 ) -> None:
     """Open the app; without a terminal, chat line by line.
 

@@ -33,9 +33,7 @@ config_app = typer.Typer(
 def show(
     json: JsonOption = False,
     profile: ProfileOption = "",
-    changed: Annotated[
-        bool, switch("--changed", "Only settings that differ from the default.")
-    ] = False,
+    changed: bool = switch("--changed", "Only settings that differ from the default."),
 ) -> None:
     """Print every setting with its value and its source."""
     loaded = _load(profile)
@@ -79,9 +77,7 @@ def set_key(
 
 
 @config_app.command("explain")
-def explain(
-    key: Annotated[str, typer.Argument(metavar="[KEY]")] = "", json: JsonOption = False
-) -> None:
+def explain(key: str = typer.Argument("", metavar="[KEY]"), json: JsonOption = False) -> None:
     """Explain a setting: what it does, its values, its current value. Without a key, all."""
     chosen = [config.key_named(key)] if key and key not in sections() else _of_section(key)
     loaded = _load("")

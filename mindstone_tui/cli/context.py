@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -14,13 +14,13 @@ from mindstone_tui.core.library import read_only, vectors
 
 
 def context(
-    what: Annotated[
-        str, typer.Argument(metavar="[list|detail]", help="What to show: list or detail.")
-    ] = ("list"),
+    what: str = typer.Argument(
+        "list", metavar="[list|detail]", help="What to show: list or detail."
+    ),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
-    turn: Annotated[int | None, options.option("N", "As of this turn.", min=1)] = None,
-    call: Annotated[int | None, options.option("N", "A model call of that turn.", min=1)] = None,
+    turn: int | None = options.given(None, "N", "As of this turn.", min=1),
+    call: int | None = options.given(None, "N", "A model call of that turn.", min=1),
     model: options.ModelOption = "",
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",

@@ -9,25 +9,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 import typer
 
 from mindstone_tui.cli import options, output
-from mindstone_tui.cli.options import option, switch
-from mindstone_tui.core import numbers, transcript
+from mindstone_tui.cli.options import given, switch
+from mindstone_tui.core import errors, numbers, paths, transcript
 from mindstone_tui.core.entries import KINDS, Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.errors import ExitCode, UsageError
-from mindstone_tui.core.library import profile
-from mindstone_tui.core.library.file_states import FileAt, FilesOfSession
-from mindstone_tui.core.library.profile import ListedSession, SessionFilter
-from mindstone_tui.core.library.projects import by_project
-from mindstone_tui.core.paths import CHILD, CUT_SHORT, SessionPlaces, from_home
+from mindstone_tui.core.library import file_states, profile, projects
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
+
+Wanted = Callable[[transcript.Item], bool]
+"""Tells whether a line is to be shown."""
 
 _NONE_MATCH: Final = "No session matches."
 _WIDE: Final = 100
@@ -38,28 +36,14 @@ _LOOK_AGAIN: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 
 
-StartOverOption = Annotated[
-    str,
-    option(
-        "KEY",
-        "If KEY's transcript is missing: move its other files aside and start it anew.",
-        "--start-over",
-    ),
-]
-LongOption = Annotated[
-    bool,
-    switch("--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"),
-]
-
-
 def sessions(
     context: typer.Context,
     json: options.JsonOption = False,
-    limit: Annotated[int, option("N", "Show at most N; 0 for all.", "--limit", "-n", min=0)] = 0,
-    sub_agents: Annotated[
-        bool, switch("--sub-agents", "Show sub-agents behind their session.")
-    ] = False,
-    long: LongOption = False,
+    limit: int = given(0, "N", "Show at most N; 0 for all.", "--limit", "-n", min=0),
+    sub_agents: bool = switch("--sub-agents", "Show sub-agents behind their session."),
+    long: bool = switch(
+        "--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"
+    ),
     program: options.ProgramOption = "",
     project: options.ProjectOption = "",
     since: options.SinceOption = "",
@@ -68,7 +52,12 @@ def sessions(
     role: options.RoleFilterOption = "",
     tool: options.ToolFilterOption = "",
     file: options.FileFilterOption = "",
-    fresh: StartOverOption = "",
+    fresh: str = given(
+        "",
+        "KEY",
+        "If KEY's transcript is missing: move its other files aside and start it anew.",
+        "--start-over",
+    ),
 ) -> None:
     """List sessions by project, the one used last first. Sub-agent sessions are only counted.
 
@@ -80,11 +69,11 @@ def sessions(
         return
     options.fetch_news()
     wanted = options.session_filter(context)
-    asked = wanted or (SessionFilter() if long else None)
+    asked = wanted or (profile.SessionFilter() if long else None)
     every = profile.list_described(options.places(), asked, options.price_book() if asked else None)
     if wanted is None:
         for one in options.only_elsewhere():  # of which no more is known here
-            every.append(ListedSession(**msgspec.structs.asdict(one), used=one.updated))
+            every.append(profile.ListedSession(**msgspec.structs.asdict(one), used=one.updated))
         every.sort(key=lambda one: one.used, reverse=True)
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
@@ -110,7 +99,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     """A table of them, under the projects they belong to."""
     headings: dict[int, str] = {}
     ordered: list[profile.ListedSession] = []
-    for project, found in by_project(shown):
+    for project, found in projects.by_project(shown):
         headings[len(ordered)] = project
         ordered += found
     rows = [
@@ -152,40 +141,32 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
 def _ago(stamp: str, now: datetime) -> str:
     """How long ago something was; a date where that is no short answer."""
     try:
-        moment = datetime.fromisoformat(stamp)
+        then = datetime.fromisoformat(stamp)
     except ValueError:
         return stamp
-    return (
-        numbers.ago(moment, now) if (now - moment).days < 7 else f"{moment.astimezone():%d %b %Y}"
-    )
+    return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
 
 
 def _short(session: str) -> str:
     """A session's name as `-s` takes it: without the usual agent, a long one by its beginning."""
     name = session.removeprefix("agent:default:")
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}{CUT_SHORT}"
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}{paths.CUT_SHORT}"
 
 
 def _is_sub_agent(session: profile.ListedSession) -> bool:
     """Whether another session started it: here, or in the program that it comes from."""
-    return CHILD in session.main or bool(session.started_by)
+    return paths.CHILD in session.main or bool(session.started_by)
 
 
 def log(
     session: options.SessionOption = "",
-    tail: Annotated[
-        int | None, option("N", "Only the last N lines.", "--tail", "-n", min=0)
-    ] = None,
-    kind: Annotated[
-        list[str] | None, option("KIND", "Only entries of this kind; repeatable.", "--kind", "-k")
-    ] = None,
-    turn: Annotated[int | None, option("N", "Only this turn.", "--turn", "-t", min=0)] = None,
-    redacted: Annotated[
-        bool, switch("--redacted", "Only where something was blacked out, and what.")
-    ] = False,
-    follow: Annotated[
-        bool, switch("--follow", "Keep printing new lines as they appear.", "-f")
-    ] = False,
+    tail: int | None = given(None, "N", "Only the last N lines.", "--tail", "-n", min=0),
+    kind: list[str] | None = given(
+        None, "KIND", "Only entries of this kind; repeatable.", "--kind", "-k"
+    ),
+    turn: int | None = given(None, "N", "Only this turn.", "--turn", "-t", min=0),
+    redacted: bool = switch("--redacted", "Only where something was blacked out, and what."),
+    follow: bool = switch("--follow", "Keep printing new lines as they appear.", "-f"),
     json: options.JsonOption = False,
 ) -> None:
     """Read a session's transcript, oldest line first.
@@ -201,7 +182,7 @@ def log(
     with _open(where) as history:
         newest = history.head.seq
         if tail is None:
-            items: Iterable[Line | transcript.Damaged] = filter(wanted, history.read())
+            items: Iterable[transcript.Item] = filter(wanted, history.read())
         else:
             items = _last(filter(wanted, history.back()), tail)
         standings = transcript.standings_of(history)
@@ -216,9 +197,7 @@ def log(
         _follow(where, newest, wanted, standings, json)
 
 
-def _print_redacted(
-    where: SessionPlaces, wanted: Callable[[Line | transcript.Damaged], bool], json: bool
-) -> None:
+def _print_redacted(where: paths.SessionPlaces, wanted: Wanted, json: bool) -> None:
     """Every place that was blacked out: its line, its kind, and the text around it."""
     found = 0
     with _open(where) as history:
@@ -241,9 +220,7 @@ def _print_redacted(
 _REDACTED_SHOWN: Final = 160
 
 
-def _wanted(
-    kinds: Collection[str], turn: int | None
-) -> Callable[[Line | transcript.Damaged], bool]:
+def _wanted(kinds: Collection[str], turn: int | None) -> Wanted:
     """Which lines are shown; a damaged one always is."""
     options.check_kinds(kinds, KINDS)
     return lambda item: (
@@ -254,10 +231,8 @@ def _wanted(
 
 def verify_sessions(
     session: options.SessionOption = "",
-    all_sessions: Annotated[bool, switch("--all", "Verify all sessions.")] = False,
-    anchor: Annotated[
-        str, option("SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor")
-    ] = "",
+    all_sessions: bool = switch("--all", "Verify all sessions."),
+    anchor: str = given("", "SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor"),
     json: options.JsonOption = False,
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
@@ -277,25 +252,23 @@ def verify_sessions(
     if not chosen:
         output.hint("No sessions yet; nothing to verify.")
     if not sound:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(errors.ExitCode.FAILED)
 
 
-def _open(where: SessionPlaces) -> transcript.History:
+def _open(where: paths.SessionPlaces) -> transcript.History:
     if not where.folder.exists():
         raise where.missing()
     return transcript.History(where)
 
 
-def _last(
-    newest_first: Iterable[Line | transcript.Damaged], count: int
-) -> Iterator[Line | transcript.Damaged]:
+def _last(newest_first: Iterable[transcript.Item], count: int) -> Iterator[transcript.Item]:
     yield from reversed(list(islice(newest_first, count)))
 
 
 def _follow(
-    where: SessionPlaces,
+    where: paths.SessionPlaces,
     after: int,
-    wanted: Callable[[Line | transcript.Damaged], bool],
+    wanted: Wanted,
     standings: Standings,
     json: bool,
 ) -> NoReturn:
@@ -317,7 +290,7 @@ def _follow(
             feed.stop()
 
 
-def _print(item: Line | transcript.Damaged, standings: Standings, json: bool) -> int:
+def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
 
@@ -377,7 +350,7 @@ def _anchor(text: str) -> transcript.HeadAnchor | None:
         return None
     seq, _, digest = text.partition(":")
     if not seq.isdecimal() or len(digest) != 64:
-        raise UsageError(
+        raise errors.UsageError(
             f"{text!r} is not an anchor.",
             "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
@@ -394,20 +367,14 @@ def _local(stamp: str) -> str:
 
 
 def files(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="[PATH]",
-            help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
-            "files if omitted.",
-        ),
-    ] = "",
-    at: Annotated[
-        int | None, option("TURN", "After this turn; 0 is before the first.", "--at", min=0)
-    ] = None,
-    out: Annotated[
-        Path | None, option("FOLDER", "Write all of them into a new folder instead.")
-    ] = None,
+    path: str = typer.Argument(
+        "",
+        metavar="[PATH]",
+        help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
+        "files if omitted.",
+    ),
+    at: int | None = given(None, "TURN", "After this turn; 0 is before the first.", "--at", min=0),
+    out: Path | None = given(None, "FOLDER", "Write all of them into a new folder instead."),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
 ) -> None:
@@ -419,16 +386,16 @@ def files(
     where = options.places().session(options.session_key(session))
     if not where.folder.exists():
         raise where.missing()
-    known = FilesOfSession(where)
+    known = file_states.FilesOfSession(where)
     turn = known.last_turn if at is None else at
     if path and out is not None:
-        raise UsageError("PATH and --out cannot be combined.", "Use one of them.")
+        raise errors.UsageError("PATH and --out cannot be combined.", "Use one of them.")
     if path:
         sys.stdout.buffer.write(known.content(turn, path))
         sys.stdout.buffer.flush()
         return
     if out is not None:
-        count, problems = known.write(turn, from_home(out).absolute())
+        count, problems = known.write(turn, paths.from_home(out).absolute())
         for problem in problems:
             output.hint(problem)
         output.hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
@@ -439,13 +406,11 @@ def files(
     elif not found:
         output.hint("No turn of this session changed a file.")
     else:
-        rows = [
-            (_state(each), each.sha256[:12], f"{each.root}/{exact(each.path)}") for each in found
-        ]
+        rows = [(_state(it), it.sha256[:12], f"{it.root}/{exact(it.path)}") for it in found]
         output.table(("STATE", "SHA-256", "PATH"), rows)
 
 
-def _state(each: FileAt) -> str:
+def _state(each: file_states.FileAt) -> str:
     if each.kind in ("none", "unkept"):
         return {"none": "not there", "unkept": "not kept"}[each.kind]
     return each.kind if each.kind == "link" else f"{each.kind} {each.mode:o}"

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     Progress,
@@ -26,25 +26,15 @@ from mindstone_tui.cli.output import (
     say_piece,
     table,
 )
-from mindstone_tui.core import numbers
+from mindstone_tui.core import disk, errors, numbers, paths, redaction, signals, transcript
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.errors import ExitCode, InterchangeError, NotASession, UsageError
-from mindstone_tui.core.interchange import discover
+from mindstone_tui.core.interchange import discover, import_session, samples
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.formats import formats
-from mindstone_tui.core.interchange.import_session import ImportReport, sources
-from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, sample_file
-from mindstone_tui.core.library import find
-from mindstone_tui.core.library.stats import session_numbers
+from mindstone_tui.core.library import find, stats, vectors
 from mindstone_tui.core.library.take_over import ImportedFiles, Importer
-from mindstone_tui.core.library.vectors import follow
-from mindstone_tui.core.paths import SessionKey, SessionPlaces
-from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.session.draft import not_in_history
-from mindstone_tui.core.signals import usable_cores
 from mindstone_tui.core.text import one_line, plural
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import timestamp
 
 _SHOWN: Final = 20
@@ -55,23 +45,18 @@ _BYTES_A_SECOND: Final = 4_000_000
 
 
 def import_(
-    path: Annotated[
-        Path | None, typer.Argument(help="Session file of another program, or a folder.")
-    ] = None,
+    path: Path | None = typer.Argument(None, help="Session file of another program, or a folder."),
     session: options.SessionOption = "",
-    origin: Annotated[str, option("FORMAT", "File format; auto detects it.", "--from")] = "auto",
-    project: Annotated[
-        Path | None, option("FOLDER", "The project it belongs to, whatever folder the file names.")
-    ] = None,
+    origin: str = given("auto", "FORMAT", "File format; auto detects it.", "--from"),
+    project: Path | None = given(
+        None, "FOLDER", "The project it belongs to, whatever folder the file names."
+    ),
     sample: options.SampleOption = False,
     json: options.JsonOption = False,
-    yes: Annotated[
-        bool, switch("--yes", "Without a path: import what is found without asking.", "-y")
-    ] = False,
-    no_wait: Annotated[
-        bool,
-        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
-    ] = False,
+    yes: bool = switch("--yes", "Without a path: import what is found without asking.", "-y"),
+    no_wait: bool = switch(
+        "--no-wait", "Do not wait for the semantic index; it is built in the background."
+    ),
 ) -> None:
     """Import sessions from other agents, to search and replay.
 
@@ -82,19 +67,19 @@ def import_(
     have not changed since the last import are skipped.
     """
     if path is not None and sample:
-        raise UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
+        raise errors.UsageError("Give a file or a folder, or --sample.", "mindstone import --help")
     if path is None and not sample:
         if session or project or origin != "auto":
-            raise UsageError(
+            raise errors.UsageError(
                 "--session, --project and --from need a path.", "mindstone import FILE-OR-FOLDER"
             )
         _import_found(json=json, yes=yes, wait=not no_wait)
         return
     if sample:
-        path, origin, session = sample_file(), "messages", session or SAMPLE_SESSION
+        path, origin, session = samples.sample_file(), "messages", session or samples.SAMPLE_SESSION
     assert path is not None
-    files = sources(path)
-    key = SessionKey.parse(session) if session else None
+    files = import_session.sources(path)
+    key = paths.SessionKey.parse(session) if session else None
     with (
         Progress(quiet=json) as bars,
         _importing(origin, not no_wait, bars, bars, _existing(project)) as importer,
@@ -103,7 +88,7 @@ def import_(
     if len(files) > 1 and not json:
         outcome.say()
     if not outcome.sessions_or_empty:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(errors.ExitCode.FAILED)
 
 
 def _existing(project: Path | None) -> str:
@@ -111,7 +96,7 @@ def _existing(project: Path | None) -> str:
     if project is None:
         return ""
     if not project.is_dir():
-        raise UsageError(
+        raise errors.UsageError(
             f"{project} is not a folder.", "Name the project's folder on this machine."
         )
     return str(project.resolve())
@@ -141,12 +126,12 @@ def _importing(
         hint("Stopped. What was taken over is kept; the same command goes on from there.")
         raise
     finally:
-        follows = follow(home, settings, os.environ, home.sessions())
+        follows = vectors.follow(home, settings, os.environ, home.sessions())
     if follows:
         hint(IN_THE_BACKGROUND)
 
 
-def _make_vectors(sessions: list[SessionPlaces], settings: Settings, bars: Progress) -> None:
+def _make_vectors(sessions: list[paths.SessionPlaces], settings: Settings, bars: Progress) -> None:
     """Make what was imported findable by meaning; whoever is in a hurry leaves it to the worker."""
     if sessions and settings.recall.background:
         bars.remark("Making the semantic index; Ctrl+C leaves the rest to the background.")
@@ -167,7 +152,7 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
         say_json({"programs": [offer.as_json() for offer in offers]})
         return
     if not found:
-        raise InterchangeError(
+        raise errors.InterchangeError(
             "No sessions of other programs were found on this machine.",
             "If you have some elsewhere: mindstone import FILE-OR-FOLDER",
         )
@@ -189,9 +174,7 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
 def offer_history(program: str, title: str) -> None:
     """Offer to take in what a program that was just attached keeps already."""
     done = ImportedFiles(options.places())
-    found = [
-        each for each in discover.find_programs(os.environ, Path.cwd()) if each.program == program
-    ]
+    found = [it for it in discover.find_programs(os.environ, Path.cwd()) if it.program == program]
     offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
     files = [file for offer in offers for file in offer.new]
     if not files:
@@ -200,7 +183,7 @@ def offer_history(program: str, title: str) -> None:
     lie = "lies" if len(files) == 1 else "lie"
     hint(
         f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
-        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND / usable_cores())} by words, "
+        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND / signals.usable_cores())} by words, "
         "vectors follow behind."
     )
     if days := discover.days_kept(os.environ, program):
@@ -255,8 +238,7 @@ def _asked(offers: list[_Offer]) -> list[_Offer]:
         hint("Nothing was imported. `mindstone import --yes` takes over all that is new.")
         return []
     prompt("Import all that is new? [y/N, or names of programs] ")
-    answer = sys.stdin.readline().replace(",", " ").casefold().split()
-    if answer in (["y"], ["yes"]):
+    if (answer := sys.stdin.readline().replace(",", " ").casefold().split()) in (["y"], ["yes"]):
         return offers
     return [offer for offer in offers if offer.found.program in answer]
 
@@ -301,7 +283,7 @@ class _Outcome:
         """Whether any file was what it should be; one of damaged records alone was not."""
         return bool(self.sessions or self.empty)
 
-    def count(self, report: ImportReport) -> None:
+    def count(self, report: import_session.ImportReport) -> None:
         """Take in one conversation."""
         self.added += report.added
         self.empty += not report.session and not report.skipped_total
@@ -323,7 +305,7 @@ class _Outcome:
 
 
 def _take_all(
-    importer: Importer, files: list[Path], key: SessionKey | None, *, json: bool
+    importer: Importer, files: list[Path], key: paths.SessionKey | None, *, json: bool
 ) -> _Outcome:
     """Import every file; among many, one that cannot be taken must not keep the others out."""
     outcome = _Outcome()
@@ -337,7 +319,7 @@ def _take_all(
 def _took_one(
     importer: Importer,
     file: Path,
-    key: SessionKey | None,
+    key: paths.SessionKey | None,
     outcome: _Outcome,
     *,
     json: bool,
@@ -353,13 +335,13 @@ def _took_one(
                 say_json(report)
             elif (report.session or alone) and not quiet:
                 _print(report)
-    except NotASession as error:
+    except errors.NotASession as error:
         if alone:
             raise
         outcome.no_sessions.append(file)
         if json:
             _say_refused(file, error)
-    except InterchangeError as error:
+    except errors.InterchangeError as error:
         if alone:
             raise
         outcome.refused += 1
@@ -371,12 +353,12 @@ def _took_one(
     return True
 
 
-def _say_refused(file: Path, error: InterchangeError) -> None:
+def _say_refused(file: Path, error: errors.InterchangeError) -> None:
     refused = {"session": "", "format": "", "added": 0, "already_there": 0, "path": str(file)}
     say_json({**refused, "refused": error.what, "remedy": error.remedy})
 
 
-def _print(report: ImportReport) -> None:
+def _print(report: import_session.ImportReport) -> None:
     if report.session:
         say(
             f"{report.session}: {plural(report.added, 'message')} added, "
@@ -414,18 +396,14 @@ _ALSO: Final = {"markdown": "md", "htm": "html"}
 
 
 def export_session(
-    name: Annotated[
-        str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
-    ] = "",
+    name: str = typer.Argument(
+        "", help="Session; the default one if omitted.", metavar="[SESSION]"
+    ),
     session: options.SessionOption = "",
-    format_: Annotated[
-        str, option("FORMAT", "html, md, json, messages or cast.", "--format", "-f")
-    ] = "md",
-    output: Annotated[
-        Path | None, option("FILE", "Output file; stdout if omitted.", "--output", "-o")
-    ] = None,
-    redact: Annotated[bool, switch("--redact", "Scan for secrets again and redact them.")] = False,
-    turns: Annotated[str, option("A-B", "Only these turns; 7 for one.", "--turns")] = "",
+    format_: str = given("md", "FORMAT", "html, md, json, messages or cast.", "--format", "-f"),
+    output: Path | None = given(None, "FILE", "Output file; stdout if omitted.", "--output", "-o"),
+    redact: bool = switch("--redact", "Scan for secrets again and redact them."),
+    turns: str = given("", "A-B", "Only these turns; 7 for one.", "--turns"),
 ) -> None:
     """Export a session as HTML, Markdown, JSON or a recording.
 
@@ -435,32 +413,36 @@ def export_session(
     """
     format_ = _ALSO.get(format_, format_)
     if format_ not in EXPORTERS:
-        raise UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
-    redactor = Redactor(secrets_of(os.environ))
+        raise errors.UsageError(f"Unknown format {format_}.", f"Use {', '.join(EXPORTERS)}.")
+    redactor = redaction.Redactor(redaction.secrets_of(os.environ))
     # A page is made to be shown to others.
     clean = (lambda text: redactor.redact(text).text) if redact or format_ == "html" else None
-    with History(options.places().session(options.session_to_read(session or name))) as history:
+    with transcript.History(
+        options.places().session(options.session_to_read(session or name))
+    ) as history:
         wanted = _turns(turns, history) if turns else None
         if arriving := not_in_history(history):
             hint(arriving)
-        pieces = export(history, format_, clean=clean, numbers=session_numbers, turns=wanted)
+        pieces = export(history, format_, clean=clean, numbers=stats.session_numbers, turns=wanted)
         if output is None:
             for piece in pieces:
                 say_piece(piece, exact=True)
             return
-        replace_file(output.absolute(), "".join(pieces).encode())
+        disk.replace_file(output.absolute(), "".join(pieces).encode())
     hint(f"Written to {output}.")
 
 
-def _turns(named: str, history: History) -> range:
+def _turns(named: str, history: transcript.History) -> range:
     """Which turns are meant; raises where the session has none of them."""
     first, dash, last = named.partition("-")
     started = history.newest(("turn_started", "user_message"), history.head.seq + 1)
     newest = next((line.turn for line in started), 0)
     if not (first.strip().isdecimal() and (not dash or last.strip().isdecimal())):
-        raise UsageError(f"{one_line(named, 40)} names no turns.", "For example: --turns 3-9")
+        raise errors.UsageError(
+            f"{one_line(named, 40)} names no turns.", "For example: --turns 3-9"
+        )
     wanted = range(int(first), int(last if dash else first) + 1)
     if not set(wanted[:1]) & set(range(1, newest + 1)):
         known = f"There are 1 to {newest}." if newest else "It has none yet."
-        raise UsageError(f"The session has no turn {one_line(first, 20)}.", known)
+        raise errors.UsageError(f"The session has no turn {one_line(first, 20)}.", known)
     return wanted

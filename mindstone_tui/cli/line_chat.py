@@ -212,8 +212,7 @@ async def read_line() -> str:
         try:
             text = sys.stdin.readline()
             while text and sys.stdin.isatty() and select.select([sys.stdin], [], [], _TOGETHER)[0]:
-                more = sys.stdin.readline()
-                if not more:
+                if not (more := sys.stdin.readline()):
                     break
                 text += more
         except (OSError, ValueError):  # the terminal is gone

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 import typer.core
@@ -24,9 +24,7 @@ from mindstone_tui.cli.output import PIPE_CLOSED, complain, finish_output, say_e
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 
 _ROWS: Final = Path(__file__).with_name("verbs.txt").read_text("utf-8").splitlines()
-VERBS: Final = {
-    verb: (place, line) for verb, place, line in (row.split(maxsplit=2) for row in _ROWS)
-}
+VERBS: Final = {verb: (at, line) for verb, at, line in (row.split(maxsplit=2) for row in _ROWS)}
 """Verb → where it stands beside this module, and its line in the list of commands (`verbs.txt`).
 
 The line is repeated there so that the list is printed without loading a single verb; it is the
@@ -48,8 +46,7 @@ OPENING: Final = "chat"
 
 def register(app: typer.Typer, arguments: Sequence[str]) -> None:
     """Add the verbs that these arguments may need: the one they name, else a list of all."""
-    first = next(iter(_completed() or arguments), "")
-    if first in VERBS:
+    if (first := next(iter(_completed() or arguments), "")) in VERBS:
         _load(first, app)
     else:
         for verb, (_, line) in VERBS.items():
@@ -144,12 +141,12 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", "-V", is_eager=True, help="Print the version and exit.")
-    ] = False,
-    no_color: Annotated[
-        bool, typer.Option("--no-color", help="Print without colour, as NO_COLOR=1 does.")
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", "-V", is_eager=True, help="Print the version and exit."
+    ),
+    no_color: bool = typer.Option(
+        False, "--no-color", help="Print without colour, as NO_COLOR=1 does."
+    ),
 ) -> None:
     del no_color  # `run` has taken it out, wherever it stood
     if version:

@@ -64,9 +64,7 @@ def list_downloads(json: JsonOption = False) -> None:
 @models_app.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
-    if_missing: Annotated[
-        bool, switch("--if-missing", "Print nothing if it is already installed.")
-    ] = False,
+    if_missing: bool = switch("--if-missing", "Print nothing if it is already installed."),
 ) -> None:
     """Download a model that runs on this machine.
 
@@ -134,8 +132,7 @@ def offer() -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("CI"):
         return
     home = places()
-    best = model_list.offered(home, load(home, os.environ).settings, os.environ)
-    if best is None:
+    if (best := model_list.offered(home, load(home, os.environ).settings, os.environ)) is None:
         return
     offer = (
         f"No language model is set up yet. {best.title} fits this machine: {megabytes(best.bytes)} "
@@ -169,7 +166,7 @@ def _fetch(home: Places, full: str) -> None:
 @models_app.command("key")
 def key(
     provider: Annotated[str, typer.Argument(help="Provider: openai, anthropic, …")],
-    remove: Annotated[bool, switch("--remove", "Forget the stored key.")] = False,
+    remove: bool = switch("--remove", "Forget the stored key."),
 ) -> None:
     """Store an API key, read from stdin.
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -24,11 +24,10 @@ _IN_SENTENCE: Final = 100
 
 
 def waiting(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[answer N yes|no]", help="Answer the question with that number."),
-    ] = None,
-    why: Annotated[str, options.option("TEXT", "With a no: what the model is told.", "--why")] = "",
+    words: list[str] | None = typer.Argument(
+        None, metavar="[answer N yes|no]", help="Answer the question with that number."
+    ),
+    why: str = options.given("", "TEXT", "With a no: what the model is told.", "--why"),
     json: options.JsonOption = False,
 ) -> None:
     """List what waits for a decision, and answer it.

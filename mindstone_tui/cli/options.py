@@ -41,13 +41,18 @@ def _models_like(incomplete: str) -> list[str]:
 
 
 def switch(name: str, means: str, *short: str) -> Any:
-    """An option that is on when it is given, and has no opposite."""
-    return typer.Option(name, *short, help=means)
+    """A parameter that is on when its option is given, which has no opposite."""
+    return typer.Option(False, name, *short, help=means)
 
 
 def option(value: str, means: str, *names: str, **limits: Any) -> Any:
     """An option with a value, called like its parameter unless it is named."""
     return typer.Option(*names, metavar=value, help=means, **limits)
+
+
+def given(unless: Any, value: str, means: str, *names: str, **limits: Any) -> Any:
+    """A parameter that is what its option says, `unless` it is left out."""
+    return typer.Option(unless, *names, metavar=value, help=means, **limits)
 
 
 SessionOption = Annotated[
@@ -60,8 +65,8 @@ SessionOption = Annotated[
         autocompletion=_sessions_like,
     ),
 ]
-JsonOption = Annotated[bool, switch("--json", "Print JSON for programs.")]
-SampleOption = Annotated[bool, switch("--sample", "Use the bundled sample session.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
 ProfileOption = Annotated[str, option("NAME", "Settings profile.", "--profile")]
 ModelOption = Annotated[
     str,
@@ -199,13 +204,11 @@ def fetch_news(
 
 def feed_of(where: paths.SessionPlaces) -> Feed | None:
     """Begin to bring what other machines write into a copy; None where there is no server."""
-    history = _shared_history()
-    if history is None or not history.address_for(where.key):
+    if (history := _shared_history()) is None or not history.address_for(where.key):
         return None
     from mindstone_tui.core.shared.copies import Feed, open_store  # 162 ms
 
-    store = open_store(history, where.key)
-    if store is None:
+    if (store := open_store(history, where.key)) is None:
         return None
     feed = Feed(where, store)
     feed.start()
@@ -214,8 +217,7 @@ def feed_of(where: paths.SessionPlaces) -> Feed | None:
 
 def only_elsewhere() -> list[SessionSummary]:
     """Sessions that are on the server and were never opened here; none if it is away."""
-    history = _shared_history()
-    if history is None or not history.url:
+    if (history := _shared_history()) is None or not history.url:
         return []
     from mindstone_tui.core.shared.copies import only_there  # 162 ms
 

@@ -14,7 +14,7 @@ import typer
 
 import mindstone_tui
 from mindstone_tui.cli.interchange import offer_history
-from mindstone_tui.cli.options import JsonOption, option, places, switch
+from mindstone_tui.cli.options import JsonOption, given, places, switch
 from mindstone_tui.cli.output import complain, flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
@@ -44,25 +44,18 @@ class _Plan(NamedTuple):
 
 
 def attach(
-    program: Annotated[
-        str, typer.Argument(metavar="PROGRAM", help=", ".join(attach_targets.TARGETS))
-    ] = "",
-    every: Annotated[
-        bool, switch("--all", "Every program that is found here, with one question.")
-    ] = False,
-    undo: Annotated[bool, switch("--undo", "Remove what MindStone added.")] = False,
-    project: Annotated[bool, switch("--project", "Only for the folder you are in.")] = False,
-    without_comments: Annotated[
-        bool,
-        switch(
-            "--without-comments",
-            "Take comments out of settings that the program does not read with them.",
-        ),
-    ] = False,
-    keep_raw: Annotated[
-        bool, switch("--keep-raw", "Keep the program's files as they are, too, to give them back.")
-    ] = False,
-    yes: Annotated[bool, switch("--yes", "Write without asking.", "-y")] = False,
+    program: str = typer.Argument("", metavar="PROGRAM", help=", ".join(attach_targets.TARGETS)),
+    every: bool = switch("--all", "Every program that is found here, with one question."),
+    undo: bool = switch("--undo", "Remove what MindStone added."),
+    project: bool = switch("--project", "Only for the folder you are in."),
+    without_comments: bool = switch(
+        "--without-comments",
+        "Take comments out of settings that the program does not read with them.",
+    ),
+    keep_raw: bool = switch(
+        "--keep-raw", "Keep the program's files as they are, too, to give them back."
+    ),
+    yes: bool = switch("--yes", "Write without asking.", "-y"),
     json: JsonOption = False,
 ) -> None:
     """Record another agent's sessions, and give its prompts recall.
@@ -87,9 +80,7 @@ def attach(
         raise problems[0]
     for name in attachment.without_rules(home) if not (undo or json) else ():
         hint(f"{name} was attached before rules could hold there: attaching it again adds that.")
-    written = any(each.changes for each in plans) and _may_write(
-        plans, undo=undo, yes=yes, json=json
-    )
+    written = any(it.changes for it in plans) and _may_write(plans, undo=undo, yes=yes, json=json)
     for plan in plans:
         if undo:
             _take_out(home, plan, written=written)
@@ -261,9 +252,7 @@ _TICK: Final = 0.25
 
 
 def watch(
-    once: Annotated[
-        Path | None, option("FILE", "Import one file as it is now, then exit.", "--once")
-    ] = None,
+    once: Path | None = given(None, "FILE", "Import one file as it is now, then exit.", "--once"),
     json: JsonOption = False,
 ) -> None:
     """Follow the sessions of other programs as they are written.
@@ -318,10 +307,8 @@ def resume(
             help="Session, part of its name, or its id in that program.", metavar="SESSION"
         ),
     ],
-    run: Annotated[bool, switch("--run", "Run the command, in its folder.")] = False,
-    give_back: Annotated[
-        bool, switch("--give-back", "First write its file where it was, if it is gone.")
-    ] = False,
+    run: bool = switch("--run", "Run the command, in its folder."),
+    give_back: bool = switch("--give-back", "First write its file where it was, if it is gone."),
     json: JsonOption = False,
 ) -> None:
     """Resume a session in the program it comes from.
@@ -350,8 +337,7 @@ def resume(
 
 def _run(command: ResumeCommand) -> None:
     """Become the other program."""
-    program = shutil.which(command.command[0])
-    if program is None:
+    if (program := shutil.which(command.command[0])) is None:
         raise UsageError(
             f"{command.command[0]} is not on the PATH.", f"Install it, then: {command.line}"
         )

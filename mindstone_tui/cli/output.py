@@ -162,9 +162,7 @@ def table(
     from rich.cells import cell_len, set_cell_size
 
     body = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in rows]
-    widths = [
-        max(cell_len(row[at]) for row in [list(headers), *body]) for at in range(len(headers))
-    ]
+    widths = [max(cell_len(row[at]) for row in [headers, *body]) for at in range(len(headers))]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     if room:
         widths = _fitting(widths, room, gives_way)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
@@ -21,22 +21,18 @@ from mindstone_tui.core.text import one_line, plural
 
 
 def recall(
-    query: Annotated[str, typer.Argument(help="Query.")] = "",
+    query: str = typer.Argument("", help="Query."),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
-    k: Annotated[int, option("N", "How many hits.", "-k", min=1, max=1_000)] = 10,
-    scope: Annotated[
-        str, option("SCOPE", "session, agent (with its log and journals) or all.")
-    ] = "session",
-    since: Annotated[str, option("DATE", "Only entries since this date.")] = "",
-    kind: Annotated[
-        list[str] | None, option("KIND", "Only this entry kind, such as user_message; repeatable.")
-    ] = None,
-    explain: Annotated[bool, switch("--explain", "Show the parts of each score.")] = (False),
-    batch: Annotated[str, option("FILE", "File with one query per line; `-` for stdin.")] = "",
-    auto: Annotated[
-        bool, switch("--auto", "Show what a turn would recall for the message, or why not.")
-    ] = False,
+    k: int = given(10, "N", "How many hits.", "-k", min=1, max=1_000),
+    scope: str = given("session", "SCOPE", "session, agent (with its log and journals) or all."),
+    since: str = given("", "DATE", "Only entries since this date."),
+    kind: list[str] | None = given(
+        None, "KIND", "Only this entry kind, such as user_message; repeatable."
+    ),
+    explain: bool = switch("--explain", "Show the parts of each score."),
+    batch: str = given("", "FILE", "File with one query per line; `-` for stdin."),
+    auto: bool = switch("--auto", "Show what a turn would recall for the message, or why not."),
 ) -> None:
     """Search the transcript and memories.
 
@@ -66,12 +62,11 @@ def recall(
 
 def reindex(
     session: options.SessionOption = "",
-    all_sessions: Annotated[bool, switch("--all", "Every session.")] = False,
+    all_sessions: bool = switch("--all", "Every session."),
     json: options.JsonOption = False,
-    no_wait: Annotated[
-        bool,
-        switch("--no-wait", "Do not wait for the semantic index; it is built in the background."),
-    ] = False,
+    no_wait: bool = switch(
+        "--no-wait", "Do not wait for the semantic index; it is built in the background."
+    ),
 ) -> None:
     """Rebuild the recall index from the transcript. Nothing is lost."""
     home = options.places()
@@ -166,15 +161,15 @@ def search(
     context: typer.Context,
     phrase: Annotated[str, typer.Argument(help="Words or topic.")],
     json: options.JsonOption = False,
-    k: Annotated[int, option("N", "Number of exchanges to show.", "-k", min=1, max=500)] = 10,
+    k: int = given(10, "N", "Number of exchanges to show.", "-k", min=1, max=500),
     program: options.ProgramOption = "",
     project: options.ProjectOption = "",
-    since: Annotated[str, option("DATE", "Only what was said on this day or later.")] = "",
-    until: Annotated[str, option("DATE", "Only what was said on this day or earlier.")] = "",
+    since: str = given("", "DATE", "Only what was said on this day or later."),
+    until: str = given("", "DATE", "Only what was said on this day or earlier."),
     model: options.ModelFilterOption = "",
-    role: Annotated[str, option("ROLE", "user, assistant or tool.")] = "",
-    tool: Annotated[str, option("NAME", "Only results of this tool.")] = "",
-    file: Annotated[str, option("TEXT", "Only where a file with this in its path is named.")] = "",
+    role: str = given("", "ROLE", "user, assistant or tool."),
+    tool: str = given("", "NAME", "Only results of this tool."),
+    file: str = given("", "TEXT", "Only where a file with this in its path is named."),
 ) -> None:
     """Search all sessions. Each match shows its session, turn and line."""
     if not phrase.strip():

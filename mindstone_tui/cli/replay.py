@@ -15,6 +15,7 @@ from mindstone_tui.cli import chat, line_chat
 from mindstone_tui.cli.options import (
     JsonOption,
     SampleOption,
+    given,
     option,
     places,
     session_to_read,
@@ -81,20 +82,19 @@ def replay(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    turn: Annotated[int | None, option("N", "One turn.", min=1)] = None,
-    call: Annotated[int | None, option("N", "A model call of that turn.", min=1)] = None,
-    prompt: Annotated[bool, switch("--prompt", "Print the exact request.")] = False,
-    everything: Annotated[bool, switch("--all", "Every request.")] = False,
-    check: Annotated[bool, switch("--check", "Compare with the recorded hash.")] = False,
-    changes: Annotated[
-        list[str] | None, option("KEY=VALUE", "Recalculate with another setting.", "--what-if")
-    ] = None,
-    speed: Annotated[
-        float | None,
-        option("TIMES", "Speed factor; 0 does not wait (the default without the app).", min=0),
-    ] = None,
-    at: Annotated[int | None, option("N", "Start at this turn.", "--at", min=1)] = None,
-    plain: Annotated[bool, switch("--plain", "Print lines instead of opening the app.")] = False,
+    turn: int | None = given(None, "N", "One turn.", min=1),
+    call: int | None = given(None, "N", "A model call of that turn.", min=1),
+    prompt: bool = switch("--prompt", "Print the exact request."),
+    everything: bool = switch("--all", "Every request."),
+    check: bool = switch("--check", "Compare with the recorded hash."),
+    changes: list[str] | None = given(
+        None, "KEY=VALUE", "Recalculate with another setting.", "--what-if"
+    ),
+    speed: float | None = given(
+        None, "TIMES", "Speed factor; 0 does not wait (the default without the app).", min=0
+    ),
+    at: int | None = given(None, "N", "Start at this turn.", "--at", min=1),
+    plain: bool = switch("--plain", "Print lines instead of opening the app."),
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -267,7 +267,7 @@ SessionArgument = Annotated[
 ]
 SameSessionOption = Annotated[str, option("KEY", "The same as an option.", "--session", "-s")]
 VectorsOption = Annotated[
-    bool, switch("--vectors", "Also search by meaning: more accurate, slower.")
+    bool, typer.Option("--vectors", help="Also search by meaning: more accurate, slower.")
 ]
 
 
@@ -314,13 +314,11 @@ def compare_modes(
     session: SessionArgument = "",
     named: SameSessionOption = "",
     sample: SampleOption = False,
-    modes: Annotated[str, option("A,B,…", "Modes to compare.")] = ",".join(compare.MODES),
-    window: Annotated[
-        int, option("TOKENS", "Context window to fill.", "--context-window", min=0)
-    ] = 0,
-    model: Annotated[
-        str, option("NAME", "Also let a model write summaries and judge answers.", "--model", "-m")
-    ] = "",
+    modes: str = given(",".join(compare.MODES), "A,B,…", "Modes to compare."),
+    window: int = given(0, "TOKENS", "Context window to fill.", "--context-window", min=0),
+    model: str = given(
+        "", "NAME", "Also let a model write summaries and judge answers.", "--model", "-m"
+    ),
     vectors: VectorsOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -357,17 +355,15 @@ def compare_modes(
     say_json(found) if json else _print(found)
 
 
-def _comparing(
-    settings: Settings, bar: Progress, model: str, *, vectors: bool
-) -> compare.Comparing:
-    options = rehearsal_options(settings, None, vectors=vectors)
+def _comparing(own: Settings, bar: Progress, model: str, *, vectors: bool) -> compare.Comparing:
+    options = rehearsal_options(own, None, vectors=vectors)
     ask = None
     if model:
-        ask = compare.asking(model, settings.models, places(), os.environ)
+        ask = compare.asking(model, own.models, places(), os.environ)
         options = msgspec.structs.replace(options, ask=ask, model=model)
     return compare.Comparing(
         options=options,
-        price_of=prices_of(places(), settings, os.environ),
+        price_of=prices_of(places(), own, os.environ),
         judge=ask,
         progress=lambda mode, done, total: bar.at(done, total),
     )

@@ -19,7 +19,7 @@ import typer
 
 from mindstone_tui.api import Conversation, connect
 from mindstone_tui.cli import line_chat, options
-from mindstone_tui.cli.options import option, switch
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
 from mindstone_tui.core import events, patterns, signals
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
@@ -31,37 +31,23 @@ Show = Callable[[events.AnyEvent], None]
 
 
 def run(
-    prompt: Annotated[
-        str, typer.Argument(help="Message or slash command; `-` or nothing reads stdin.")
-    ] = "",
+    prompt: str = typer.Argument("", help="Message or slash command; `-` or nothing reads stdin."),
     session: options.SessionOption = "",
     json: options.JsonOption = False,
     model: options.ModelOption = "",
     context_window: options.WindowOption = 0,
     profile: options.ProfileOption = "",
     cwd: options.FolderOption = None,
-    approve: Annotated[
-        str, option("MODE", "read-only, ask, auto-edit or full-auto, for this turn.")
-    ] = "",
-    max_rounds: Annotated[
-        int, option("N", "Most model calls in one turn; 0 uses the setting.", min=0)
-    ] = 0,
-    timeout: Annotated[
-        float, option("SECONDS", "Time limit for the turn; 0 for none.", min=0)
-    ] = 0.0,
-    image: Annotated[
-        list[Path] | None, option("FILE", "Picture, sound or text file to attach; repeatable.")
-    ] = None,
-    quiet: Annotated[bool, switch("--quiet", "Print only the answer.", "-q")] = False,
-    reports: Annotated[
-        bool, switch("--reports", "With --json, print the reports on the window, too.")
-    ] = False,
-    no_wait: Annotated[
-        bool, switch("--no-wait", "Fail if another MindStone is using this session.")
-    ] = False,
-    decline: Annotated[
-        bool, switch("--decline", "Decline what a turn of another program waits for.")
-    ] = False,
+    approve: str = given("", "MODE", "read-only, ask, auto-edit or full-auto, for this turn."),
+    max_rounds: int = given(0, "N", "Most model calls in one turn; 0 uses the setting.", min=0),
+    timeout: float = given(0.0, "SECONDS", "Time limit for the turn; 0 for none.", min=0),
+    image: list[Path] | None = given(
+        None, "FILE", "Picture, sound or text file to attach; repeatable."
+    ),
+    quiet: bool = switch("--quiet", "Print only the answer.", "-q"),
+    reports: bool = switch("--reports", "With --json, print the reports on the window, too."),
+    no_wait: bool = switch("--no-wait", "Fail if another MindStone is using this session."),
+    decline: bool = switch("--decline", "Decline what a turn of another program waits for."),
 ) -> None:
     """Take one turn and print the answer.
 

@@ -6,12 +6,12 @@ import asyncio
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from mindstone_tui.api import Home
-from mindstone_tui.cli.options import JsonOption, option, switch
+from mindstone_tui.cli.options import JsonOption, given, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import errors, text
 from mindstone_tui.core.config import load
@@ -21,25 +21,21 @@ if TYPE_CHECKING:
 
 
 def serve(
-    port: Annotated[
-        int | None,
-        option(
-            "N",
-            "Port on 127.0.0.1; 0 for any free one. Without it, serve.port.",
-            "--port",
-            min=0,
-            max=65_535,
-        ),
-    ] = None,
-    background: Annotated[
-        bool, switch("--background", "Start it in the background and return once it is listening.")
-    ] = False,
-    status: Annotated[bool, switch("--status", "Show whether it is running, and where.")] = (False),
-    stop: Annotated[bool, switch("--stop", "Stop the running server.")] = False,
-    socket_only: Annotated[
-        bool, switch("--socket-only", "Serve local programs only, without a port.")
-    ] = False,
-    on_demand: Annotated[bool, typer.Option("--on-demand", hidden=True)] = False,
+    port: int | None = given(
+        None,
+        "N",
+        "Port on 127.0.0.1; 0 for any free one. Without it, serve.port.",
+        "--port",
+        min=0,
+        max=65_535,
+    ),
+    background: bool = switch(
+        "--background", "Start it in the background and return once it is listening."
+    ),
+    status: bool = switch("--status", "Show whether it is running, and where."),
+    stop: bool = switch("--stop", "Stop the running server."),
+    socket_only: bool = switch("--socket-only", "Serve local programs only, without a port."),
+    on_demand: bool = typer.Option(False, "--on-demand", hidden=True),
     json: JsonOption = False,
 ) -> None:
     """Serve these sessions to programs and browsers on this machine.
@@ -89,8 +85,7 @@ def _introduce(told: object) -> None:
 def _status(home: Home, *, json: bool) -> int:
     from mindstone_tui.servers.resident import ask, listening  # 132 ms
 
-    found = listening(home.places)
-    if found is None:
+    if (found := listening(home.places)) is None:
         if json:
             say_json({"running": False})
         else:
@@ -110,16 +105,14 @@ def make_room(home: Home) -> None:
     """End the resident that a hook started: the one that a person starts does its work, too."""
     from mindstone_tui.servers.resident import listening  # 132 ms
 
-    found = listening(home.places)
-    if found is not None and found.on_demand:
+    if (found := listening(home.places)) is not None and found.on_demand:
         _end(home, found)
 
 
 def _stop(home: Home) -> int:
     from mindstone_tui.servers.resident import listening  # 132 ms
 
-    found = listening(home.places)
-    if found is None:
+    if (found := listening(home.places)) is None:
         say("No server is running for this home.")
         return 0
     _end(home, found)
@@ -151,9 +144,7 @@ def acp() -> None:
 
 
 def mcp(
-    propose: Annotated[
-        bool, switch("--propose", "Let clients propose memories, for you to approve.")
-    ] = False,
+    propose: bool = switch("--propose", "Let clients propose memories, for you to approve."),
 ) -> None:
     """Serve history and memory to other agents over MCP.
 

@@ -9,7 +9,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, fetch_news, option, places, session_key, switch
+from mindstone_tui.cli.options import (
+    JsonOption,
+    fetch_news,
+    given,
+    option,
+    places,
+    session_key,
+    switch,
+)
 from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
 from mindstone_tui.core.config import edit, load, store
 from mindstone_tui.core.config.settings import HistorySettings
@@ -23,7 +31,7 @@ SessionsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SESSION]...", help="Sessions; the default one if omitted."),
 ]
-AllOption = Annotated[bool, switch("--all", "All sessions.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
 ServerOption = Annotated[str, option("URL", "Server; the one in history.url if omitted.", "--url")]
 
 
@@ -36,9 +44,9 @@ history_app = typer.Typer(
 
 @history_app.command("status")
 def status(
-    sessions: Annotated[
-        list[str] | None, typer.Argument(metavar="[SESSION]...", help="Sessions; all if omitted.")
-    ] = None,
+    sessions: list[str] | None = typer.Argument(
+        None, metavar="[SESSION]...", help="Sessions; all if omitted."
+    ),
     url: ServerOption = "",
     json: JsonOption = False,
 ) -> None:
@@ -57,9 +65,7 @@ def status(
     if not found:
         hint(f"{name} answers; there are no sessions yet, here or there.")
         return
-    table(
-        ("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(one) for one in found]
-    )
+    table(("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(it) for it in found])
     hint(f"{name} answers.")
 
 
@@ -83,9 +89,7 @@ def push_sessions(
 def pull_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
-    again: Annotated[
-        bool, switch("--again", "Move the local copy aside first and fetch everything again.")
-    ] = False,
+    again: bool = switch("--again", "Move the local copy aside first and fetch everything again."),
     url: ServerOption = "",
     json: JsonOption = False,
 ) -> None:
@@ -136,8 +140,7 @@ def index_sessions(
     fetch_news([each.key for each in wanted])
     words_only = False
     for each in wanted:
-        done = publish_session(each, settings)
-        if done is None:
+        if (done := publish_session(each, settings)) is None:
             raise UsageError(
                 f"{each.key} is not kept on a server.", "Set history.url, or push it first."
             )
@@ -155,7 +158,7 @@ def index_sessions(
 
 @history_app.command("schema")
 def print_schema(
-    role: Annotated[str, option("ROLE", "Also grant this role what it needs.", "--role")] = "",
+    role: str = given("", "ROLE", "Also grant this role what it needs.", "--role"),
 ) -> None:
     """Print the SQL that makes the tables, for `psql`. May be run again; it only adds."""
     say_exactly(schema.as_script(role))

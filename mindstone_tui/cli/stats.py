@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import option
+from mindstone_tui.cli.options import given
 from mindstone_tui.cli.output import (
     STEPS,
     Progress,
@@ -24,15 +24,10 @@ from mindstone_tui.cli.output import (
     styled,
     table,
 )
-from mindstone_tui.core import numbers
-from mindstone_tui.core.disk import replace_file
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import disk, errors, numbers, paths, text, transcript
 from mindstone_tui.core.library import stats as all_stats
 from mindstone_tui.core.library.cost import TurnCost, cost_of, list_name
 from mindstone_tui.core.library.profile import NO_NAME
-from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.text import one_line, plural
-from mindstone_tui.core.transcript import History
 
 _ROWS: Final = 10
 _BAR: Final = 20
@@ -52,10 +47,8 @@ def stats(
     model: options.ModelFilterOption = "",
     tool: options.ToolFilterOption = "",
     file: options.FileFilterOption = "",
-    rows: Annotated[int, option("N", "Rows per table; 0 for all.", "--rows", "-n", min=0)] = _ROWS,
-    output: Annotated[
-        Path | None, option("FILE", "Write an HTML page instead.", "--output", "-o")
-    ] = None,
+    rows: int = given(_ROWS, "N", "Rows per table; 0 for all.", "--rows", "-n", min=0),
+    output: Path | None = given(None, "FILE", "Write an HTML page instead.", "--output", "-o"),
     json: options.JsonOption = False,
 ) -> None:
     """Show totals over all sessions.
@@ -68,7 +61,7 @@ def stats(
     wanted = options.session_filter(context)
     found = all_stats.stats_of(options.places(), wanted, options.price_book())
     if output is not None:
-        replace_file(output.absolute(), all_stats.stats_page(found).encode())
+        disk.replace_file(output.absolute(), all_stats.stats_page(found).encode())
         hint(f"Written to {output}.")
     if json:
         say_json(found)
@@ -81,11 +74,11 @@ def stats(
 
 def cost(
     context: typer.Context,
-    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="Else the last here.")] = "",
-    since: Annotated[str, option("DATE", "Only turns of this day and later.")] = "",
-    changes: Annotated[
-        list[str] | None, option("KEY=VALUE,…", "Cost with other window settings.", "--what-if")
-    ] = None,
+    session: str = typer.Argument("", metavar="[SESSION]", help="Else the last here."),
+    since: str = given("", "DATE", "Only turns of this day and later."),
+    changes: list[str] | None = given(
+        None, "KEY=VALUE,…", "Cost with other window settings.", "--what-if"
+    ),
     json: options.JsonOption = False,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
@@ -98,12 +91,12 @@ def cost(
     where = options.places().session(options.session_to_read(session))
     if changes:
         if since:
-            raise UsageError("--what-if takes a whole session; leave --since out.")
+            raise errors.UsageError("--what-if takes a whole session; leave --since out.")
         _cost_if(where, [each for word in changes for each in word.split(",")], json=json)
         return
     found = cost_of(where, options.price_book(), since)
     if not found.total.usage.prompt and found.total.usage.cost is None:
-        raise UsageError(f"Nothing is recorded of what {found.session} took.")
+        raise errors.UsageError(f"Nothing is recorded of what {found.session} took.")
     if json:
         say_json(found)
         return
@@ -116,14 +109,14 @@ def cost(
         hint(f"~ is by the list of prices of {list_name()}; models.prices sets your own.")
 
 
-def _cost_if(where: SessionPlaces, words: list[str], *, json: bool) -> None:
+def _cost_if(where: paths.SessionPlaces, words: list[str], *, json: bool) -> None:
     """Say what other settings would have cost, and what that takes for granted."""
     from mindstone_tui.cli import replay  # 0.2 s, and only this question needs it
     from mindstone_tui.core.replay.what_if import cost_if, parse_changes
 
     changed = parse_changes(words)
     now, then = replay.settings_for(sample=False), replay.settings_for(sample=False, flags=changed)
-    with History(where) as history, Progress("lines", 0, quiet=json) as bar:
+    with transcript.History(where) as history, Progress("lines", 0, quiet=json) as bar:
         how, book = replay.rehearsal_options(now, bar, vectors=False), options.price_book()
         found = asyncio.run(cost_if(history, now, then, changed, options=how, book=book))
     if json:
@@ -160,7 +153,7 @@ def _print_tables(found: all_stats.Stats, rows: int) -> None:
     _print_counts("TOOL", found.tools[:most])
     _print_counts("FILE", found.files[:most])
     hidden = [
-        plural(len(each) - rows, f"more {name}")
+        text.plural(len(each) - rows, f"more {name}")
         for name, each in (
             ("project", found.projects),
             ("model", found.models),
@@ -179,8 +172,7 @@ def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
         _print_calendar(days)
         return
     found = all_stats.calendar(days, max(shutil.get_terminal_size().columns - 2, 20))
-    shown = found.rows
-    if not shown:
+    if not (shown := found.rows):
         return
     most = max(row.turns for row in shown) or 1
     last = len(STEPS) - 1
@@ -210,7 +202,7 @@ def _print_calendar(days: Sequence[all_stats.StatsRow]) -> None:
         row = [turns.get(day + timedelta(days=weekday), 0) for day in starts]
         shades = (_SHADES[-(-count * (len(_SHADES) - 1) // most)] for count in row)
         say(" ".join(shades).rstrip(), "green")
-    say(f"     {_SHADES[0]} no turn … {_SHADES[-1]} {plural(most, 'turn')} a day", "dim")
+    say(f"     {_SHADES[0]} no turn … {_SHADES[-1]} {text.plural(most, 'turn')} a day", "dim")
 
 
 def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
@@ -254,7 +246,7 @@ def _print_counts(title: str, counts: Sequence[all_stats.NamedCount]) -> None:
 def _clipped(name: str) -> str:
     """A name as it fits beside the numbers; of a path, its end."""
     room = max(shutil.get_terminal_size().columns - _BAR - _NUMBERS, _SHORTEST_NAME)
-    shown = one_line(name, 4 * room)
+    shown = text.one_line(name, 4 * room)
     if len(shown) <= room:
         return shown
     return f"…{shown[-room + 1 :]}" if "/" in shown else f"{shown[: room - 1]}…"

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -22,13 +21,13 @@ from mindstone_tui.core.transcript.history_store import FileStore, LineStore
 
 
 def sync_sessions(
-    where: Annotated[
-        str, typer.Argument(metavar="DIR|HOST", help="A folder, or a machine that ssh reaches.")
-    ] = "",
+    where: str = typer.Argument(
+        "", metavar="DIR|HOST", help="A folder, or a machine that ssh reaches."
+    ),
     json: JsonOption = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", hidden=True, help="Answer another machine's sync.")
-    ] = False,
+    serve: bool = typer.Option(
+        False, "--serve", hidden=True, help="Answer another machine's sync."
+    ),
 ) -> None:
     """Sync sessions with a folder, a stick or another machine.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import JsonOption, option, places, switch
+from mindstone_tui.cli.options import JsonOption, given, places
 from mindstone_tui.cli.output import hint, say, say_json, table
 from mindstone_tui.core import config
 from mindstone_tui.core.config.settings import McpServerSettings
@@ -33,23 +33,20 @@ tools_app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
-ReplaceOption = Annotated[bool, switch("--replace", "Replace a server that has this name.")]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Replace a server that has this name.")
+]
 
 
 @tools_app.command("add")
 def add(
     name: NameArgument,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND ARGS…]", help="Program that speaks MCP, after --."),
-    ] = None,
-    url: Annotated[str, option("URL", "Address, instead of a command.", "--url")] = "",
-    env: Annotated[
-        list[str] | None, option("NAME=VALUE", "Variable for the command.", "--env")
-    ] = None,
-    header: Annotated[
-        list[str] | None, option("NAME: VALUE", "Header for the address.", "--header")
-    ] = None,
+    command: list[str] | None = typer.Argument(
+        None, metavar="[-- COMMAND ARGS…]", help="Program that speaks MCP, after --."
+    ),
+    url: str = given("", "URL", "Address, instead of a command.", "--url"),
+    env: list[str] | None = given(None, "NAME=VALUE", "Variable for the command.", "--env"),
+    header: list[str] | None = given(None, "NAME: VALUE", "Header for the address.", "--header"),
     replace: ReplaceOption = False,
 ) -> None:
     """Add a tool server to your settings: a command after --, or --url."""

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def fix(
-    error: Annotated[str, typer.Argument(help="What the error says.")] = "",
+    error: str = typer.Argument("", help="What the error says."),
     json: options.JsonOption = False,
     k: Count = 5,
 ) -> None:

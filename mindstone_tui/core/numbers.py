@@ -52,8 +52,7 @@ def seconds(elapsed: float) -> str:
     """`0.3 s`, `42 s`, `3 min 05 s`, `2 h 10 min`."""
     if elapsed < 9.95:
         return f"{elapsed:.1f} s"
-    whole = round(elapsed)
-    if whole < 60:
+    if (whole := round(elapsed)) < 60:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     if minutes < 60:

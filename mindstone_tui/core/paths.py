@@ -98,8 +98,7 @@ def _check_name(name: str, key: str) -> None:
 
 
 def _check_length(names: str) -> None:
-    size = len(names.encode())
-    if size > LONGEST_NAME:
+    if (size := len(names.encode())) > LONGEST_NAME:
         raise SessionNameError(
             f"A session name of {size} bytes is too long.",
             f"Use at most {LONGEST_NAME} bytes; a short name is easier to type, too.",

@@ -214,8 +214,7 @@ def _blocks(
         closing = close.format(found[1])
         if found.start() < done or closing in unclosed:
             continue
-        inside = said.find(closing, found.end())
-        if inside < 0:
+        if (inside := said.find(closing, found.end())) < 0:
             unclosed.add(closing)
             if len(unclosed) > _MOST_UNCLOSED:
                 return

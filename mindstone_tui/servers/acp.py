@@ -340,8 +340,7 @@ class EditorAgent:
 
     async def _connect(self, name: str, cwd: Path, params: dict[str, Any]) -> dict[str, Any]:
         """Open a session, or take the one that is open, and tell the editor about it."""
-        key = str(self._home.key(name))
-        if key not in self._open:
+        if (key := str(self._home.key(name))) not in self._open:
             assert self._peer is not None
             servers = dict(_servers(params.get("mcpServers")))
             conversation = await api.connect(
@@ -375,8 +374,7 @@ class EditorAgent:
         return str(key)
 
     def _session(self, params: dict[str, Any]) -> OpenSession:
-        name = str(params.get("sessionId", ""))
-        if name not in self._open:
+        if (name := str(params.get("sessionId", ""))) not in self._open:
             raise UsageError(f"The session {name} is not open.", "Load or resume it first.")
         return self._open[name]
 

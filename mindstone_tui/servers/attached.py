@@ -156,8 +156,7 @@ class Attached:
                     held.close()
                     follows = False
                 elif not follows and self._settings().attach.watch:
-                    follows = held.enter_context(watch.only_watch(places))
-                    if follows:
+                    if follows := held.enter_context(watch.only_watch(places)):
                         await self._in(self._taking, self._watch.begin)
                     else:
                         held.close()

@@ -421,8 +421,7 @@ class Gateway:
     async def _room(self, key: str, model: str, own_tools: bool, folder: Path | None) -> Room:
         named = "" if model == DEFAULT_MODEL else model
         async with self._opening:
-            room = self._rooms.get((key, named, own_tools))
-            if room is None:
+            if (room := self._rooms.get((key, named, own_tools))) is None:
                 guest = Guest(own_tools=own_tools, folder=folder)
                 conversation = await api.connect(
                     key,

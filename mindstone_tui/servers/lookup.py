@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
@@ -28,6 +29,20 @@ from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.transcript.reader import rewinds_of
+
+Query = Annotated[str, Meta(min_length=1, max_length=2_000)]
+Subject = Annotated[str, Meta(min_length=1, max_length=1_000, description="A path, or some words.")]
+Program = Annotated[
+    str, Meta(min_length=1, max_length=200, description="Its name, such as `make`.")
+]
+Pointer = Annotated[
+    str, Meta(min_length=1, max_length=200, description="A line's number or an entry's id.")
+]
+Count = Annotated[int, Meta(ge=0, le=1_000, description="Most results; 0 for the limit.")]
+Near = Annotated[int, Meta(ge=0, le=50)]
+_NAMES: Final = "agent:<agentId>:<mainKey> or a thread's name; see sessions."
+_EVERYTHING: Final = "Bookkeeping, too, not only what was said."
+SessionName = Annotated[str, Meta(max_length=2_000, description=_NAMES)]
 
 TALK: Final = ("user_message", "assistant_message", "assistant_partial", "tool_returned")
 """Kinds of lines in which somebody or something speaks."""
@@ -48,25 +63,33 @@ class Lookup:
         """The settings as they are now."""
         return load(self._home.places, self._home.environ).settings
 
-    def fix(self, error: str = "", limit: int = 0) -> dict[str, Any]:
-        """What ended an error before; without one, the errors that come again."""
+    def fix(
+        self, error: Annotated[str, Meta(max_length=4_000)] = "", limit: Count = 0
+    ) -> dict[str, Any]:
+        """What was run or changed after an error like this one before, where it did not come back.
+
+        Without an error, those that come again are listed.
+        """
         if not error.strip():
             return {"recurring": msgspec.to_builtins(self._work.met_often(self._count(limit)))}
         found = self._work.fixes(error, self._count(limit))
         return {"error": error, "remedies": msgspec.to_builtins(found)}
 
-    def how(self, program: str, limit: int = 0) -> dict[str, Any]:
-        """The invocations of a program that worked."""
+    def how(self, program: Program, limit: Count = 0) -> dict[str, Any]:
+        """How a program was run here when it worked, the newest invocations first."""
         found = self._work.how(program.strip().rpartition("/")[2], self._count(limit))
         return {"program": program, "invocations": msgspec.to_builtins(found)}
 
-    def about(self, subject: str, limit: int = 0) -> dict[str, Any]:
-        """Which exchanges had to do with a file or a topic."""
+    def about(self, subject: Subject, limit: Count = 0) -> dict[str, Any]:
+        """Which sessions worked on a file or spoke of a topic, and which files they changed."""
         found = self._work.about(subject.strip(), self._count(limit))
         return {"subject": subject, "exchanges": msgspec.to_builtins(found)}
 
-    def blame(self, subject: str, limit: int = 0) -> dict[str, Any]:
-        """Which lines of a file come from which turn; their text is not told."""
+    def blame(self, subject: Subject, limit: Count = 0) -> dict[str, Any]:
+        """Which turn made which lines of a file, named by its whole path; proven, else `unknown`.
+
+        The text of the lines is not told.
+        """
         place = Path(subject).resolve()
         found = runs(KeptFiles(self._home.places, place.parent, self._home.environ).blame(place))
         names = ("origin", "session", "turn", "seq")
@@ -83,8 +106,14 @@ class Lookup:
     def _work(self) -> work.WorkDone:
         return work.WorkDone(self._home.places, self.settings)
 
-    def sessions(self, *, contains: str = "", limit: int = 0, offset: int = 0) -> dict[str, Any]:
-        """Sessions, the default one first, then the one written to last."""
+    def sessions(
+        self,
+        *,
+        contains: Annotated[str, Meta(max_length=200)] = "",
+        limit: Count = 0,
+        offset: Annotated[int, Meta(ge=0)] = 0,
+    ) -> dict[str, Any]:
+        """List the sessions, the default one first, then the newest."""
         found = [
             one
             for one in self.listed()
@@ -105,16 +134,19 @@ class Lookup:
 
     def search(
         self,
-        query: str,
+        query: Query,
         *,
-        session: str = "",
-        role: str = "",
-        kinds: Collection[str] = (),
-        since: str = "",
-        until: str = "",
-        limit: int = 0,
+        session: SessionName = "",
+        role: Literal["", "user", "assistant", "tool"] = "",
+        kinds: tuple[Annotated[str, Meta(max_length=2_000)], ...] = (),
+        since: Annotated[str, Meta(max_length=40, description="Date, as 2026-03-31.")] = "",
+        until: Annotated[str, Meta(max_length=40, description="Date, inclusive.")] = "",
+        limit: Count = 0,
     ) -> dict[str, Any]:
-        """The best passages of all sessions, or of one, best first."""
+        """Search all sessions by meaning and by words.
+
+        Each hit has its session, line, date and hash.
+        """
         _check_query(query)
         _check_kinds(kinds)
         most = self._count(limit)
@@ -176,9 +208,15 @@ class Lookup:
         }
 
     def recall(
-        self, query: str, *, session: str = "", scope: str = "session", limit: int = 0
+        self,
+        query: Query,
+        *,
+        session: SessionName = "",
+        scope: Literal["session", "agent", "all"] = "all",
+        limit: Count = 0,
     ) -> dict[str, Any]:
-        """What bears on a question, from history and memories; says when a turn would use none."""
+        """Find what bears on a question in history and memories; `abstained` means that nothing
+        found is good enough to rely on."""
         _check_query(query)
         most = self._count(limit)
         found = api.recall(query, most, session=session, scope=scope, home=self._home)
@@ -190,9 +228,14 @@ class Lookup:
         }
 
     def read_entry(
-        self, session: str, entry: str, *, offset: int = 0, limit: int = 0
+        self,
+        session: SessionName,
+        entry: Pointer,
+        *,
+        offset: Annotated[int, Meta(ge=0, description="First character.")] = 0,
+        limit: Annotated[int, Meta(ge=0, description="Most characters.")] = 0,
     ) -> dict[str, Any]:
-        """One line of a transcript, whole or from an offset on."""
+        """Read one line of a transcript verbatim, in parts if it is long."""
         with self._history(session) as history:
             line = history.whole(_find(history, entry))
             standing = _standing(line, standings_of(history))
@@ -213,9 +256,15 @@ class Lookup:
         }
 
     def context_around(
-        self, session: str, entry: str, *, before: int = 3, after: int = 3, everything: bool = False
+        self,
+        session: SessionName,
+        entry: Pointer,
+        *,
+        before: Near = 3,
+        after: Near = 3,
+        everything: Annotated[bool, Meta(description=_EVERYTHING)] = False,
     ) -> dict[str, Any]:
-        """What was said before and after a line."""
+        """Read what was said before and after a line of a transcript."""
         with self._history(session) as history:
             middle = _find(history, entry)
             earlier = _spoken(history, middle.seq, min(before, _WIDEST), everything, back=True)
@@ -232,8 +281,8 @@ class Lookup:
             ],
         }
 
-    def verify(self, session: str = "") -> dict[str, Any]:
-        """Whether a transcript is what was written."""
+    def verify(self, session: SessionName = "") -> dict[str, Any]:
+        """Check that a transcript was not altered since it was written."""
         verdict = api.verify(session=session, home=self._home)
         told: dict[str, Any] = msgspec.to_builtins(verdict)
         return {**told, "session": str(self._home.key(session))}
@@ -241,8 +290,7 @@ class Lookup:
     def overview(self, session: str, *, exchanges: int = 5) -> dict[str, Any]:
         """One session at a glance, with what was said last."""
         key = str(self._home.key(session))
-        found = next((one for one in self.listed() if one.session == key), None)
-        if found is None:
+        if (found := next((one for one in self.listed() if one.session == key), None)) is None:
             raise self._places(session).missing()
         return {**_glance(found), "last": self._last_said(session, exchanges * 2)}
 

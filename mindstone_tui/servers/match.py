@@ -152,9 +152,7 @@ class Record:
                     self.siblings[prior] = Sibling(line.turn, root)
             case window.Rewound(to_turn=kept):
                 self.messages = [one for one in self.messages if one.turn <= kept]
-                self.siblings = {
-                    prior: one for prior, one in self.siblings.items() if one.turn <= kept
-                }
+                self.siblings = {key: it for key, it in self.siblings.items() if it.turn <= kept}
                 self.channels = {turn: one for turn, one in self.channels.items() if turn <= kept}
             case _:
                 pass
@@ -188,8 +186,7 @@ def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
     known = count_known(prior, record.messages)
     root = digest(prior[:1])
     if known == len(prior):
-        sibling = record.siblings.get(digest(prior))
-        if sibling is None:
+        if (sibling := record.siblings.get(digest(prior))) is None:
             return Plan(known=known)
         return _go_back(record, sibling.turn - 1, root, known)
     if known == 0:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from mindstone_tui import __version__, api
-from mindstone_tui.core import diagnostics, events, values
+from mindstone_tui.core import diagnostics, events
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.text import one_line
-from mindstone_tui.servers.lookup import Lookup
+from mindstone_tui.servers.lookup import Lookup, SessionName
 
 if TYPE_CHECKING:
     from mcp import types
@@ -27,19 +29,6 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any]
 
-Named = Annotated[str, msgspec.Meta(max_length=2_000)]
-Query = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
-Pointer = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=200, description="A line's number or an entry's id.")
-]
-Count = Annotated[int, msgspec.Meta(ge=0, le=1_000, description="Most results; 0 for the limit.")]
-Session = Annotated[
-    str,
-    msgspec.Meta(
-        max_length=2_000, description="agent:<agentId>:<mainKey> or a thread's name; see sessions."
-    ),
-]
-
 INSTRUCTIONS: Final = (
     "The record of a person's work with agents: verbatim, append-only, hash-chained. `search` "
     "looks through all sessions, `read_entry` and `context_around` show what stands there, "
@@ -47,165 +36,15 @@ INSTRUCTIONS: Final = (
     "session and line."
 )
 RESOURCE: Final = "mindstone://session/"
+PROPOSE: Final = "propose_memory"
+Proposed = Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
 
 
-class Arguments(
-    msgspec.Struct, metaclass=values.Value, frozen=True, forbid_unknown_fields=True, kw_only=True
-):
-    """What a tool is called with."""
-
-
-class SearchArguments(Arguments):
-    """What to look for, and where."""
-
-    query: Query
-    session: Session = ""
-    role: Literal["", "user", "assistant", "tool"] = ""
-    kinds: tuple[Named, ...] = ()
-    since: Annotated[str, msgspec.Meta(max_length=40, description="Date, as 2026-03-31.")] = ""
-    until: Annotated[str, msgspec.Meta(max_length=40, description="Date, inclusive.")] = ""
-    limit: Count = 0
-
-
-class ReadEntryArguments(Arguments):
-    """Which line, from where."""
-
-    session: Session
-    entry: Pointer
-    offset: Annotated[int, msgspec.Meta(ge=0, description="First character.")] = 0
-    limit: Annotated[int, msgspec.Meta(ge=0, description="Most characters.")] = 0
-
-
-class AroundArguments(Arguments):
-    """Which line, and how far to look from it."""
-
-    session: Session
-    entry: Pointer
-    before: Annotated[int, msgspec.Meta(ge=0, le=50)] = 3
-    after: Annotated[int, msgspec.Meta(ge=0, le=50)] = 3
-    everything: Annotated[
-        bool, msgspec.Meta(description="Bookkeeping, too, not only what was said.")
-    ] = False
-
-
-class SessionsArguments(Arguments):
-    """Which sessions."""
-
-    contains: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    limit: Count = 0
-    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
-
-
-class RecallArguments(Arguments):
-    """A question, and where to look for what bears on it."""
-
-    query: Query
-    session: Session = ""
-    scope: Literal["session", "agent", "all"] = "all"
-    limit: Count = 0
-
-
-class ErrorArguments(Arguments):
-    """What an error says; left out, those that come again are listed."""
-
-    error: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
-    limit: Count = 0
-
-
-class ProgramArguments(Arguments):
-    """A program by its name, such as `make`."""
-
-    program: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    limit: Count = 0
-
-
-class SubjectArguments(Arguments):
-    """A path, or some words."""
-
-    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-    limit: Count = 0
-
-
-class VerifyArguments(Arguments):
-    """Which transcript."""
-
-    session: Session = ""
-
-
-class ProposeArguments(Arguments):
-    """What is worth remembering."""
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
-    session: Session = ""
-
-
-class ServedTool(msgspec.Struct, frozen=True):
-    """A tool by what it is called with, what it is for, and what it looks up, if it only looks."""
-
-    arguments: type[Arguments]
-    about: str
-    look: Callable[..., dict[str, Any]] | None = None
-    """Takes the arguments under their names."""
-
-
-TOOLS: Final[dict[str, ServedTool]] = {
-    "search": ServedTool(
-        SearchArguments,
-        "Search all sessions by meaning and by words. Each hit has its session, line, date and "
-        "hash.",
-        Lookup.search,
-    ),
-    "read_entry": ServedTool(
-        ReadEntryArguments,
-        "Read one line of a transcript verbatim, in parts if it is long.",
-        Lookup.read_entry,
-    ),
-    "context_around": ServedTool(
-        AroundArguments,
-        "Read what was said before and after a line of a transcript.",
-        Lookup.context_around,
-    ),
-    "sessions": ServedTool(
-        SessionsArguments,
-        "List the sessions, the default one first, then the newest.",
-        Lookup.sessions,
-    ),
-    "recall": ServedTool(
-        RecallArguments,
-        "Find what bears on a question in history and memories; `abstained` means that nothing "
-        "found is good enough to rely on.",
-        Lookup.recall,
-    ),
-    "fix": ServedTool(
-        ErrorArguments,
-        "What was run or changed after an error like this one before, where it did not come back.",
-        Lookup.fix,
-    ),
-    "how": ServedTool(
-        ProgramArguments,
-        "How a program was run here when it worked, the newest invocations first.",
-        Lookup.how,
-    ),
-    "about": ServedTool(
-        SubjectArguments,
-        "Which sessions worked on a file or spoke of a topic, and which files they changed.",
-        Lookup.about,
-    ),
-    "blame": ServedTool(
-        SubjectArguments,
-        "Which turn made which lines of a file, named by its whole path; proven, else `unknown`.",
-        Lookup.blame,
-    ),
-    "verify": ServedTool(
-        VerifyArguments,
-        "Check that a transcript was not altered since it was written.",
-        Lookup.verify,
-    ),
-    "propose_memory": ServedTool(
-        ProposeArguments,
-        "Propose something to be remembered. It is only a proposal: the person decides.",
-    ),
-}
+LOOKS: Final = (
+    *("search", "read_entry", "context_around", "sessions", "recall", "fix", "how", "about"),
+    *("blame", "verify"),
+)
+"""Questions that are tools as they are; the docstring says what one is for."""
 
 
 class MemoryServer:
@@ -215,23 +54,27 @@ class MemoryServer:
         self._home = home
         self._lookup = Lookup(home)
         self._propose = propose
+        self.tools: dict[str, Callable[..., Any]] = {
+            **{name: getattr(self._lookup, name) for name in LOOKS},
+            PROPOSE: self.propose_memory,
+        }
 
     async def call(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Run a tool; raises a `MindstoneError` that says what is wrong."""
-        tool = TOOLS.get(name)
-        if tool is None:
-            raise UsageError(f"There is no tool {one_line(name)}.", f"Use {', '.join(TOOLS)}.")
+        if (tool := self.tools.get(name)) is None:
+            raise UsageError(f"There is no tool {one_line(name)}.", f"Use {', '.join(self.tools)}.")
+        kind = arguments_of(tool)
         try:
-            arguments = msgspec.convert(_as_declared(given, tool), tool.arguments, strict=False)
+            arguments = msgspec.convert(_as_declared(given, kind), kind, strict=False)
         except msgspec.ValidationError as error:
             raise UsageError(f"{name}: {error}.", "The tool's schema says what it takes.") from None
         named = msgspec.structs.asdict(arguments)
-        if tool.look is None:
-            return await self._propose_memory(**named)
-        return await asyncio.to_thread(tool.look, self._lookup, **named)
+        if name == PROPOSE:
+            return await self.propose_memory(**named)
+        return await asyncio.to_thread(tool, **named)
 
-    async def _propose_memory(self, text: str, session: str) -> dict[str, Any]:
-        """Write a proposal into a session that exists."""
+    async def propose_memory(self, text: Proposed, session: SessionName = "") -> dict[str, Any]:
+        """Propose something to be remembered. It is only a proposal: the person decides."""
         if not (self._propose or self._lookup.settings.mcp.propose):
             raise UsageError(
                 "This server is read-only: nothing was proposed.",
@@ -304,10 +147,20 @@ def _tools(memory: MemoryServer, home: api.Home) -> dict[str, Any]:
     """What is served of tools; what fails in one is its result, and no error of the protocol."""
     from mcp import types
 
+    def declared(name: str, tool: Callable[..., Any]) -> types.Tool:
+        return types.Tool(
+            name=name,
+            description=" ".join((tool.__doc__ or "").split()),
+            input_schema=schema_of(arguments_of(tool)),
+            annotations=types.ToolAnnotations(
+                read_only_hint=name != PROPOSE, destructive_hint=False, open_world_hint=False
+            ),
+        )
+
     async def list_tools(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=_declared(types.Tool, types.ToolAnnotations))
+        return types.ListToolsResult(tools=[declared(*each) for each in memory.tools.items()])
 
     def failed(said: str) -> types.CallToolResult:
         return types.CallToolResult(content=[types.TextContent(text=said)], is_error=True)
@@ -410,33 +263,30 @@ def _refusal(error: MindstoneError) -> MCPError:
     return MCPError(code=types.INVALID_PARAMS, message=error.sentence)
 
 
-def _declared(
-    tool: Callable[..., types.Tool], annotations: Callable[..., types.ToolAnnotations]
-) -> list[types.Tool]:
-    return [
-        tool(
-            name=name,
-            description=served.about,
-            input_schema=schema_of(served.arguments),
-            annotations=annotations(
-                read_only_hint=served.look is not None,
-                destructive_hint=False,
-                open_world_hint=False,
-            ),
+@cache
+def arguments_of(tool: Callable[..., Any]) -> type[msgspec.Struct]:
+    """What a tool is called with, as its signature says."""
+    hints = get_type_hints(tool, include_extras=True)
+    fields = [
+        (
+            each.name,
+            hints[each.name],
+            msgspec.NODEFAULT if each.default is each.empty else each.default,
         )
-        for name, served in TOOLS.items()
+        for each in signature(tool).parameters.values()
     ]
+    return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
 
 
-def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments, in one piece."""
     (schema,), parts = msgspec.json.schema_components([arguments])
     return dict(parts[schema["$ref"].rpartition("/")[2]])
 
 
-def _as_declared(given: dict[str, Any], tool: ServedTool) -> dict[str, Any]:
+def _as_declared(given: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """What was given, with numbers as text where text is meant: a line may be named 42 or "42"."""
-    declared = schema_of(tool.arguments)["properties"]
+    declared = schema_of(kind)["properties"]
     texts = {name for name, schema in declared.items() if schema.get("type") == "string"}
     return {
         name: str(value) if name in texts and type(value) in (int, float) else value

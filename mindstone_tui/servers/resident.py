@@ -465,8 +465,7 @@ def start_in_background(places: paths.Places, arguments: list[str]) -> Listening
     finally:
         os.close(log)
     while time.time() - begun < 60:
-        found = listening(places)
-        if found is not None and found.pid == child:
+        if (found := listening(places)) is not None and found.pid == child:
             return found
         ended, _ = os.waitpid(child, os.WNOHANG)
         if ended:

@@ -224,8 +224,7 @@ def _bytes_of(data: str) -> bytes:
 
 def number(told: dict[str, Any], name: str) -> float | None:
     """A field that may be there, as a number."""
-    value = told.get(name)
-    if value is None:
+    if (value := told.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UsageError(f"`{name}` is not a number.", "See the format's reference.")
@@ -295,9 +294,7 @@ def tools_of(tools: object) -> tuple[ToolSchema, ...]:
 
 def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
     """Neighbours of one person as one message, and answers in two pieces as one answer."""
-    told = (
-        each for each in messages if each.text or each.calls or each.pictures or each.role == "tool"
-    )
+    told = (it for it in messages if it.text or it.calls or it.pictures or it.role == "tool")
     result: list[ClientMessage] = []
     for role, group in itertools.groupby(told, attrgetter("role")):
         pieces = tuple(group)

@@ -52,8 +52,7 @@ def _sampling(told: dict[str, Any]) -> Sampling:
 
 def _nested(form: dict[str, Any]) -> dict[str, object]:
     """The form of an answer as chat completions write it."""
-    kind = form.get("type")
-    if kind == "json_schema":
+    if (kind := form.get("type")) == "json_schema":
         inner = {name: value for name, value in form.items() if name != "type"}
         return {"type": kind, "json_schema": inner}
     return {"type": kind} if kind == "json_object" else {}

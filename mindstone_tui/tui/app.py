@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on, work
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.command import CommandInput
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -31,7 +31,6 @@ from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
-from mindstone_tui.tui.themes import filter_for
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
 from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import Prompt
@@ -59,9 +58,7 @@ class MindstoneApp(App[int]):
 
     TITLE = "MindStone"
     CSS_PATH: ClassVar[CSSPathType | None] = _FIRST
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")
-    ]
+    BINDINGS = [Binding("ctrl+q", "quit", "Quit", priority=True, show=False, id="app.quit")]
 
     def __init__(self, open_conversation: OpenConversation, host: AppHost) -> None:
         self.host = host
@@ -89,7 +86,7 @@ class MindstoneApp(App[int]):
         palette = self.host.palette
         self.no_color = palette in ("sixteen", "none")
         kept = [each for each in self._filters if not isinstance(each, Monochrome | NoColor)]
-        limit = filter_for(palette)
+        limit = themes.filter_for(palette)
         self._filters = [*kept, limit] if limit is not None else kept
 
     @cached_property

@@ -22,15 +22,11 @@ from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.text import as_written, unfenced
-from mindstone_tui.core.transcript.reader import Damaged, History, read_line, standings_of
+from mindstone_tui.core.transcript.reader import Damaged, History, Item, read_line, standings_of
 
 _BETWEEN = (
-    ev.ContextReported,
-    ev.SessionReady,
-    ev.ScreenAsked,
-    ev.CommandEnded,
-    ev.UsageReported,
-    ev.ModelCalled,
+    *(ev.ContextReported, ev.SessionReady, ev.ScreenAsked, ev.CommandEnded),
+    *(ev.UsageReported, ev.ModelCalled),
 )
 """Events the chat does not draw."""
 _PASSED_OVER: Final = frozenset(
@@ -131,8 +127,7 @@ class Feed:
             isinstance(event, ev.EntryAppeared) and event.kind == "user_message"
         ):
             return self._open(turn, event)
-        exchange = self._find(turn)
-        if exchange is None:
+        if (exchange := self._find(turn)) is None:
             return self._open(turn, event)
         exchange.add(event)
         return exchange
@@ -154,9 +149,7 @@ class Feed:
         return self.exchanges[-1] if self.exchanges else None
 
 
-def exchanges_in(
-    lines: Iterable[Line | Damaged], behind: Iterable[Line | Damaged] = ()
-) -> list[ExchangeEvents]:
+def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first.
 
     One that was rewound says so, as far as the lines `behind` know of it.
@@ -195,8 +188,8 @@ def _between(began: str, ended: str) -> float:
 
 
 def split_at_turn(
-    lines: Sequence[Line | Damaged],
-) -> tuple[list[Line | Damaged], list[Line | Damaged]]:
+    lines: Sequence[Item],
+) -> tuple[list[Item], list[Item]]:
     """Lines of the first turn, which may have begun earlier, and all that come after it."""
     first = next((line.turn for line in lines if isinstance(line, Line)), 0)
     for at, line in enumerate(lines):
@@ -212,7 +205,7 @@ def _text_of(line: Line) -> str:
     return text if isinstance(text, str) else ""
 
 
-def whole(line: Line | Damaged) -> str:
+def whole(line: Item) -> str:
     """The full content of a line: its text, or its fields as JSON."""
     if isinstance(line, Damaged):
         return line.raw.decode("utf-8", "replace")
@@ -223,7 +216,7 @@ def whole(line: Line | Damaged) -> str:
     return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
 
 
-def contains(line: Line | Damaged, text: str) -> bool:
+def contains(line: Item, text: str) -> bool:
     """Whether the line contains the text, ignoring case."""
     wanted = text.casefold()
     return wanted in describe_line(line).text.casefold() or wanted in whole(line).casefold()
@@ -244,11 +237,11 @@ class HistoryBrowse:
         async with self._lock:
             return await asyncio.to_thread(lambda: len(self._history.offsets))
 
-    async def lines(self, first: int, count: int) -> Sequence[Line | Damaged]:
+    async def lines(self, first: int, count: int) -> Sequence[Item]:
         async with self._lock:
             return await asyncio.to_thread(self._lines, first, count)
 
-    def _lines(self, first: int, count: int) -> list[Line | Damaged]:
+    def _lines(self, first: int, count: int) -> list[Item]:
         offsets = self._history.offsets
         if first >= len(offsets) or count <= 0:
             return []

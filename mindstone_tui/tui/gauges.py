@@ -74,8 +74,7 @@ def _labels(report: ContextReport, cells: int) -> Content:
     row, end = "", cells
     for _, name, share in reversed(_marks(report)):
         label = f"{name} {share * 100:.0f}"
-        start = min(max(0, _column(share, cells) - len(label) // 2), end - len(label))
-        if start < 0:
+        if (start := min(max(0, _column(share, cells) - len(label) // 2), end - len(label))) < 0:
             break
         row = label + " " * (end - start - len(label)) + row
         end = start - 1
@@ -145,8 +144,7 @@ def _share(component: Component, width: int) -> Content:
 def spark(velocities: Sequence[int], width: int) -> str:
     """Growth per turn as a row of blocks, the newest right."""
     shown = [max(velocity, 0) for velocity in velocities[-width:]]
-    top = max(shown, default=0)
-    if not top:
+    if not (top := max(shown, default=0)):
         return _STEPS[0] * len(shown)
     last = len(_STEPS) - 1
     return "".join(_STEPS[round(velocity / top * last)] for velocity in shown)

@@ -22,10 +22,8 @@ from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
 from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval, Decision, MemoryReview
+from mindstone_tui.tui.widgets import approval, context_panel, exchange
 from mindstone_tui.tui.widgets.base import FoldTitle
-from mindstone_tui.tui.widgets.context_panel import LeftLog
-from mindstone_tui.tui.widgets.exchange import Card, Rest
 from mindstone_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -91,8 +89,7 @@ class Navigator:
 
     async def _to_transcript(self, argument: str) -> None:
         """`turn 7`, a line's number or id, in this session or (named first) in another."""
-        library = self._app.host.library
-        if library is None:
+        if (library := self._app.host.library) is None:
             raise UsageError("There is no transcript to browse here.")
         here = self._chat.status.session
         first, _, rest = argument.partition(" ")
@@ -120,8 +117,7 @@ class Navigator:
 
     async def _to_replay(self, turn: str) -> None:
         """This session as a recording, from a turn on or from its beginning."""
-        recordings = self._app.host.recordings
-        if recordings is None:
+        if (recordings := self._app.host.recordings) is None:
             raise UsageError("Replay is not available here.")
         session, number = self._chat.status.session, int(turn) if turn.isdecimal() else 0
         # Playing a recording needs rooms that a live chat has not loaded when it first draws.
@@ -131,8 +127,7 @@ class Navigator:
 
     async def _to_sessions(self, project: str) -> None:
         """All sessions; those of a project where the app itself offers them."""
-        library = self._app.host.library
-        if library is None:
+        if (library := self._app.host.library) is None:
             raise UsageError("There are no other sessions here.")
 
         async def picked(choice: Picked | None) -> None:
@@ -270,7 +265,7 @@ class Navigator:
                 line = f"/memory {choice} {proposal.proposal}"
                 self._chat.command(line, how=review.key, seen=review.seen)
 
-        review = MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
+        review = approval.MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)
 
     async def _to_theme(self, argument: str) -> None:
@@ -301,15 +296,15 @@ class Navigator:
         return (
             ("In the chat", ChatScreen.BINDINGS),
             ("In the prompt", Prompt.BINDINGS),
-            ("On a folded line", [*FoldTitle.BINDINGS, *Rest.BINDINGS]),
-            ("On a recalled passage", Card.BINDINGS),
-            ("In the list of pruned exchanges", LeftLog.BINDINGS),
+            ("On a folded line", [*FoldTitle.BINDINGS, *exchange.Rest.BINDINGS]),
+            ("On a recalled passage", exchange.Card.BINDINGS),
+            ("In the list of pruned exchanges", context_panel.LeftLog.BINDINGS),
             ("In the inspector", [*InspectorScreen.BINDINGS, *Blocks.BINDINGS]),
             ("In the transcript", [*TranscriptScreen.BINDINGS, *LineList.BINDINGS]),
             ("In a recording", ReplayScreen.BINDINGS),
-            ("In a question, after Tab or F6", Decision.BINDINGS),
-            ("When a tool needs approval", Approval.BINDINGS),
-            ("When a memory is proposed", MemoryReview.BINDINGS),
+            ("In a question, after Tab or F6", approval.Decision.BINDINGS),
+            ("When a tool needs approval", approval.Approval.BINDINGS),
+            ("When a memory is proposed", approval.MemoryReview.BINDINGS),
             ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
 

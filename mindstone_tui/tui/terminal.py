@@ -63,8 +63,7 @@ class PasteParser(XTermParser):
         self._pasted: list[str] = []
 
     def feed(self, data: str) -> Iterable[Message]:
-        passed = "".join(self._without_pastes(data))
-        if not passed and data:
+        if not (passed := "".join(self._without_pastes(data))) and data:
             return  # nothing at all would mean that the terminal is gone
         for message in super().feed(passed):
             yield (

@@ -29,17 +29,13 @@ class Term(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     def named_in(self, text: str) -> int:
         """How long the name is by which a text calls it; 0 if it does not."""
         pattern = rf"\b(?:{re.escape(self.word)}{f'|{self.about}' if self.about else ''})\b"
-        return max(
-            (len(found[0]) for found in re.finditer(pattern, text, re.IGNORECASE)), default=0
-        )
+        return max((len(it[0]) for it in re.finditer(pattern, text, re.IGNORECASE)), default=0)
 
 
 def glossary(settings: Settings) -> tuple[Term, ...]:
     """Every word of the screen, in the order in which the panel shows them."""
     sections = {name: getattr(settings, name) for name in settings.__struct_fields__}
-    return tuple(
-        msgspec.structs.replace(term, text=term.text.format(**sections)) for term in _terms()
-    )
+    return tuple(msgspec.structs.replace(it, text=it.text.format(**sections)) for it in _terms())
 
 
 @cache

@@ -43,12 +43,8 @@ _ASCENDING: Final = (
 _TABLES: Final = {"priority": True, "hybrid": True, "worth": False, "turns_to_live": False}
 """Tables of weights, and whether each must add up to 1."""
 _SHARES: Final = (
-    "system_prompt",
-    "tool_definitions",
-    "message_history",
-    "tool_results",
-    "memory_injection",
-    "output_reserve",
+    *("system_prompt", "tool_definitions", "message_history", "tool_results"),
+    *("memory_injection", "output_reserve"),
 )
 
 
@@ -184,19 +180,9 @@ MOST_IGNORED: Final = 50
 LONGEST_KEY: Final = 100
 PROJECT_MAY_SET: Final = frozenset(
     (
-        "context.ceiling",
-        "context.floor",
-        "context.min_recent",
-        "context.trim",
-        "context.trim_to",
-        "context.trim_step",
-        "context.checkpoint",
-        "context.emergency",
-        "context.policy",
-        "context.marker",
-        "context.pin_budget",
-        "tui.theme",
-        "tui.panel",
+        *("context.ceiling", "context.floor", "context.min_recent", "context.trim"),
+        *("context.trim_to", "context.trim_step", "context.checkpoint", "context.emergency"),
+        *("context.policy", "context.marker", "context.pin_budget", "tui.theme", "tui.panel"),
         *(f"zones.{field}" for field in ZoneSettings.__struct_fields__),
         *(f"budget.{field}" for field in BudgetSettings.__struct_fields__),
     )
@@ -339,8 +325,7 @@ def _profile_layers(places: Places, name: str) -> Iterator[_Layer]:
 def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
     """The shares of the profile that `budget.profile` names, below all that is set by hand."""
     for layer in reversed(layers):
-        name = layer.values.get("budget.profile")
-        if name is None:
+        if (name := layer.values.get("budget.profile")) is None:
             continue
         if name != "default":
             shares = _typed(_profile_text(places, name), name, SettingSource("profile", name))
@@ -431,8 +416,7 @@ def _flat(nested: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
         if not isinstance(fields, dict) or not (fields or section in edit.sections()):
             edit.key_named(section, where)
             continue
-        for field, value in fields.items():
-            yield f"{section}.{field}", value
+        yield from ((f"{section}.{field}", value) for field, value in fields.items())
 
 
 def typed_value(key: edit.SettingKey, value: object, where: str) -> Any:

@@ -93,8 +93,7 @@ def _vectors() -> Check:
 
 def _worker(around: CheckEnvironment) -> Check:
     """Whether vectors are missing, and whether anybody makes them."""
-    waiting = sum(pending_everywhere(around.places).values())
-    if not waiting:
+    if not (waiting := sum(pending_everywhere(around.places).values())):
         return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
     doing = "they are being made in the background" if worker.running else "the app makes them"

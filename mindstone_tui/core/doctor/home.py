@@ -144,8 +144,7 @@ def _outermost(paths: list[Path]) -> list[Path]:
 
 
 def _file_system(around: doctor.CheckEnvironment) -> doctor.Check:
-    kind = file_system_of(around.places.data)
-    if kind in _REMOTE:
+    if (kind := file_system_of(around.places.data)) in _REMOTE:
         return doctor.warned(
             "disk.kind",
             f"Sessions live on a network file system ({kind}), where appends may mix.",
@@ -299,8 +298,7 @@ def _health(around: doctor.CheckEnvironment, history: transcript.History) -> Ite
             alert.message,
             alert.remedy,
         )
-    turns = len(monitor.history)
-    if not turns:
+    if not (turns := len(monitor.history)):
         yield doctor.passed("health", "Nothing has been measured yet.")
         return
     shown = ", ".join(

@@ -234,7 +234,7 @@ class PromptPlanned(Entry):
     def is_like(self, other: PromptPlanned) -> bool:
         """Whether everything that a line may leave to another plan is the same there."""
         return self.sampling is None and all(
-            getattr(self, name) == getattr(other, name) for name in _LEFT_TO_OTHERS
+            getattr(self, name) == getattr(other, name) for name in _OTHERS
         )
 
     def as_written(self) -> Any:
@@ -242,7 +242,7 @@ class PromptPlanned(Entry):
         if self.like is None or self.leans:
             return self
         fields = msgspec.to_builtins(self)
-        for name in _LEFT_TO_OTHERS:
+        for name in _OTHERS:
             fields.pop(name, None)
         if self.measure is not None:
             fields["measure"].pop("limits", None)
@@ -256,7 +256,7 @@ class PromptPlanned(Entry):
     def completed(self, other: PromptPlanned) -> PromptPlanned:
         """What a line has of it, with what the plan has that it is like."""
         replace = msgspec.structs.replace
-        same = {name: getattr(other, name) for name in _LEFT_TO_OTHERS}
+        same = {name: getattr(other, name) for name in _OTHERS}
         plan = replace(self, **same)
         if (measure := plan.measure) is not None:
             share = measure.utilization or plan._usual_utilization(measure)
@@ -271,15 +271,7 @@ class PromptPlanned(Entry):
         return round(measure.tokens / max(self.window - self.reserve, 1), 4)
 
 
-_LEFT_TO_OTHERS: Final = (
-    "model",
-    "window",
-    "window_label",
-    "reserve",
-    "max_tokens",
-    "images",
-    "sounds",
-)
+_OTHERS: Final = ("model", "window", "window_label", "reserve", "max_tokens", "images", "sounds")
 
 
 class ContextWindowPruned(Entry):

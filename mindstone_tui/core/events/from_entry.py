@@ -230,8 +230,7 @@ def _of_turn(line: Line) -> list[ev.AnyEvent]:
 
 
 def _usage(turn: int, entry: Entry) -> list[ev.AnyEvent]:
-    report = conversation.usage_in(entry)
-    if report is None:
+    if (report := conversation.usage_in(entry)) is None:
         return []
     return [ev.UsageReported(turn=turn, call=report.call, model=report.model, usage=report.usage)]
 

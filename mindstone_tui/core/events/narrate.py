@@ -72,16 +72,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
 
 
 _BOOKKEEPING: Final = (
-    ev.ResultsTrimmed,
-    ev.WindowPruned,
-    ev.SummaryDerived,
-    ev.ZoneChanged,
-    ev.ShareCrossed,
-    ev.VelocitySpiked,
-    ev.CheckpointSaved,
-    ev.HandoffWritten,
-    ev.FilesChanged,
-    ev.ToolAnswered,
+    *(ev.ResultsTrimmed, ev.WindowPruned, ev.SummaryDerived, ev.ZoneChanged, ev.ShareCrossed),
+    *(ev.VelocitySpiked, ev.CheckpointSaved, ev.HandoffWritten, ev.FilesChanged, ev.ToolAnswered),
 )
 
 

@@ -80,8 +80,7 @@ class Matter(msgspec.Struct, metaclass=values.Value, frozen=True):
 
 def question_about(one: Statement) -> str:
     """The question whose answer is this statement; empty when its words name nothing."""
-    about = matter(one.words, subject=one.kind == "correction")
-    if about is None:
+    if (about := matter(one.words, subject=one.kind == "correction")) is None:
         return ""
     if one.kind == "commitment":
         return f"Is anybody still going to {about.words}?" if about.deed else ""
@@ -196,8 +195,7 @@ def _tells_enough(words: list[str]) -> bool:
 
 def _as_written(part: str, said: str) -> str:
     """A part of a folded sentence with the capitals that it had; a first word loses its own."""
-    at = said.lower().find(part.lower())
-    if at < 0:
+    if (at := said.lower().find(part.lower())) < 0:
         return part
     found = said[at : at + len(part)]
     first = found.partition(" ")[0]

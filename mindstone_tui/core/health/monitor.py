@@ -174,8 +174,7 @@ def _recall(history: Turns, settings: HealthSettings) -> Alerts:
 
 
 def _disk(history: Turns, _settings: HealthSettings) -> Alerts:
-    free = history[-1].sample.disk_free
-    if free is not None and free < DISK_LOW:
+    if (free := history[-1].sample.disk_free) is not None and free < DISK_LOW:
         level: AlertLevel = "critical" if free < DISK_FULL else "warning"
         yield _alert("disk", level, float(free), free=free // (1 << 20))
 

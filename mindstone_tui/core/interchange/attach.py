@@ -127,15 +127,12 @@ def plan_detach(
     places: Places, program: AttachTarget, environ: Mapping[str, str], project: Path | None = None
 ) -> list[SettingsChange]:
     """What undoing would write: the bytes from before, or the file of now without our lines."""
-    remembered = {
-        each.path: each for each in _stored(places).files.get(_name(program, project), [])
-    }
+    remembered = {it.path: it for it in _stored(places).files.get(_name(program, project), [])}
     named = settings_files(program, environ, project).values()
     files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
     for path in files:
-        now = _read(path)
-        if now is None:
+        if (now := _read(path)) is None:
             continue
         written = remembered.get(str(path))
         if written is not None and hashlib.sha256(now).hexdigest() == written.after:
@@ -315,8 +312,7 @@ def _theirs(change: SettingsChange, program: AttachTarget, *, made_by_us: bool) 
     if change.before is None:
         return None
     text = _text(change.path, change.before)
-    left = _without_ours(change.path, text, program)
-    if left == text:
+    if (left := _without_ours(change.path, text, program)) == text:
         return change.before
     return None if made_by_us and not _says_anything(left) else left.encode()
 
@@ -385,8 +381,7 @@ def _with_toml_server(text: str, program: AttachTarget, command: AttachCommand) 
 
 
 def _without_toml_server(text: str) -> str:
-    left = _TOML_TABLE.sub("", text)
-    if left != text and not _TOML_TABLE.search(left):
+    if (left := _TOML_TABLE.sub("", text)) != text and not _TOML_TABLE.search(left):
         left = re.sub(r"\n\n+\Z", "\n", left)
     _toml(left)
     return left

@@ -128,8 +128,7 @@ def without(text: str, way: tuple[str | int, ...]) -> str:
 def _reached(node: JsonNode, way: tuple[str, ...]) -> tuple[JsonNode, tuple[str, ...]]:
     """How far a way leads, and what is missing of it."""
     for at, step in enumerate(way):
-        found = node.get(step)
-        if found is None:
+        if (found := node.get(step)) is None:
             return node, way[at:]
         node = found
     return node, ()
@@ -184,8 +183,7 @@ class _Reader:
     def value(self, at: int, depth: int) -> JsonNode:
         if depth > _DEEPEST:
             raise _broken(self._text, at)
-        sign = self._text[at : at + 1]
-        if sign == "{":
+        if (sign := self._text[at : at + 1]) == "{":
             return self._object(at, depth)
         if sign == "[":
             return self._array(at, depth)
@@ -223,8 +221,7 @@ class _Reader:
     def _next(self, end: int, closing: str) -> int:
         """Where the next one begins, or the closing bracket stands."""
         at = self.after_space(end)
-        sign = self._text[at : at + 1]
-        if sign == ",":
+        if (sign := self._text[at : at + 1]) == ",":
             return self.after_space(at + 1)
         if sign != closing:
             raise _broken(self._text, at)

@@ -77,8 +77,7 @@ def check_place(launcher: Path) -> None:
 
 def check_content(launcher: Path) -> None:
     """Refuse a launcher that is not the one that was written; one that is missing is fine."""
-    known = _written(launcher)
-    if not known or not os.path.lexists(launcher):
+    if not (known := _written(launcher)) or not os.path.lexists(launcher):
         return
     try:
         digest = _hash_of(launcher)

@@ -86,8 +86,7 @@ def whole(stream: IO[bytes], longest: int = LONGEST_RECORD) -> bytes | Flaw:
 
 def objects(stream: IO[bytes]) -> Iterator[tuple[int, Fields | Flaw]]:
     """The numbered lines of a JSONL file, each as an object."""
-    for number, raw in lines(stream):
-        yield number, decode_object(raw)
+    yield from ((number, decode_object(raw)) for number, raw in lines(stream))
 
 
 def decode(raw: bytes) -> Any:
@@ -235,8 +234,7 @@ class _Splitter:
             if found is None:
                 break
             at = found.end()
-            sign = found.group()
-            if sign == b'"':
+            if (sign := found.group()) == b'"':
                 self._in_text = True
             elif sign in b"[{":
                 self._depth += 1
@@ -256,8 +254,7 @@ class _Splitter:
         if self._escaped:
             self._escaped = False
             return at + 1
-        found = _TEXT.search(chunk, at)
-        if found is None:
+        if (found := _TEXT.search(chunk, at)) is None:
             return len(chunk)
         if found.group() == b'"':
             self._in_text = False

@@ -139,8 +139,7 @@ class Assembler:
     def close(self) -> Iterator[WriteStep]:
         """The exchange is over; calls without a result are marked as interrupted."""
         steps, self._steps, self._begun = self._steps, [], False
-        for step in steps:
-            yield step.closed()
+        yield from (step.closed() for step in steps)
 
     def so_far(self, *, settled: bool) -> Iterator[WriteStep]:
         """What is open, without closing it: a file that is being written ends here only for now.

@@ -26,9 +26,7 @@ from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.interchange.pictures import keep_pictures
 from mindstone_tui.core.interchange.steps import AnsweredCall, WriteStep, joined_pieces, short_id
-from mindstone_tui.core.transcript import Transcript, blackened_in
-from mindstone_tui.core.transcript.encode import Clean, visible
-from mindstone_tui.core.transcript.reader import with_blobs
+from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
 
 Message = UserMessage | AssistantMessage | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
@@ -55,8 +53,7 @@ class Seen:
 
         With `once` there can be no second: None is returned for it.
         """
-        key = _hash(name, 0)
-        if key in self._hashes:
+        if (key := _hash(name, 0)) in self._hashes:
             if once:
                 return None
             key = self._next(name)
@@ -108,7 +105,7 @@ class Writer:
         self,
         transcript: Transcript,
         *,
-        clean: Clean = str,
+        clean: encode.Clean = str,
         index: Index | None = None,
         before: ImportedBefore | None = None,
     ) -> None:
@@ -194,7 +191,7 @@ class Writer:
     def _has(self, said: Said) -> bool:
         if not self._before.seen:
             return False
-        name = name_of(_message_of(said), said.ts, lambda text: visible(self._clean(text)))
+        name = name_of(_message_of(said), said.ts, lambda text: encode.visible(self._clean(text)))
         return self._before.seen.holds(name)
 
     def _begin_turn(self, *, resumes: bool) -> None:
@@ -221,7 +218,7 @@ class Writer:
 
     def _is_new(self, message: Message, ts: str, *, counts: bool = True) -> bool:
         """Whether neither the transcript nor this file had the message; it is counted."""
-        name = name_of(message, ts, lambda text: visible(self._clean(text)))
+        name = name_of(message, ts, lambda text: encode.visible(self._clean(text)))
         key = self._run.take(name, once=bool(message.source_id))
         is_new = key is not None and key not in self._before.seen
         if counts and message.text != NO_RESULT:
@@ -248,7 +245,7 @@ class Writer:
     def _count_blackened(self, written: Sequence[Line]) -> None:
         for line in written:
             if line.blobs or _BLACKENED in line.raw:
-                whole = with_blobs(line, self._transcript.places)
+                whole = reader.with_blobs(line, self._transcript.places)
                 if count := len(blackened_in(whole.entry)):
                     self.blackened[line.seq] = count
 

@@ -62,8 +62,7 @@ def _slot(text: str, corrects: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (frame[1] or frame[2],), topic(frame[3])
     if chosen := _CHOSEN.search(text):
         value, scope = topic(chosen[1]), topic(chosen[2] or "")
-        numbers = numbers_in(chosen[1])
-        if numbers:
+        if numbers := numbers_in(chosen[1]):
             return (*(word for word in value if word not in numbers), *scope), numbers
         return scope, value
     if named := _NAMED.search(text):

@@ -95,11 +95,9 @@ def _correcting() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def intent_of(message: str) -> Intent:
     """Whether a message asks for something, tells or orders something, or neither."""
-    text = message.strip()
-    if not text or text[0] in "/!":
+    if not (text := message.strip()) or text[0] in "/!":
         return "nothing"
-    language = language_of(text)
-    if language != ENGLISH:
+    if (language := language_of(text)) != ENGLISH:
         return _intent_in(text, language)
     words = _spoken(text)
     small = all(word in english("small talk") or word in stopwords() for word in words)
@@ -166,8 +164,7 @@ def _begins(what: str, language: str, text: str) -> bool:
 @cache
 def _phrases(what: str, language: str, *, whole: bool = False) -> re.Pattern[str] | None:
     """An expression for any of a language's phrases; None where it has no list."""
-    listed = lists_of("phrases").get(f"{what} {language}")
-    if listed is None:
+    if (listed := lists_of("phrases").get(f"{what} {language}")) is None:
         return None
     return re.compile(rf"(?:{'|'.join(listed)})" + (r"\b" if whole else ""))
 

@@ -129,16 +129,14 @@ def is_english(text: str) -> bool:
 
 def _by_script(text: str) -> str:
     """The language of another script than Latin; empty where that has too small a share."""
-    counted = Counter(found.lastgroup or "" for found in _SCRIPTS.finditer(text))
-    if not counted:
+    if not (counted := Counter(found.lastgroup or "" for found in _SCRIPTS.finditer(text))):
         return ""
     weight = sum(n * (_DENSE_LETTERS if name in _DENSE else 1) for name, n in counted.items())
     latin = sum(char.isalpha() for char in text) - counted.total()
     if weight < _SCRIPT_SHARE * (weight + max(latin, 0)):
         return ""
     counted["han"], kana = counted["han"] + counted["kana"], counted.pop("kana", 0)
-    name = counted.most_common(1)[0][0]
-    if name == "han":
+    if (name := counted.most_common(1)[0][0]) == "han":
         return "ja" if kana >= _MOSTLY_KANA * counted["han"] else "zh"
     if name == "ru" and _UKRAINIAN.search(text):
         return "uk"
@@ -175,8 +173,7 @@ def _by_words(text: str, *, plain: bool) -> str:
     for word in words:
         for name in telling.get(word, ()):
             scores[name] += 2
-    english = scores.pop(ENGLISH, 0)
-    if english and not scores and plain:
+    if (english := scores.pop(ENGLISH, 0)) and not scores and plain:
         return ENGLISH
     for word in words:
         if _may_end(word) and (ends := _ENDS.fullmatch(word)) and ends.lastgroup:

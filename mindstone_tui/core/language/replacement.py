@@ -266,8 +266,7 @@ def _words(sentence: str) -> _Words:
     for found in _WORD.finditer(sentence):
         word = found[0].strip(".:'`-/").removesuffix("'s")
         value = numbers.get(word, _THOUSANDS.sub("", word))
-        kind = _kind(word, value)
-        if kind and before in numbered:
+        if (kind := _kind(word, value)) and before in numbered:
             labels.add(f"{before} {value}")
         elif kind:
             values.setdefault(kind, set()).add(value.rstrip("s") if kind == "day" else value)

@@ -157,8 +157,7 @@ def _closes(line: str, fence: str) -> bool:
 
 def _form(line: str) -> tuple[Form, int]:
     """What kind of line it is, and how long its marker."""
-    found = _MARKER.match(line)
-    if found is None:
+    if (found := _MARKER.match(line)) is None:
         return "prose", 0
     match found.lastgroup:
         case "quote":

@@ -208,8 +208,7 @@ def _ascii_words(core: str) -> str:
 
 def _without_edges(chunk: str) -> str:
     """From the first to the last character that words are made of, each looked at once."""
-    first = _WORDY.search(chunk)
-    if first is None:
+    if (first := _WORDY.search(chunk)) is None:
         return ""
     end = len(chunk)
     while not _WORDY.match(chunk, end - 1):
@@ -219,10 +218,8 @@ def _without_edges(chunk: str) -> str:
 
 def _words_of_chunk(chunk: str) -> Iterator[str]:
     if not chunk.isascii():
-        for symbol in _SYMBOL.findall(chunk):
-            yield f"u{ord(symbol):x}"
-    core = _without_edges(chunk)
-    if not core:
+        yield from (f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(chunk))
+    if not (core := _without_edges(chunk)):
         return
     core = _POSSESSIVE.sub("", core)
     yield from _beside_apostrophes(core)

@@ -16,24 +16,16 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import errors
+from mindstone_tui.core import entries, errors, paths, patterns, transcript
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
-from mindstone_tui.core.paths import AgentPlaces, Places, SessionKey
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.recall.candidates import Filter
-from mindstone_tui.core.recall.embedding import Embedder
+from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
-from mindstone_tui.core.recall.speak import evidence
-from mindstone_tui.core.recall.store import IndexMark
-from mindstone_tui.core.recall.thresholds import FLOOR, WORDS_FLOOR
-from mindstone_tui.core.transcript import History, standings_of
 
 LOOKED_AT: Final = 32
 READ: Final = 128 * 1024
@@ -49,7 +41,7 @@ Signature = tuple[tuple[str, int, int], ...]
 class AgentFilesIndex:
     """The agent's own files, searched by words and meaning; blocks, so call it off the loop."""
 
-    def __init__(self, agent: AgentPlaces, embedder: Embedder | None) -> None:
+    def __init__(self, agent: paths.AgentPlaces, embedder: embedding.Embedder | None) -> None:
         self._agent = agent
         self._embedder = embedder
         self._opening = threading.Lock()
@@ -62,26 +54,22 @@ class AgentFilesIndex:
         On a small shelf no word is rare, so plain shares of the question's words count as well.
         `asked` saves embedding the question again.
         """
-        index = self.sync()
-        if index is None:
+        if (index := self.sync()) is None:
             return {}
-        memories = Filter(kinds=frozenset({"memory"}))
+        memories = candidates.Filter(kinds=frozenset({"memory"}))
         found = index.search(query, LOOKED_AT, allowed=memories, asked=asked)
-        floor = (FLOOR if found.vectors else WORDS_FLOOR) * SURE
+        floor = (thresholds.FLOOR if found.vectors else thresholds.WORDS_FLOOR) * SURE
         like = self._shared_words(query)
         for hit in found.hits:
             file = hit.passage.entry.removeprefix("memory/")
-            like[file] = max(like.get(file, 0.0), min(1.0, evidence(hit) / floor))
+            like[file] = max(like.get(file, 0.0), min(1.0, speak.evidence(hit) / floor))
         return like
 
     def _shared_words(self, query: str) -> dict[str, float]:
         """Half the share of the question's words that a memory has too."""
-        asked = set(query_terms(query))
-        if not asked:
+        if not (asked := set(query_terms(query))):
             return {}
-        texts = (
-            (path.name, text) for path in _memories(self._agent) if (text := _memory_text(path))
-        )
+        texts = ((it.name, text) for it in _memories(self._agent) if (text := _memory_text(it)))
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(
@@ -101,7 +89,7 @@ class AgentFilesIndex:
         index = self.sync() if kinds else None
         if index is None:
             return None
-        allowed = Filter(kinds=frozenset(kinds), unlike=f"· {apart_from}")
+        allowed = candidates.Filter(kinds=frozenset(kinds), unlike=f"· {apart_from}")
         return index.search(query, k, allowed=allowed, asked=asked)
 
     def embed_some(self, limit: int) -> bool:
@@ -117,8 +105,7 @@ class AgentFilesIndex:
     def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""
         with self._opening:
-            signature = _signature(self._agent)
-            if not signature:
+            if not (signature := _signature(self._agent)):
                 return None
             try:
                 if self._index is None:
@@ -135,7 +122,7 @@ class AgentFilesIndex:
     def _level(self, index: RecallIndex, signature: Signature) -> None:
         if signature != self._seen:
             passages = list(self._passages())
-            index.keep_only(passages, IndexMark(len(passages), _digest(signature)))
+            index.keep_only(passages, store.IndexMark(len(passages), _digest(signature)))
             self._seen = signature
 
     def _passages(self) -> Iterator[Passage]:
@@ -167,12 +154,12 @@ def kinds_of_files(scope: str, *, memories: bool) -> tuple[str, ...]:
     return (*spanning, "memory") if memories else spanning
 
 
-def _memories(agent: AgentPlaces) -> Iterator[Path]:
+def _memories(agent: paths.AgentPlaces) -> Iterator[Path]:
     if agent.memory.is_dir():
         yield from sorted(agent.memory.glob("*_*.md"))
 
 
-def _files(agent: AgentPlaces) -> Iterator[Path]:
+def _files(agent: paths.AgentPlaces) -> Iterator[Path]:
     yield from _memories(agent)
     if agent.log.is_file():
         yield agent.log
@@ -180,7 +167,7 @@ def _files(agent: AgentPlaces) -> Iterator[Path]:
         yield from sorted(agent.journals.glob("*.md"))[-JOURNALS:]
 
 
-def _signature(agent: AgentPlaces) -> Signature:
+def _signature(agent: paths.AgentPlaces) -> Signature:
     return tuple(_stamp(path) for path in _files(agent))
 
 
@@ -188,7 +175,7 @@ def _digest(signature: Signature) -> str:
     return hashlib.sha256(repr(signature).encode()).hexdigest()[:32] if signature else ""
 
 
-def state_of_files(agent: AgentPlaces) -> str:
+def state_of_files(agent: paths.AgentPlaces) -> str:
     """Changes when one of an agent's files does; empty where it has none."""
     return _digest(_signature(agent))
 
@@ -219,10 +206,10 @@ def _sections(path: Path) -> Iterator[tuple[str, str]]:
         yield heading.strip(), body.strip()
 
 
-Refer = Callable[[str], Line]
+Refer = Callable[[str], entries.Line]
 
-_ELSEWHERE: Final = pattern_of(r"(agent:[^\s#]+)\s*#(\d+)")
-_MEMORY: Final = pattern_of(r"(?:memory/)?([\w-]+\.md)")
+_ELSEWHERE: Final = patterns.pattern_of(r"(agent:[^\s#]+)\s*#(\d+)")
+_MEMORY: Final = patterns.pattern_of(r"(?:memory/)?([\w-]+\.md)")
 
 
 class SourceText(msgspec.Struct, frozen=True):
@@ -242,11 +229,11 @@ class Sources:
 
     def __init__(
         self,
-        home: Places,
-        key: SessionKey,
+        home: paths.Places,
+        key: paths.SessionKey,
         settings: RecallSettings,
         refer: Refer,
-        open_history: Callable[[], History],
+        open_history: Callable[[], transcript.History],
     ) -> None:
         self._home = home
         self._key = key
@@ -274,7 +261,7 @@ class Sources:
 
     def _elsewhere(self, session: str, seq: int) -> SourceText:
         try:
-            key = SessionKey.parse(session)
+            key = paths.SessionKey.parse(session)
         except errors.SessionNameError as error:
             raise errors.NoSuchEntry(error.what, error.remedy) from error
         if key == self._key:
@@ -283,33 +270,33 @@ class Sources:
             raise errors.NoSuchEntry(
                 f"{key} is not open to this session.", "`recall.scope` says where recall looks."
             )
-        with History(self._home.session(key)) as history:
+        with transcript.History(self._home.session(key)) as history:
             return self._of_line(history, history.line(seq), f"history {key} #{seq}")
 
-    def _of_line(self, history: History, line: Line, origin: str) -> SourceText:
+    def _of_line(self, history: transcript.History, line: entries.Line, origin: str) -> SourceText:
         finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
-        standing = (one for one in standings_of(history).of(line) if one.what in _TOLD)
+        standing = (one for one in transcript.standings_of(history).of(line) if one.what in _TOLD)
         origin = ", ".join((origin, *(one.words for one in standing)))
         return SourceText(_whole_text(history, line), finding, origin)
 
-    def _may_look_into(self, key: SessionKey) -> bool:
+    def _may_look_into(self, key: paths.SessionKey) -> bool:
         scope = self._settings.scope
         allowed = scope == "all" or (scope == "agent" and key.agent == self._key.agent)
         return allowed and str(key) not in self._settings.exclude
 
 
-def _whole_text(history: History, line: Line) -> str:
+def _whole_text(history: transcript.History, line: entries.Line) -> str:
     """All that an entry says; for a cut tool result, the whole output."""
     entry = history.whole(line).entry
     if isinstance(entry, ToolReturned) and entry.full:
         return history.blob(entry.full).decode("utf-8", "replace")
-    if isinstance(entry, Unknown):
+    if isinstance(entry, entries.Unknown):
         return line.raw.decode("utf-8", "replace")
     text = getattr(entry, "text", None)
     return text if isinstance(text, str) else line.raw.decode("utf-8", "replace")
 
 
-def _no_turn(turn: int, history: History) -> errors.NoSuchEntry:
+def _no_turn(turn: int, history: transcript.History) -> errors.NoSuchEntry:
     """That a turn is not here; of a fork's, that it stayed where the fork came from."""
     opened = history.header.entry
     point = opened.forked_from if isinstance(opened, SessionOpened) else None
@@ -322,12 +309,11 @@ def _no_turn(turn: int, history: History) -> errors.NoSuchEntry:
     )
 
 
-def resolve_reference(pointer: str, history: History, fold: Fold) -> Line:
+def resolve_reference(pointer: str, history: transcript.History, fold: Fold) -> entries.Line:
     """The line behind an id, a number (`#42`), a call or a turn (`turn 7`)."""
     pointer = pointer.strip()
     if turn := re.fullmatch(r"(?:turn\s*|t)(\d+)", pointer):
-        lines = history.turn(int(turn[1]))
-        if not lines:
+        if not (lines := history.turn(int(turn[1]))):
             raise _no_turn(int(turn[1]), history)
         return next((line for line in lines if line.role == "user"), lines[0])
     if number := re.fullmatch(r"#?(\d+)", pointer):

@@ -9,15 +9,10 @@ from typing import TypeVar
 
 import msgspec
 
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core import errors, paths, transcript
+from mindstone_tui.core.recall import acts, candidates, embedding, speak
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
-from mindstone_tui.core.recall.speak import NOTHING_THERE, Judgement
-from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
 
@@ -28,7 +23,7 @@ Progress = Callable[[int, int], None]
 class AllSessions:
     """A home's library, open for questions about any of its sessions; raises `RecallError`."""
 
-    def __init__(self, home: Places, embedder: Embedder | None) -> None:
+    def __init__(self, home: paths.Places, embedder: embedding.Embedder | None) -> None:
         self._library = home.library
         self._embedder = embedder
         self._opened: RecallIndex | None = None
@@ -45,8 +40,8 @@ class AllSessions:
             self._opened.close()
 
     def bring_up_to_date(
-        self, sessions: Iterable[SessionPlaces], progress: Progress | None = None
-    ) -> list[SessionPlaces]:
+        self, sessions: Iterable[paths.SessionPlaces], progress: Progress | None = None
+    ) -> list[paths.SessionPlaces]:
         """Add the words of transcripts that were written since; those that could not be read.
 
         Whatever was not written since costs one look at its file.
@@ -56,19 +51,19 @@ class AllSessions:
         behind = [
             (each, stamp) for each, stamp in stamps if known.get(str(each.key), (0, ""))[1] != stamp
         ]
-        unread: list[SessionPlaces] = []
+        unread: list[paths.SessionPlaces] = []
         for at, (each, stamp) in enumerate(behind, start=1):
             try:
                 self._add(each, stamp)
-            except (MindstoneError, OSError):
+            except (errors.MindstoneError, OSError):
                 unread.append(each)
             if progress is not None:
                 progress(at, len(behind))
         return unread
 
-    def _add(self, session: SessionPlaces, stamp: str) -> None:
+    def _add(self, session: paths.SessionPlaces, stamp: str) -> None:
         opened = contextlib.closing(RecallIndex.of(session, self._embedder))
-        with opened as index, History(session) as history:
+        with opened as index, transcript.History(session) as history:
             catch_up(index, reading(history))
             index.note(read=stamp)
 
@@ -76,15 +71,15 @@ class AllSessions:
         self,
         query: str,
         k: int,
-        sessions: Collection[SessionKey],
+        sessions: Collection[paths.SessionKey],
         *,
-        allowed: Filter,
+        allowed: candidates.Filter,
         asked: Asked | None = None,
-        apart: tuple[SessionKey, Sequence[int]] | None = None,
+        apart: tuple[paths.SessionKey, Sequence[int]] | None = None,
     ) -> SearchResult:
         """The k best of these sessions together; `apart` are lines of one that are left out."""
         if not sessions:
-            nothing = Judgement(strength=0.0, reason=NOTHING_THERE)
+            nothing = speak.Judgement(strength=0.0, reason=speak.NOTHING_THERE)
             return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
         known = self._index.known()
         numbers = {key: found[0] for key in sessions if (found := known.get(str(key)))}
@@ -95,14 +90,14 @@ class AllSessions:
             )
         return self._index.search(query, k, allowed=allowed, asked=asked)
 
-    def done(self, sessions: Collection[SessionKey], ask: Callable[[Done], T]) -> T:
+    def done(self, sessions: Collection[paths.SessionKey], ask: Callable[[acts.Done], T]) -> T:
         """What tools did in these sessions."""
         known = self._index.known() if sessions else {}
         numbers = [known[str(key)][0] for key in sessions if str(key) in known]
         return self._index.ask_done(numbers, ask)
 
 
-def _stamp(session: SessionPlaces) -> str:
+def _stamp(session: paths.SessionPlaces) -> str:
     """What changes when a transcript is written; empty if there is none."""
     try:
         # As text: hundreds of times for one question.

@@ -16,15 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.entries import ToolCall
-from mindstone_tui.core.entries.actions import PATCHED, failure_of, kind_of, targets_of
-from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries import ToolCall, actions, conversation
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.library.all_sessions import AllSessions
-from mindstone_tui.core.library.projects import ProjectSessions
-from mindstone_tui.core.library.work import remedies
+from mindstone_tui.core.library import all_sessions, projects, work
 from mindstone_tui.core.paths import DEFAULT_SESSION, Places, SessionKey, project_of
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.acts import Act, Done, named_in, programs_of, signature_of
@@ -80,8 +76,8 @@ class AtAction:
     ) -> None:
         self._home = home
         self._excluded = frozenset(excluded)
-        self._sessions = ProjectSessions(home, environ)
-        self._library = AllSessions(home, None)
+        self._sessions = projects.ProjectSessions(home, environ)
+        self._library = all_sessions.AllSessions(home, None)
         self._known: dict[Path, tuple[SessionKey, ...]] = {}
         """The sessions of each project, as they were when it was last made ready."""
         self._told: set[tuple[SessionKey, str]] = set()
@@ -104,13 +100,12 @@ class AtAction:
 
     def before(self, call: ToolCall, folder: Path, own: SessionKey) -> str:
         """What is worth knowing before a call; empty for nothing."""
-        targets = targets_of(call)
-        if kind_of(call.name) == "command" and targets:
-            patched = PATCHED.findall(targets[0])
-            if not patched:
+        targets = actions.targets_of(call)
+        if actions.kind_of(call.name) == "command" and targets:
+            if not (patched := actions.PATCHED.findall(targets[0])):
                 return self._ask(own, folder, targets[0], _how_it_worked)
             targets = tuple(patched)
-        elif kind_of(call.name) != "change":
+        elif actions.kind_of(call.name) != "change":
             return ""
         project = project_of(folder)
         for each in targets:
@@ -123,18 +118,18 @@ class AtAction:
     def after(
         self,
         call: ToolCall,
-        result: ToolReturned,
+        result: conversation.ToolReturned,
         folder: Path,
         own: SessionKey,
         *,
         ends_known: bool = True,
     ) -> str:
         """What ended the error before that a command met now; empty for nothing."""
-        if kind_of(call.name) != "command":
+        if actions.kind_of(call.name) != "command":
             return ""
         last = result.text.rstrip().rpartition("\n")[2]
         # Codex does not say how a command ended: the last line of what it printed does.
-        error = failure_of(call, result) or ("" if ends_known else named_in(last))
+        error = actions.failure_of(call, result) or ("" if ends_known else named_in(last))
         signature = signature_of(error)
         telling = set(plain_words(signature)) - _IN_ANY_ERROR
         if len([word for word in telling if len(word) > 2]) < _NAMES_AN_ERROR:
@@ -195,9 +190,9 @@ class AtAction:
         places = self._home.session(SessionKey.parse(act.session))
         with contextlib.suppress(MindstoneError, OSError), History(places) as history:
             for line in history.turn(act.turn):
-                if isinstance(line.entry, UserMessage):
+                if isinstance(line.entry, conversation.UserMessage):
                     whole = history.whole(line).entry
-                    text = whole.text if isinstance(whole, UserMessage) else ""
+                    text = whole.text if isinstance(whole, conversation.UserMessage) else ""
                     yield from (" ".join(sentence.text.split()) for sentence in prose(text))
 
 
@@ -219,7 +214,7 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
 
 def _what_ended(done: Done, signature: str) -> tuple[str, str] | None:
     """What was done until the command worked again that met an error."""
-    for remedy in remedies(done, done.like(signature, _LOOKED_AT)):
+    for remedy in work.remedies(done, done.like(signature, _LOOKED_AT)):
         if remedy.worked is not None and remedy.steps:
             steps = (
                 f"{'ran' if step.kind == 'command' else 'changed'} {one_line(step.about, 80)}"

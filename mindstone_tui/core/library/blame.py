@@ -27,27 +27,16 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.disk import LARGEST_BLOB, read_regular
-from mindstone_tui.core.entries import ToolCall, conversation
-from mindstone_tui.core.entries.actions import kind_of, targets_of
-from mindstone_tui.core.entries.derived import JobEnded, JobStarted
-from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.errors import MindstoneError, UndoError, UsageError
+from mindstone_tui.core import bounded_json, disk, errors, patterns
+from mindstone_tui.core.entries import ToolCall, actions, conversation, derived, provenance
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.undo import origin
-from mindstone_tui.core.undo.changes import PathChange
-from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.origin import added, lines_of
-from mindstone_tui.core.undo.scan import Node
-from mindstone_tui.core.undo.steps import KINDS, FileStep, read_steps
+from mindstone_tui.core.undo import changes, objects, origin, scan, steps
 
-_KINDS: Final = (*KINDS, "assistant_message", "tool_called", "job_started", "job_ended")
+_KINDS: Final = (*steps.KINDS, "assistant_message", "tool_called", "job_started", "job_ended")
 _NAMED: Final = frozenset({"write", "edit"})
 """Tools that write the one file they name; after all others the whole folder is compared."""
 
@@ -75,8 +64,8 @@ class _Call(NamedTuple):
     session: str
     seq: int
     began: str
-    step: FileStep
-    paths: dict[str, PathChange]
+    step: steps.FileStep
+    paths: dict[str, changes.PathChange]
     edit: tuple[bytes, bytes]
     """What it was asked to replace by what, if that is what it was asked for."""
 
@@ -111,7 +100,7 @@ class KeptFiles:
     def __init__(self, home: Places, place: Path, environ: Mapping[str, str]) -> None:
         self.project = project_of(place)
         self._home = home
-        self._stores: list[ObjectStore] = []
+        self._stores: list[objects.ObjectStore] = []
         self._contents: dict[str, bytes] = {}
         """Contents that no store keeps, by their hashes."""
         self._calls: list[_Call] = []
@@ -125,7 +114,7 @@ class KeptFiles:
         self._held = [each for each, _ in ProjectSessions(home, environ).of(self.project)]
 
     def _take(self, places: SessionPlaces) -> None:
-        store = ObjectStore(places.files, limit=0)
+        store = objects.ObjectStore(places.files, limit=0)
         store.refresh()
         with History(places) as history:
             lines = [line for line in history.newest(_KINDS, 1 << 40) if not line.parent][::-1]
@@ -139,12 +128,12 @@ class KeptFiles:
                     edits |= {call.id: _edit(call) for call in calls if call.name == "edit"}
                 case conversation.ToolCalled(call=call):
                     began[call] = line.ts
-                case JobStarted(job=job):
+                case derived.JobStarted(job=job):
                     jobs[job] = [line.ts, "~"]  # later than any time
-                case JobEnded(job=job) if job in jobs:
+                case derived.JobEnded(job=job) if job in jobs:
                     jobs[job][1] = line.ts
         self._jobs += jobs.values()
-        for step in read_steps(lines, store).steps:
+        for step in steps.read_steps(lines, store).steps:
             root, call = Path(step.root), getattr(step.entry, "call", "")
             if self.project in (root, *root.parents) or root in self.project.parents:
                 paths = {f"{root}/{each.path}": each for each in step.known_changes}
@@ -155,13 +144,13 @@ class KeptFiles:
         """The lines of a file as it is now."""
         if not file.is_file():
             what = f"{file} is a folder." if file.is_dir() else f"There is no file {file}."
-            raise UsageError(what, "Name a file as it is now.")
+            raise errors.UsageError(what, "Name a file as it is now.")
         if not self._calls and not self._held:
             what = f"{file} is in no workspace that this history knows."
-            raise UsageError(what, "`mindstone sessions` lists those that it knows.")
-        data = read_regular(file, most=LARGEST_BLOB)
+            raise errors.UsageError(what, "`mindstone sessions` lists those that it knows.")
+        data = disk.read_regular(file, most=disk.LARGEST_BLOB)
         if not is_text(data):
-            raise UsageError(f"{file} is not text, so it has no lines.")
+            raise errors.UsageError(f"{file} is not text, so it has no lines.")
         digest = hashlib.sha256(data).hexdigest()
         self._contents[digest] = data
         fold = self.follow({str(file)}, ends={str(file): data})
@@ -182,7 +171,7 @@ class KeptFiles:
     def asked(self, session: str, turn: int) -> tuple[str, str]:
         """When a turn began, and what it was asked for; empty where that cannot be read."""
         places = self._home.session(SessionKey.parse(session))
-        with contextlib.suppress(MindstoneError), History(places) as history:
+        with contextlib.suppress(errors.MindstoneError), History(places) as history:
             for line in map(history.whole, history.turn(turn)):
                 if isinstance(line.entry, conversation.UserMessage):
                     return line.ts, line.entry.text
@@ -219,8 +208,7 @@ class KeptFiles:
         found: list[RecordedEdit] = []
         names = [Path(path).name.encode() for path in wanted if path]
         for places in self._held:
-            profile = current_profile(places)
-            if profile is None or profile.program == OWN:
+            if (profile := current_profile(places)) is None or profile.program == OWN:
                 continue
             raw = places.transcript.read_bytes()
             if any(name in raw for name in names):
@@ -277,7 +265,7 @@ class KeptFiles:
     def _read(self, digest: str) -> bytes | None:
         for store in self._stores:
             if digest in store:
-                with contextlib.suppress(UndoError):
+                with contextlib.suppress(errors.UndoError):
                     return store.get(digest)
         return self._contents.get(digest)
 
@@ -295,7 +283,7 @@ def runs(lines: Iterable[L]) -> list[list[L]]:
 
 
 def _edit(call: ToolCall) -> tuple[bytes, bytes]:
-    fields = read_arguments(call.arguments) or {}
+    fields = bounded_json.read_arguments(call.arguments) or {}
     old, new = (str(fields.get(name, "")) for name in ("old_string", "new_string"))
     return old.encode(errors="replace"), new.encode(errors="replace")
 
@@ -305,7 +293,7 @@ def is_text(data: bytes) -> bool:
     return b"\0" not in data[:8_192]
 
 
-def _side(node: Node | None) -> str | None:
+def _side(node: scan.Node | None) -> str | None:
     """The hash of a file; None for no file, "" for what has no content that is kept."""
     if node is None:
         return None
@@ -317,8 +305,8 @@ _TELLING: Final = 20
 _CREATED: Final = "File created successfully"
 """How Claude Code begins what it says of a file that was not there before."""
 _PATCH: Final = "*** Begin Patch"
-_FILES: Final = pattern_of(r"(?m)^\*\*\* (Add|Update|Delete|End)\b(?: File: )?(.*)\n?")
-_HUNKS: Final = pattern_of(r"(?m)^@@.*\n")
+_FILES: Final = patterns.pattern_of(r"(?m)^\*\*\* (Add|Update|Delete|End)\b(?: File: )?(.*)\n?")
+_HUNKS: Final = patterns.pattern_of(r"(?m)^@@.*\n")
 _Pieces = tuple[tuple[bytes, bytes], ...]
 
 
@@ -367,9 +355,9 @@ def recorded_edits(history: History, folder: str) -> Iterator[RecordedEdit]:
     for line in list(history.newest(("assistant_message", "tool_returned"), 1 << 40))[::-1]:
         match line.entry:
             case conversation.AssistantMessage(calls=calls) if (
-                is_imported(line) and not line.parent
+                provenance.is_imported(line) and not line.parent
             ):
-                asked |= {call.id: call for call in calls if kind_of(call.name) == "change"}
+                asked |= {call.id: call for call in calls if actions.kind_of(call.name) == "change"}
             case conversation.ToolReturned(call=call, status="ok", text=text) if call in asked:
                 place = (line.ts, line.session, line.seq, line.turn)
                 for path, pieces, whole, is_new in _edits(asked.pop(call), text):
@@ -379,19 +367,17 @@ def recorded_edits(history: History, folder: str) -> Iterator[RecordedEdit]:
 
 def _edits(call: ToolCall, said: str) -> Iterator[tuple[str, _Pieces, bytes | None, bool]]:
     """The files that a call changed: what was replaced, or what was written, in a new file."""
-    fields = read_arguments(call.arguments) or {}
+    fields = bounded_json.read_arguments(call.arguments) or {}
     texts = {name: value for name, value in fields.items() if isinstance(value, str)}
     patch = next((one for one in (*texts.values(), call.arguments) if _PATCH in one), "")
     parts = _FILES.split(patch)[1:]
     for act, path, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        sides = [
-            (_of_side(hunk, " -"), _of_side(hunk, " +")) for hunk in _HUNKS.split(body) if hunk
-        ]
+        sides = [(_of_side(it, " -"), _of_side(it, " +")) for it in _HUNKS.split(body) if it]
         if act == "Add":
             yield path, (), b"".join(new for _, new in sides), True
         elif act != "End":
             yield path, () if "*** Move to" in body else tuple(sides), None, False
-    for path in () if patch else targets_of(call)[:1]:
+    for path in () if patch else actions.targets_of(call)[:1]:
         match texts:
             case {"content": whole} | {"file_text": whole}:
                 yield path, (), whole.encode(), said.startswith(_CREATED)
@@ -407,12 +393,7 @@ def _of_side(hunk: str, signs: str) -> bytes:
 
 
 _GIT: Final = (
-    "git",
-    "--no-optional-locks",
-    "-c",
-    "core.fsmonitor=",
-    "-c",
-    "core.hooksPath=/dev/null",
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
 )
 _RAW: Final = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules")
 STAGED: Final = "--cached"
@@ -432,10 +413,10 @@ def git(folder: Path, *arguments: str, given: str = "") -> bytes:
     try:
         done = subprocess.run(command, input=given.encode(), capture_output=True, env=environ)
     except FileNotFoundError:
-        raise UsageError("git, which knows commits, is not on this machine.") from None
+        raise errors.UsageError("git, which knows commits, is not on this machine.") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").partition("\n")[0]
-        raise UsageError(f"git says: {said.removeprefix('fatal: ')}.")
+        raise errors.UsageError(f"git says: {said.removeprefix('fatal: ')}.")
     return done.stdout
 
 
@@ -466,5 +447,5 @@ def lines_added(kept: KeptFiles, commit: str, made: str, written: str) -> Iterat
     for path, old, new in rows:
         found = fold.once(f"{top}/{path}", contents[new], late)
         every = told(found)
-        for at in added(lines_of(contents.get(old, b"")), found.lines):
+        for at in origin.added(origin.lines_of(contents.get(old, b"")), found.lines):
             yield CommitLine(**asdict(every[at]), commit=commit, path=path)

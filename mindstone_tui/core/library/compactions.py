@@ -19,11 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.context.extract import folded, holds
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.actions import actions_of
-from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import CompactionCertified, HandoffWritten, RuleFired
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries import Line, actions, conversation, derived, provenance
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.handoff.checkpoint import FinishedCommand, Sourced, advance, fresh
 from mindstone_tui.core.interchange.formats import formats
@@ -121,7 +117,7 @@ class Compactions:
             return precious_in(lines, {one.number: one.words for one in rules})
         return []
 
-    def _write(self, own: SessionPlaces, entry: CompactionCertified) -> None:
+    def _write(self, own: SessionPlaces, entry: derived.CompactionCertified) -> None:
         with appending(own, self._clean) as transcript:
             if transcript is not None:
                 transcript.append(entry, turn=transcript.last_turn)
@@ -131,9 +127,9 @@ def _announced_in(own: SessionPlaces) -> _Announced:
     ts = ""
     with contextlib.suppress(MindstoneError, OSError), History(own) as history:
         for line in history.newest({"handoff_written", "compaction_certified"}, _LOOKED_BACK):
-            if isinstance(line.entry, HandoffWritten) and line.entry.trigger == BEFORE:
+            if isinstance(line.entry, derived.HandoffWritten) and line.entry.trigger == BEFORE:
                 return _Announced(line.seq, "" if ts else line.ts)
-            ts = ts or (line.ts if isinstance(line.entry, CompactionCertified) else "")
+            ts = ts or (line.ts if isinstance(line.entry, derived.CompactionCertified) else "")
     return _Announced()
 
 
@@ -145,15 +141,15 @@ def lines_of(home: Places, kinds: Collection[str]) -> Iterator[tuple[SessionPlac
                 yield own, found[::-1]
 
 
-def firings(home: Places) -> Iterator[tuple[SessionKey, RuleFired, int]]:
+def firings(home: Places) -> Iterator[tuple[SessionKey, derived.RuleFired, int]]:
     """Every time a rule spoke in any session, and how many compactions had been there before."""
     for own, lines in lines_of(home, {"rule_fired", "handoff_written"}):
         after = 0
         for line in lines:
             match line.entry:
-                case HandoffWritten(trigger=trigger):
+                case derived.HandoffWritten(trigger=trigger):
                     after += trigger in (BEFORE, "window")
-                case RuleFired():
+                case derived.RuleFired():
                     yield own.key, line.entry, after
 
 
@@ -163,7 +159,7 @@ def compactions(home: Places) -> tuple[str, list[dict[str, Any]]]:
     programs: dict[str, dict[str, Any]] = {}
     said = "No compaction was certified yet."
     for line in sorted(lines, key=lambda one: one.ts):
-        if isinstance(one := line.entry, CompactionCertified):
+        if isinstance(one := line.entry, derived.CompactionCertified):
             row = programs.setdefault(one.program, {"program": one.program, "trend": []})
             found = {"kept": one.kept, "lost": one.lost, "recoverable": one.recoverable}
             row |= {name: row.get(name, 0) + len(each) for name, each in found.items()}
@@ -195,7 +191,7 @@ def precious_in(lines: Sequence[Line], rules: Mapping[int, str]) -> list[Sourced
     what they settled there. A rule that was set stands for its line by its number, below 0.
     """
     said = [
-        msgspec.structs.replace(line, channel="program") if is_imported(line) else line
+        msgspec.structs.replace(line, channel="program") if provenance.is_imported(line) else line
         for line in lines
     ]
     standing = [Sourced(kind="rule", seq=-number, text=text) for number, text in rules.items()]
@@ -210,10 +206,10 @@ def precious_in(lines: Sequence[Line], rules: Mapping[int, str]) -> list[Sourced
 def _listed(lines: Sequence[Line]) -> Iterator[Sourced]:
     state = advance(fresh(""), lines)
     yield from (*state.binding, *state.decided)
-    asked = {line.turn: line.seq for line in lines if isinstance(line.entry, UserMessage)}
+    asked = {it.turn: it.seq for it in lines if isinstance(it.entry, conversation.UserMessage)}
     task = Sourced(text=state.goal, seq=asked.get(state.goal_turn, 0))
     now = [Sourced(text=one.title, seq=one.seq) for one in (state.current,) if one]
-    done = [one for one in actions_of(lines) if one.kind == "change" and one.ok]
+    done = [one for one in actions.actions_of(lines) if one.kind == "change" and one.ok]
     groups: dict[str, Sequence[Sourced | FinishedCommand | None]] = {
         "task": (task, state.asked),
         "next step": (*now, *state.next_steps),
@@ -234,7 +230,7 @@ def _shown(one: Sourced) -> str:
 
 def certify(
     program: str, precious: Sequence[Sourced], carried: str, tokens: int
-) -> tuple[CompactionCertified, list[Sourced]]:
+) -> tuple[derived.CompactionCertified, list[Sourced]]:
     """Look for each in what a program goes on with; of the rest, as many are lost as fit."""
     whole = folded(carried)
     heard = [frozenset(map(root, plain_words(part))) for part in parts_of(carried)]
@@ -248,7 +244,7 @@ def certify(
         else:
             left.append(one.seq)
     pointers = tuple(one.seq for one in lost)
-    return CompactionCertified(
+    return derived.CompactionCertified(
         program=program, kept=tuple(kept), recoverable=tuple(left), lost=pointers
     ), lost
 

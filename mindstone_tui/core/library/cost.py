@@ -14,21 +14,18 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core import numbers
+from mindstone_tui.core import errors, numbers, paths, transcript
 from mindstone_tui.core.entries import Line, Usage, conversation, derived, store, window
 from mindstone_tui.core.entries.base import added
-from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.interchange.describe import AnswerCounts
 from mindstone_tui.core.interchange.formats import base, format_of
 from mindstone_tui.core.interchange.import_session import conversations
-from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.providers.cache_rules import SentPrompt, expect, rules_of
 from mindstone_tui.core.providers.catalogue import PriceBook as PriceBook
 from mindstone_tui.core.providers.catalogue import Prices, cost
 from mindstone_tui.core.providers.catalogue import list_name as list_name
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History
 
 _MISSED: Final = 0.1
 """The share of a prompt that must be read anew, or be gone, before anybody asks why."""
@@ -266,7 +263,7 @@ def _large(turn: int, name: str, text: str) -> Iterator[_Carried]:
         yield _Carried(turn, name, tokens)
 
 
-def cost_of(places: SessionPlaces, book: PriceBook, since: str = "") -> SessionCost:
+def cost_of(places: paths.SessionPlaces, book: PriceBook, since: str = "") -> SessionCost:
     """What a session cost since a day, by its transcript and by the file that it came from."""
     ours, theirs, days_only = _folded(places, book)
     turns = sorted((*theirs.turns(), *ours.turns()), key=lambda each: (each.turn, each.ts))
@@ -278,18 +275,18 @@ def cost_of(places: SessionPlaces, book: PriceBook, since: str = "") -> SessionC
     return found
 
 
-def sent_in(places: SessionPlaces, book: PriceBook) -> list[tuple[SentPrompt, Usage]]:
+def sent_in(places: paths.SessionPlaces, book: PriceBook) -> list[tuple[SentPrompt, Usage]]:
     """Every request of the conversation with what it took, in order."""
     ours, theirs, _ = _folded(places, book)
     return sorted((*theirs.sent, *ours.sent), key=lambda each: each[0].began)
 
 
-def _folded(places: SessionPlaces, book: PriceBook) -> tuple[CostFold, CostFold, bool]:
+def _folded(places: paths.SessionPlaces, book: PriceBook) -> tuple[CostFold, CostFold, bool]:
     """What we asked for, what the other program did, and whether only its days are known."""
     ours, theirs = CostFold(book), CostFold(book, by_list=True)
     described: store.SessionDescribed | None = None
     turn_of: dict[str, int] = {}
-    with History(places) as history:
+    with transcript.History(places) as history:
         opened = history.header.entry
         for line in history.read():
             # What a fork copied was paid for where it was said.
@@ -310,7 +307,7 @@ def _folded(places: SessionPlaces, book: PriceBook) -> tuple[CostFold, CostFold,
 def _take_file(fold: CostFold, described: store.SessionDescribed, turns: Mapping[str, int]) -> bool:
     """Read the other program's own file once more; False where it is gone."""
     path = Path(described.path)
-    with contextlib.suppress(MindstoneError, OSError):
+    with contextlib.suppress(errors.MindstoneError, OSError):
         reader = format_of(path)
         for began, records in conversations(reader.read(path), many=reader.many):
             if not reader.many or began.id == described.conversation:

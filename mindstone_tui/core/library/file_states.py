@@ -7,16 +7,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder
+from mindstone_tui.core import disk, paths, text, transcript
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.paths import SessionPlaces
-from mindstone_tui.core.text import exact
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.undo import objects, restore, scan, steps
 from mindstone_tui.core.undo.changes import PathChange
-from mindstone_tui.core.undo.objects import ObjectStore
-from mindstone_tui.core.undo.restore import apply
-from mindstone_tui.core.undo.scan import Node
-from mindstone_tui.core.undo.steps import KINDS, FileSteps, read_steps
 
 _EVERYTHING: Final = 1 << 40
 _NO_LIMIT: Final = 1 << 60
@@ -38,13 +32,13 @@ class FileAt(msgspec.Struct, frozen=True, kw_only=True):
 class FilesOfSession:
     """What a session's turns did to files; nothing is changed by looking."""
 
-    def __init__(self, places: SessionPlaces) -> None:
-        self._store = ObjectStore(places.files, limit=_NO_LIMIT)
+    def __init__(self, places: paths.SessionPlaces) -> None:
+        self._store = objects.ObjectStore(places.files, limit=_NO_LIMIT)
         self._store.refresh()
-        with History(places) as history:
-            lines = list(history.newest(KINDS, _EVERYTHING))
+        with transcript.History(places) as history:
+            lines = list(history.newest(steps.KINDS, _EVERYTHING))
             self.last_turn = max((line.turn for line in lines), default=0)
-        self._steps: FileSteps = read_steps(reversed(lines), self._store)
+        self._steps: steps.FileSteps = steps.read_steps(reversed(lines), self._store)
 
     def at(self, turn: int) -> list[FileAt]:
         """Every path that was ever touched, as it stood when a turn had ended."""
@@ -63,10 +57,9 @@ class FilesOfSession:
         """A file's bytes as they were after a turn, or those with a hash: `sha256:3dee2f9934c7`."""
         if path.startswith(BY_HASH):
             return self._by_hash(path.removeprefix(BY_HASH).lower())
-        node = self._node(turn, path)
-        if node is None or node.kind not in ("file", "link"):
+        if (node := self._node(turn, path)) is None or node.kind not in ("file", "link"):
             what = "was not there" if node is None else f"was a {node.kind}"
-            raise UndoError(f"{exact(path)} {what} after turn {turn}.")
+            raise UndoError(f"{text.exact(path)} {what} after turn {turn}.")
         return self._store.get(node.digest)
 
     def _by_hash(self, start: str) -> bytes:
@@ -74,17 +67,17 @@ class FilesOfSession:
         if len(found) != 1:
             how = "Nothing" if not found else "More than one content"
             raise UndoError(
-                f"{how} that this session keeps has the hash {exact(start)}.",
+                f"{how} that this session keeps has the hash {text.exact(start)}.",
                 f"Write at least {_SHORTEST_HASH} of its digits; `/undo` and `--json` show them.",
             )
         return self._store.get(found[0])
 
-    def _node(self, turn: int, path: str) -> Node | None:
+    def _node(self, turn: int, path: str) -> scan.Node | None:
         states = self._steps.at(turn)
         meant = [key for key in states if path in (key[1], f"{key[0]}/{key[1]}")]
         if not meant:
             raise UndoError(
-                f"No turn of this session touched {exact(path)}.",
+                f"No turn of this session touched {text.exact(path)}.",
                 "`mindstone files` lists the paths that turns did touch.",
             )
         return states[meant[0]]
@@ -93,10 +86,10 @@ class FilesOfSession:
         """Put the files as they were into a new folder; how many, and what could not be."""
         if folder.exists() and any(folder.iterdir()):
             raise UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
-        ensure_folder(folder)
+        disk.ensure_folder(folder)
         changes = [
             PathChange(path, None, node)
             for (_, path), node in sorted(self._steps.at(turn).items())
             if node is not None and node.kind != "unkept"
         ]
-        return len(changes), apply(folder, changes, self._store)
+        return len(changes), restore.apply(folder, changes, self._store)

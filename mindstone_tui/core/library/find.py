@@ -16,18 +16,12 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
-from mindstone_tui.core.library.agent_files import AgentFilesIndex, kinds_of_files
-from mindstone_tui.core.library.all_sessions import AllSessions
-from mindstone_tui.core.library.lineage import ancestors, ask_ancestors
-from mindstone_tui.core.library.profile import Origins
+from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall import candidates, embedding, inject, ranking
 from mindstone_tui.core.recall import index as recall_index
-from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.recall.passages import parse_time
-from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.signals import usable_cores
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.transcript import History
@@ -100,28 +94,28 @@ class StoredRecall:
         self._own = str(key)
         self._scope: Scope = scope
         self._home = home
-        self._origins = Origins(home)
+        self._origins = profile.Origins(home)
         self._settings = settings
         self._agent = key.agent
         self._most = settings.recall.max_passages
         room = budget.room_for(settings.context.window, "assumed", settings.budget)
         self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
-        self._embedder = embedder = open_embedder(settings.recall.embedder)
+        self._embedder = embedder = embedding.open_embedder(settings.recall.embedder)
         # A wider scope has them among the others.
         excluded = settings.recall.exclude
         wide = scope != "session"
-        self._lineage = [] if wide else ancestors(home, home.session(key), excluded)
+        self._lineage = [] if wide else lineage.ancestors(home, home.session(key), excluded)
         self._meant = list(_searched(home, key, scope, excluded))
         try:
             if wide:
-                self._everybody = AllSessions(home, embedder)
+                self._everybody = all_sessions.AllSessions(home, embedder)
                 self._open.callback(self._everybody.close)
                 self._everybody.bring_up_to_date(self._meant)
             else:
                 self._index = _fresh(self._meant[0], embedder)
                 self._open.callback(self._index.close)
-            self._files = AgentFilesIndex(home.agent(key.agent), embedder)
+            self._files = agent_files.AgentFilesIndex(home.agent(key.agent), embedder)
             self._open.callback(self._files.close)
         except BaseException:
             self._open.close()
@@ -137,9 +131,9 @@ class StoredRecall:
         self, query: str, count: int = 10, *, since: str = "", kinds: Collection[str] = ()
     ) -> RecallAnswer:
         """The best passages, best first; of these kinds, not older than this date."""
-        allowed = Filter(since=_moment(since), kinds=frozenset(kinds))
+        allowed = candidates.Filter(since=_moment(since), kinds=frozenset(kinds))
         # Files have no date of their own that could be compared.
-        everything = () if since else kinds_of_files(self._scope, memories=True)
+        everything = () if since else agent_files.kinds_of_files(self._scope, memories=True)
         files = [each for each in everything if not kinds or each in kinds]
         found = recall_index.best_of(*self._answers(query, count, allowed, files), k=count)
         return RecallAnswer(
@@ -151,14 +145,14 @@ class StoredRecall:
 
     def ask_unasked(self, message: str) -> AutoRecallAnswer:
         """What automatic recall would bring back for a message, or why nothing."""
-        allowed = Filter(without=DERIVED)
-        files = kinds_of_files("agent", memories=True)
+        allowed = candidates.Filter(without=candidates.DERIVED)
+        files = agent_files.kinds_of_files("agent", memories=True)
         answers = [
             answer
-            for query in queries(message, ())
-            for answer in self._answers(query, CONSIDERED, allowed, files)
+            for query in inject.queries(message, ())
+            for answer in self._answers(query, inject.CONSIDERED, allowed, files)
         ]
-        choice = choose(
+        choice = inject.choose(
             message,
             answers,
             self._room,
@@ -173,13 +167,13 @@ class StoredRecall:
             silent=choice.silent or None,
         )
 
-    def _hit(self, hit: Hit) -> RecalledHit:
+    def _hit(self, hit: ranking.Hit) -> RecalledHit:
         passage = hit.passage
         source = self._origins(passage.session, passage.seq) if passage.imported else None
         return msgspec.structs.replace(_hit(hit), imported=source)
 
     def _answers(
-        self, query: str, count: int, allowed: Filter, files: Collection[str]
+        self, query: str, count: int, allowed: candidates.Filter, files: Collection[str]
     ) -> list[recall_index.SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
         asked = recall_index.Asked(self._embedder, query)
@@ -190,13 +184,13 @@ class StoredRecall:
             found = self._everybody.search(query, count, keys, allowed=allowed, asked=asked)
         kept = self._files.search(query, count, files, self._own, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
-        past = ask_ancestors(
+        past = lineage.ask_ancestors(
             self._lineage, query, count, allowed, asked=asked, embedder=self._embedder, own=found
         )
         return [found, *(each for each in (past, kept, there) if each is not None)]
 
     def _elsewhere(
-        self, query: str, count: int, allowed: Filter, asked: recall_index.Asked
+        self, query: str, count: int, allowed: candidates.Filter, asked: recall_index.Asked
     ) -> recall_index.SearchResult | None:
         """What sessions say that are only on a server; None unless they are searched there."""
         if self._scope == "session" or self._settings.history.search != "server":
@@ -211,7 +205,7 @@ class StoredRecall:
 
 def recallable_kinds() -> frozenset[str]:
     """Kinds of files that can be asked for beside the kinds of lines."""
-    return frozenset(kinds_of_files("all", memories=True))
+    return frozenset(agent_files.kinds_of_files("all", memories=True))
 
 
 def checked_scope(name: str) -> Scope:
@@ -249,7 +243,7 @@ def index_session(
     if not places.transcript.exists():
         raise places.missing()
     with closing(
-        recall_index.RecallIndex.of(places, open_embedder(settings.recall.embedder))
+        recall_index.RecallIndex.of(places, embedding.open_embedder(settings.recall.embedder))
     ) as index:
         if anew:
             index.clear()
@@ -296,7 +290,7 @@ def _searched(
             yield each
 
 
-def _fresh(each: SessionPlaces, embedder: Embedder) -> recall_index.RecallIndex:
+def _fresh(each: SessionPlaces, embedder: embedding.Embedder) -> recall_index.RecallIndex:
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
         raise each.missing()
@@ -314,13 +308,12 @@ def _fresh(each: SessionPlaces, embedder: Embedder) -> recall_index.RecallIndex:
 def _moment(text: str) -> float | None:
     if not text:
         return None
-    moment = parse_time(text)
-    if moment is None:
+    if (moment := parse_time(text)) is None:
         raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
     return moment.timestamp()
 
 
-def _hit(hit: Hit) -> RecalledHit:
+def _hit(hit: ranking.Hit) -> RecalledHit:
     passage = hit.passage
     in_transcript = passage.seq >= 0
     source = passage.source_id or None

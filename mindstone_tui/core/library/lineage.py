@@ -13,16 +13,12 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened, TurnStarted
 from mindstone_tui.core.entries.standings import CHANGES, Standings
-from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall import candidates, embedding, ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
-from mindstone_tui.core.recall.ranking import mark_corrected
 from mindstone_tui.core.transcript import History
 
 _DEEPEST: Final = 16
@@ -32,7 +28,7 @@ _DEEPEST: Final = 16
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     """A session that this one was forked from."""
 
-    places: SessionPlaces
+    places: paths.SessionPlaces
     until: float
     """When it was left; what was said there later is no part of this one's past."""
     at: int
@@ -42,7 +38,7 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ancestors(
-    home: Places, places: SessionPlaces, excluded: Collection[str] = ()
+    home: paths.Places, places: paths.SessionPlaces, excluded: Collection[str] = ()
 ) -> list[Ancestor]:
     """The sessions this one comes from, the nearest first; one that is gone ends the list."""
     found: list[Ancestor] = []
@@ -53,7 +49,7 @@ def ancestors(
             point, copies = _origin(child)
             if point is None:
                 break
-            parent = home.session(SessionKey.parse(point.session))
+            parent = home.session(paths.SessionKey.parse(point.session))
             if str(parent.key) in excluded or not parent.transcript.exists():
                 break
             with History(parent) as history:
@@ -64,12 +60,12 @@ def ancestors(
                 copied = frozenset(_seqs(history, copies))
             found.append(Ancestor(places=parent, until=until, at=point.seq, copied=copied))
             child = parent
-    except MindstoneError:
+    except errors.MindstoneError:
         return found
     return found
 
 
-def _origin(places: SessionPlaces) -> tuple[ForkPoint | None, list[str]]:
+def _origin(places: paths.SessionPlaces) -> tuple[ForkPoint | None, list[str]]:
     """Where a session was forked, and the ids of the lines that it began with."""
     copies: list[str] = []
     with History(places) as history:
@@ -78,7 +74,7 @@ def _origin(places: SessionPlaces) -> tuple[ForkPoint | None, list[str]]:
         if point is None:
             return None, []
         for line in history.read(1):
-            if isinstance(line, Line):
+            if isinstance(line, entries.Line):
                 if line.parent:
                     copies.append(line.parent)
                 elif isinstance(line.entry, TurnStarted):
@@ -91,7 +87,7 @@ def _seqs(history: History, ids: Sequence[str]) -> list[int]:
     for each in ids:
         try:
             found.append(history.find(each).seq)
-        except NoSuchEntry:  # a copy of a copy
+        except errors.NoSuchEntry:  # a copy of a copy
             continue
     return found
 
@@ -100,10 +96,10 @@ def ask_ancestors(
     lineage: Sequence[Ancestor],
     query: str,
     k: int,
-    allowed: Filter,
+    allowed: candidates.Filter,
     *,
     asked: Asked,
-    embedder: Embedder | None,
+    embedder: embedding.Embedder | None,
     own: SearchResult,
 ) -> SearchResult | None:
     """What this session's past elsewhere says; None when it has none. Blocks.
@@ -124,7 +120,7 @@ def ask_ancestors(
     if not answers:
         return None
     found = best_of(*answers, k=k)
-    marked = mark_corrected(found.hits, [hit.passage for hit in own.hits])
+    marked = ranking.mark_corrected(found.hits, [hit.passage for hit in own.hits])
     return msgspec.structs.replace(found, hits=tuple(marked))
 
 

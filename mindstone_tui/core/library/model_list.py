@@ -351,8 +351,7 @@ def remove_model(home: Places, environ: Mapping[str, str], name: str) -> tuple[i
     A default that cannot answer any more is unset, so that the guide answers again.
     """
     model = local_models.find(name)
-    freed = weights.remove(home, model)
-    if not freed:
+    if not (freed := weights.remove(home, model)):
         raise UsageError(f"{model.full_name} is not on this machine.", "`mindstone models list`")
     was_default = load(home, environ).settings.models.default == model.full_name
     if was_default:
@@ -368,8 +367,7 @@ def offered(home: Places, settings: Settings, environ: Mapping[str, str]) -> Dow
         address.has_key(provider, environ, home.keys) for provider in address.VARIABLES
     ):
         return None
-    best = local_models.best_for(local_models.free_memory(), settings.models)
-    if best is None:
+    if (best := local_models.best_for(local_models.free_memory(), settings.models)) is None:
         return None
     return _download(
         home, best, local_models.window_for(best, local_models.free_memory(), settings.models)

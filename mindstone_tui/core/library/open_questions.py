@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core import disk, errors, paths, text, transcript
 from mindstone_tui.core.entries import Line, ToolCall, derived
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -27,14 +27,10 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
-from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.trust import TrustFile
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import lately_used
 
 LOOKED_BACK: Final = 2_000
@@ -42,19 +38,9 @@ LOOKED_BACK: Final = 2_000
 LATELY: Final = 100
 """Sessions that are looked at where nobody asked for a list: those used last."""
 _KINDS: Final = (
-    "tool_asked",
-    "tool_answered",
-    "tool_returned",
-    "turn_ended",
-    "memory_proposed",
-    "memory_decided",
-    "standing_instruction_offered",
-    "offer_answered",
-    "plan_changed",
-    "trust_asked",
-    "project_trusted",
-    "rewound",
-    "restored",
+    *("tool_asked", "tool_answered", "tool_returned", "turn_ended", "memory_proposed"),
+    *("memory_decided", "standing_instruction_offered", "offer_answered", "plan_changed"),
+    *("trust_asked", "project_trusted", "rewound", "restored"),
 )
 _DECIDED_BY: Final = {
     "approval": ("/answer yes", "/answer no"),
@@ -110,14 +96,13 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         what = self.what if self.risk == "run" else self.what.partition("\n")[0]
         if self.kind != "approval":
             verb = "asked for" if self.kind == "trust" else "proposed"
-            return f"{one_line(what, 120)}, {verb} {when}, waits for a decision."
+            return f"{text.one_line(what, 120)}, {verb} {when}, waits for a decision."
         verb = "run" if self.risk == "run" else "allow"
         _, asker = surface_of(self.channel)
         if self.helper:
-            asker = f"the helper '{one_line(self.helper, 40)}' of {asker}"
-        told = (
-            f"{asker[0].upper()}{asker[1:]} asked {when} whether to {verb} `{one_line(what, 120)}`"
-        )
+            asker = f"the helper '{text.one_line(self.helper, 40)}' of {asker}"
+        what = text.one_line(what, 120)
+        told = f"{asker[0].upper()}{asker[1:]} asked {when} whether to {verb} `{what}`"
         if self.gone:
             return f"{told}, and has ended before anybody answered; nothing ran."
         told = f"{told}, and waits for an answer"
@@ -156,7 +141,7 @@ def in_short(found: Sequence[OpenQuestion], now: datetime, lists: str = "/waitin
     if not found:
         return ""
     oldest = ago(datetime.fromisoformat(found[0].since), now)
-    count = plural(len(found), "decision waits", "decisions wait")
+    count = text.plural(len(found), "decision waits", "decisions wait")
     which, what = ("asked", "it") if len(found) == 1 else ("the oldest asked", "them")
     return f"{count} for you, {which} {oldest}: `{lists}` lists {what}."
 
@@ -226,9 +211,9 @@ def question_in(
     )
 
 
-def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
+def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQuestion]:
     """What waits in one session, oldest first."""
-    with History(places) as history:
+    with transcript.History(places) as history:
         every = list(history.newest(_KINDS, LOOKED_BACK))
         lines = not_rewound(every)[::-1]
         made = _planned(lines)
@@ -255,7 +240,7 @@ def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
 class WaitingRoom:
     """What waits in any session of a home; a session that had nothing is not read twice."""
 
-    def __init__(self, home: Places) -> None:
+    def __init__(self, home: paths.Places) -> None:
         self._home = home
         self._quiet: dict[Path, tuple[int, int]] = {}
         """Transcripts in which nothing waited, with their size and time then."""
@@ -267,7 +252,7 @@ class WaitingRoom:
         """
         found: list[OpenQuestion] = []
         for each in lately_used(self._home, newest):
-            with contextlib.suppress(MindstoneError, OSError):
+            with contextlib.suppress(errors.MindstoneError, OSError):
                 info = each.transcript.stat()
                 stamp = (info.st_size, info.st_mtime_ns)
                 if self._quiet.get(each.transcript) == stamp:
@@ -285,14 +270,14 @@ class WaitingRoom:
         path = self._home.state / "waiting.json"
         known: dict[str, int] = {}
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            known = msgspec.json.decode(read_regular(path), type=dict[str, int])
+            known = msgspec.json.decode(disk.read_regular(path), type=dict[str, int])
         waits = {one.key for one in found}
         numbers = {key: number for key, number in known.items() if key in waits or not all_}
         for one in found:
             numbers.setdefault(one.key, max(numbers.values(), default=0) + 1)
         if numbers != known:
-            with contextlib.suppress(MindstoneError, OSError):
-                replace_file(path, msgspec.json.encode(numbers))
+            with contextlib.suppress(errors.MindstoneError, OSError):
+                disk.replace_file(path, msgspec.json.encode(numbers))
         return [msgspec.structs.replace(one, number=numbers[one.key]) for one in found]
 
 
@@ -340,7 +325,7 @@ def _planned(lines: Iterable[Line]) -> Line | None:
     return made
 
 
-def _untrusted(home: Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
+def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     """Folders that want to tell the model something, as long as nobody trusts what they say."""
     waiting: dict[str, OpenQuestion] = {}
     trust = TrustFile(home.trust)

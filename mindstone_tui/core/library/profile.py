@@ -18,19 +18,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import numbers
-from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core import disk, errors, numbers, patterns, transcript
 from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
-from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_projects
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, place_of
 from mindstone_tui.core.transcript.reader import named_kind, read_line
 
@@ -38,7 +34,7 @@ ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"
 """How filters are typed into a search field."""
 _DAY: Final = len("2026-03-31")
-_NAMED: Final = pattern_of(
+_NAMED: Final = patterns.pattern_of(
     r"""(?<!\S)(program|project|since|until|model|role|tool|file):("[^"]*"?|\S*)""", re.IGNORECASE
 )
 
@@ -138,7 +134,7 @@ def checked(wanted: SessionFilter) -> SessionFilter:
     for day in (wanted.since, wanted.until):
         _check_day(day)
     if wanted.role and wanted.role not in ROLES:
-        raise UsageError(f"Unknown role {wanted.role}.", "Use user, assistant or tool.")
+        raise errors.UsageError(f"Unknown role {wanted.role}.", "Use user, assistant or tool.")
     return wanted
 
 
@@ -148,7 +144,7 @@ def _check_day(text: str) -> None:
     except ValueError:
         known = False
     if not known:
-        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+        raise errors.UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
 
 
 def day_after(day: str) -> str:
@@ -168,7 +164,7 @@ _LONGEST_PATH: Final = 400
 _MODELS_NAMED: Final = 3
 _READ_ON: Final = 1 << 20
 """Bytes of a transcript beyond its kept profile that a list reads."""
-_PATH: Final = pattern_of(
+_PATH: Final = patterns.pattern_of(
     r'"(?:file_?path|path|target_file|notebook_path|filename)"\s*:\s*"((?:[^"\\]|\\.){1,400})"',
     re.IGNORECASE,
 )
@@ -443,8 +439,8 @@ class Origins:
 
 def keep_profile(places: SessionPlaces, profile: SessionProfile) -> None:
     """Keep a profile for the next list; one that cannot be kept is made again then."""
-    with contextlib.suppress(MindstoneError, OSError):
-        replace_file(places.profile, msgspec.json.encode(profile))
+    with contextlib.suppress(errors.MindstoneError, OSError):
+        disk.replace_file(places.profile, msgspec.json.encode(profile))
 
 
 def read_profile(
@@ -452,7 +448,7 @@ def read_profile(
 ) -> SessionProfile | None:
     """What is known of a session brought up to its last line; None where it cannot be read."""
     try:
-        with History(places) as history:
+        with transcript.History(places) as history:
             salt = _salt(history)
             if (
                 known is None
@@ -463,14 +459,13 @@ def read_profile(
                 known = SessionProfile(version=_VERSION, salt=salt)
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
-                kind = named_kind(raw)
-                if kind == _TOOL_RESULT:
+                if (kind := named_kind(raw)) == _TOOL_RESULT:
                     _take_result(known, raw)
                 elif kind not in _TELLS_NOTHING:
                     line = read_line(raw, start)
                     if isinstance(line, Line):
                         _take(known, line)
-    except (MindstoneError, OSError):
+    except (errors.MindstoneError, OSError):
         return None
     return known
 
@@ -492,12 +487,12 @@ def profile_from(lines: Iterable[Line]) -> SessionProfile:
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept, however old."""
     try:
-        return msgspec.json.decode(read_regular(places.profile), type=SessionProfile)
+        return msgspec.json.decode(disk.read_regular(places.profile), type=SessionProfile)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _salt(history: History) -> str:
+def _salt(history: transcript.History) -> str:
     entry = history.header.entry
     return entry.salt if isinstance(entry, conversation.SessionOpened) else ""
 

@@ -75,8 +75,7 @@ class ProjectRecall:
         """
         if not self._settings.attach.recall:
             return ""
-        asked_with = queries(prompt, ())
-        if not asked_with:
+        if not (asked_with := queries(prompt, ())):
             return ""
         embedder = self._embedder if self._warm else None
         asked = [Asked(embedder, query) for query in asked_with]
@@ -185,8 +184,7 @@ def newest_handoff(places: SessionPlaces) -> str:
 
 def offer(places: SessionPlaces, tokens: int) -> str:
     """A handoff as the next session of an attached program is offered it; empty if not whole."""
-    text = newest_handoff(places)
-    if not text:
+    if not (text := newest_handoff(places)):
         return ""
     shown = _shortened(text, tokens, rough_count)
     rest = f"\n… `mindstone handoff --session {places.key}` shows all of it."

@@ -54,8 +54,7 @@ class RawCopy:
 
         A file that was replaced by another begins a copy of its own, and the one before stays.
         """
-        known = self.source
-        if known is None or known.path != str(file):
+        if (known := self.source) is None or known.path != str(file):
             ensure_folder(self._folder)
             known = RawSource(path=str(file))
             replace_file(self._about, msgspec.json.encode(known))

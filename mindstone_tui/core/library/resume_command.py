@@ -68,11 +68,7 @@ def resume_command(session: ListedSession, which: Callable[[str], str | None]) -
 def find_session(name: str, sessions: list[ListedSession]) -> ListedSession:
     """The one session that a name means: its key, the end of it, or its id in the other program."""
     whole = [each for each in sessions if name in (each.session, each.main, each.conversation)]
-    part = [
-        each
-        for each in sessions
-        if name and (name in each.main or each.conversation.startswith(name))
-    ]
+    part = [it for it in sessions if name and (name in it.main or it.conversation.startswith(name))]
     found = whole or part
     if not found:
         raise UsageError(

@@ -25,15 +25,11 @@ from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall import candidates, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import reading
-from mindstone_tui.core.recall.embedding import open_embedder
-from mindstone_tui.core.recall.index import Asked
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
-from mindstone_tui.core.recall.speak import evidence
-from mindstone_tui.core.recall.thresholds import FLOOR
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -109,8 +105,7 @@ def _read(
 ) -> list[SessionHit]:
     """The best matches of a session by reading it: the phrase first, then the words."""
     phrase = " ".join(query.casefold().split())
-    words = list(dict.fromkeys(plain_words(phrase)))
-    if not words:
+    if not (words := list(dict.fromkeys(plain_words(phrase)))):
         return []
     scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
     try:
@@ -123,8 +118,7 @@ def _scored(
     session: str, lines: Iterable[Line], phrase: str, words: list[str]
 ) -> Iterator[SessionHit]:
     for line in lines:
-        said = _said(line)
-        if not said:
+        if not (said := _said(line)):
             continue
         speaker, text = said
         score, word = _score(text, phrase, words)
@@ -185,7 +179,7 @@ def search_everywhere(
     progress: Progress | None = None,
 ) -> SessionAnswer:
     """The best exchanges of all sessions, or of those lines that are meant."""
-    asked = Asked(open_embedder(settings.recall.embedder), query)
+    asked = index.Asked(embedding.open_embedder(settings.recall.embedder), query)
     wanted = wanted or profiles.SessionFilter()
     return _Search(home, settings, query, count, wanted, asked).answer(progress)
 
@@ -198,7 +192,7 @@ class _Search(msgspec.Struct, frozen=True):
     query: str
     count: int
     wanted: profiles.SessionFilter
-    asked: Asked
+    asked: index.Asked
 
     def answer(self, progress: Progress | None) -> SessionAnswer:
         """What the library says, what reading finds beside it, and what servers have."""
@@ -285,7 +279,7 @@ def is_found(hit: Hit) -> bool:
 
     Those that only stand beside one that has are left out.
     """
-    return hit.parts.get("words", 0.0) > 0 or evidence(hit) >= _LEAST * FLOOR
+    return hit.parts.get("words", 0.0) > 0 or speak.evidence(hit) >= _LEAST * thresholds.FLOOR
 
 
 def unquoted(hits: Sequence[Hit]) -> list[Hit]:
@@ -351,9 +345,7 @@ def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
     """How many of these files were written after a moment."""
     with contextlib.suppress(ValueError, OSError):
         moment = datetime.fromisoformat(ts).timestamp()
-        files = [
-            folder / path for path in paths if folder.is_absolute() or Path(path).is_absolute()
-        ]
+        files = [folder / it for it in paths if folder.is_absolute() or Path(it).is_absolute()]
         return sum(1 for path in files if path.is_file() and path.stat().st_mtime > moment)
     return 0
 
@@ -386,10 +378,10 @@ def _more(count: int, wanted: profiles.SessionFilter) -> int:
     return count * (_FILTERED if wanted.tool or wanted.file else _AN_EXCHANGE)
 
 
-def _allowed(wanted: profiles.SessionFilter) -> Filter:
+def _allowed(wanted: profiles.SessionFilter) -> candidates.Filter:
     """As much of a filter as an index knows."""
     role = "tool" if wanted.tool else wanted.role
-    return Filter(
+    return candidates.Filter(
         since=epoch(f"{wanted.since}T00:00:00Z") if wanted.since else None,
         until=epoch(f"{profiles.day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
         kinds=_KINDS[role],

@@ -26,12 +26,8 @@ from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, passage
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.server_candidates import Stemmer, search_server
 from mindstone_tui.core.recall.store import Meaning
-from mindstone_tui.core.shared import passage_store
-from mindstone_tui.core.shared.copies import open_address, open_store
-from mindstone_tui.core.shared.postgres import PostgresStore
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.encode import restore
-from mindstone_tui.core.transcript.reader import Head, read_line
+from mindstone_tui.core.shared import copies, passage_store, postgres
+from mindstone_tui.core.transcript import History, encode, reader
 
 _AT_ONCE: Final = 200
 _VERSION: Final = int(CHUNKING)
@@ -50,7 +46,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def publish(
-    history: History, index: RecallIndex, embedder: Embedder, store: PostgresStore
+    history: History, index: RecallIndex, embedder: Embedder, store: postgres.PostgresStore
 ) -> Published:
     """Have the server find what this machine's index has of a session; goes on where it was."""
     shared, key = passage_store.PassageStore(store), history.places.key
@@ -63,7 +59,7 @@ def publish(
 
 def publish_session(places: SessionPlaces, settings: Settings) -> Published | None:
     """The same for a session as it lies on disk; None where no server keeps it."""
-    if (store := open_store(settings.history, places.key)) is None:
+    if (store := copies.open_store(settings.history, places.key)) is None:
         return None
     embedder = open_embedder(settings.recall.embedder)
     opened = contextlib.closing(RecallIndex.of(places, embedder))
@@ -96,7 +92,7 @@ def _publish_words(history: History, index: RecallIndex, shared: passage_store.P
         through = head
         if len(found) >= _AT_ONCE:
             last = history.line(found[-1][1].seq)
-            through = Head(last.seq, last.hash)
+            through = reader.Head(last.seq, last.hash)
         kept = [_kept(sitting, passage, stemmer) for sitting, passage in found]
         if not shared.add(key, mark, through, kept):
             return added  # another machine is doing the same
@@ -175,7 +171,7 @@ def ask_servers(
     for url in filter(None, dict.fromkeys((history.url, *history.sessions.values()))):
         with (
             contextlib.suppress(MindstoneError),
-            contextlib.closing(open_address(history, url)) as store,
+            contextlib.closing(copies.open_address(history, url)) as store,
         ):
             shared = passage_store.PassageStore(store)
             there = shared.marks().keys()
@@ -219,7 +215,7 @@ def _proven(hits: Sequence[Hit], shared: passage_store.PassageStore) -> Iterator
         lines[session] = shared.lines(SessionKey.parse(session), seqs)
     for hit in hits:
         raw = lines[hit.passage.session].get(hit.passage.seq)
-        line = None if raw is None else read_line(raw, 0)
+        line = None if raw is None else reader.read_line(raw, 0)
         if isinstance(line, Line) and _says(line, hit.passage, shared):
             # An older program did not keep there whether it was imported; the line knows.
             passage = msgspec.structs.replace(hit.passage, imported=is_imported(line))
@@ -251,7 +247,7 @@ def _whole(line: Line, shared: passage_store.PassageStore) -> Line:
         return line
     fields: dict[str, Any] = msgspec.to_builtins(line.entry)
     key = SessionKey.parse(line.session)
-    restore(
+    encode.restore(
         fields, {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()}
     )
     return msgspec.structs.replace(line, entry=msgspec.convert(fields, type(line.entry)))

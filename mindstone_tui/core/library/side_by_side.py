@@ -17,12 +17,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mindstone_tui.core.errors import InterchangeError, TranscriptError
+from mindstone_tui.core import errors, paths, signals
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import Began
 from mindstone_tui.core.interchange.import_session import ImportReport, conversations, key_for
-from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.signals import usable_cores
 
 LEAST: Final = 2 << 20
 """Bytes below which one process is done before others have begun."""
@@ -83,7 +81,7 @@ class SideBySide:
         try:
             taken: TakenFile | None = pipe.recv()
         except (EOFError, OSError) as error:
-            raise TranscriptError(
+            raise errors.TranscriptError(
                 "A process that took over files was ended from outside.",
                 "What it wrote is kept; the same command goes on from there.",
             ) from error
@@ -122,7 +120,7 @@ def _take_one(take: Take, file: Path) -> TakenFile:
 
 def in_groups(files: Sequence[Path], origin: str) -> list[list[Path]]:
     """Files that must come one after the other, together; the rest each alone."""
-    groups: dict[SessionKey | Path | None, list[Path]] = {}
+    groups: dict[paths.SessionKey | Path | None, list[Path]] = {}
     for file in files:
         groups.setdefault(_session_of(file, origin), []).append(file)
     return list(groups.values())
@@ -136,12 +134,12 @@ def worth_it(files: Sequence[Path]) -> int:
         return 0
     # A fork has only the thread that made it, and whatever lock another holds stays held.
     alone = threading.active_count() == 1 and hasattr(os, "fork")
-    cores = usable_cores()
+    cores = signals.usable_cores()
     # One more than can run: each waits for the disk after every batch.
     return min(cores + 1, len(files)) if alone and cores > 1 and size >= LEAST else 0
 
 
-def _session_of(file: Path, origin: str) -> SessionKey | Path | None:
+def _session_of(file: Path, origin: str) -> paths.SessionKey | Path | None:
     """The session that a file's beginning names; None where a file may hold several."""
     try:
         reader = format_of(file, origin)
@@ -149,5 +147,5 @@ def _session_of(file: Path, origin: str) -> SessionKey | Path | None:
             return None
         began, _ = next(conversations(reader.read(file), many=False), (Began(), iter(())))
         return key_for(reader, file, began, "default")
-    except (InterchangeError, OSError):
+    except (errors.InterchangeError, OSError):
         return file

@@ -15,15 +15,12 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import numbers
-from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core import entries, numbers, paths, text
 from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.interchange.export import html
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.profile import SessionFilter
-from mindstone_tui.core.paths import CHILD, Places
 from mindstone_tui.core.providers.catalogue import PriceBook
-from mindstone_tui.core.text import one_line, plural
 
 
 class StatsRow(msgspec.Struct, kw_only=True):
@@ -57,7 +54,7 @@ class StatsRow(msgspec.Struct, kw_only=True):
         self.messages += other.messages
         self.use(other, other.listed)
 
-    def use(self, usage: Usage | StatsRow, listed: float | None = None) -> None:
+    def use(self, usage: entries.Usage | StatsRow, listed: float | None = None) -> None:
         """Add what one model took on one day."""
         self.prompt += usage.prompt or 0
         self.completion += usage.completion or 0
@@ -92,7 +89,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stats_of(
-    home: Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
+    home: paths.Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
 ) -> Stats:
     """The sessions that are wanted, added up; of each, only the days that are wanted."""
     wanted = wanted or SessionFilter()
@@ -114,10 +111,9 @@ def add_up(
     files: Counter[str] = Counter()
     sub_agents = 0
     for main, profile in sessions:
-        days = profile.days_between(since, until)
-        if not days:
+        if not (days := profile.days_between(since, until)):
             continue
-        sub_agents += bool(profile.started_by) or CHILD in main
+        sub_agents += bool(profile.started_by) or paths.CHILD in main
         rows = (
             total,
             _row(tables["program"], profile.program),
@@ -236,7 +232,7 @@ def stats_page(stats: Stats) -> str:
     return start + "".join(body) + html.page_end()
 
 
-def session_numbers(lines: Iterable[Line]) -> str:
+def session_numbers(lines: Iterable[entries.Line]) -> str:
     """One session in numbers, as a folded part of its own page; empty for an empty one."""
     profile = profiles.profile_from(lines)
     stats = add_up([("", profile)])
@@ -252,7 +248,7 @@ def session_numbers(lines: Iterable[Line]) -> str:
     facts = " · ".join((*whose, *_facts(stats)))
     return (
         '<details class="numbers" id="numbers"><summary>Numbers '
-        f'<span class="gist">{html.escaped(one_line(facts, 400))}</span></summary>\n'
+        f'<span class="gist">{html.escaped(text.one_line(facts, 400))}</span></summary>\n'
         f"{''.join(body)}</details>\n"
     )
 
@@ -262,7 +258,7 @@ def headline(stats: Stats) -> str:
     total = stats.total
     if not total.sessions:
         return "No session was found."
-    sessions = plural(total.sessions, "session")
+    sessions = text.plural(total.sessions, "session")
     if stats.sub_agents:
         sessions += f" ({stats.sub_agents:,} of sub-agents)"
     return " · ".join((sessions, *_facts(stats)))
@@ -282,8 +278,7 @@ def _facts(stats: Stats) -> list[str]:
 def _days(days: Sequence[StatsRow]) -> str:
     """A bar a day: as high as its turns, each with its numbers when pointed at."""
     found = calendar(days, _MOST_DAYS)
-    shown = found.rows
-    if not shown:
+    if not (shown := found.rows):
         return ""
     most = max(row.turns for row in shown) or 1
     width = _WIDTH / len(shown)
@@ -298,7 +293,7 @@ def _days(days: Sequence[StatsRow]) -> str:
 
 def _bar(x: float, width: float, row: StatsRow, most: int) -> str:
     height = row.turns / most * _HEIGHT
-    title = f"{row.name}: {plural(row.turns, 'turn')}, {numbers.tokens(row.tokens)} tokens"
+    title = f"{row.name}: {text.plural(row.turns, 'turn')}, {numbers.tokens(row.tokens)} tokens"
     return (
         f'<rect class="green" x="{x:.2f}" y="{_HEIGHT - height:.1f}" '
         f'width="{max(width - 0.4, 0.6):.2f}" height="{height:.1f}">'
@@ -370,7 +365,7 @@ def _section(
 
 
 def _name(name: str) -> str:
-    return html.escaped(one_line(name, _LONGEST_NAME))
+    return html.escaped(text.one_line(name, _LONGEST_NAME))
 
 
 def _share(share: float) -> str:

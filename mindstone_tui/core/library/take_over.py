@@ -17,14 +17,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mindstone_tui.core.config.settings import HistorySettings, Settings
-from mindstone_tui.core.context import budget
-from mindstone_tui.core.context.budget import room_for
+from mindstone_tui.core.context import budget, measure, trim, window_view
 from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_of
-from mindstone_tui.core.context.measure import TokenCache
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
-from mindstone_tui.core.context.trim import TASK_SHARE
-from mindstone_tui.core.context.window_view import follow, reader
 from mindstone_tui.core.disk import REAL, ensure_folder, open_regular, read_regular
 from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
@@ -81,14 +77,14 @@ def initial_prune(
     indexed before this is written; `outside_tokens` tells how much was said up to a line; `task` is
     the first user message; `state` names what the session had before. None when everything fits.
     """
-    ledger = TokenCache(counter)
+    ledger = measure.TokenCache(counter)
     floor = budget.marks(room, settings.context, settings.zones).floor
     always = 0.0 if task is None else _size(task, ledger)
     found = _newest_that_fit(
         (line for line in newest_first if task is None or line.seq != task.seq),
         ledger,
         # Where room is needed, the task is shortened to its share.
-        floor - min(always, room.tokens(TASK_SHARE)),
+        floor - min(always, room.tokens(trim.TASK_SHARE)),
         settings.context.placeholder_tokens,
     )
     if found is None:
@@ -127,7 +123,7 @@ def initial_prune(
 
 
 def _newest_that_fit(
-    newest_first: Iterable[Line], ledger: TokenCache, floor: float, shortest: int
+    newest_first: Iterable[Line], ledger: measure.TokenCache, floor: float, shortest: int
 ) -> _Fitting | None:
     """Whole exchanges from the end, as long as they fit under a mark; None when all of them do.
 
@@ -162,7 +158,7 @@ def _newest_that_fit(
     return _Fitting(kept=kept, tokens=total, head=head, first_out=first_out)
 
 
-def _size(line: Line, ledger: TokenCache) -> float:
+def _size(line: Line, ledger: measure.TokenCache) -> float:
     """Tokens that a message takes in the prompt."""
     return ledger.message(Placed((line.seq, None, False), line)) * UNCALIBRATED
 
@@ -228,11 +224,11 @@ class Past:
     def everything(self, history: History) -> window.WindowState:
         """The same with all that was imported."""
         fold = self._fold(history)
-        follow(fold, history)
+        window_view.follow(fold, history)
         return fold.state
 
     def _fold(self, history: History) -> Fold:
-        read = reader(history)
+        read = window_view.reader(history)
         if self._change is None:
             return Fold(read)
         return Fold.from_state(history.whole(self._change), read)
@@ -257,7 +253,7 @@ def plan_imported_window(
         prune = initial_prune(
             _newest_first(history),
             counter=LengthCounter(),
-            room=room_for(context.window, "set", settings.budget, context.max_tokens),
+            room=budget.room_for(context.window, "set", settings.budget, context.max_tokens),
             settings=settings,
             receipt=_proof(past, index),
             outside_tokens=past.tokens_through,
@@ -299,8 +295,7 @@ class Cleaner:
 
     def __call__(self, text: str) -> str:
         """The text without its secrets."""
-        clean = self._known.get(text)
-        if clean is None:
+        if (clean := self._known.get(text)) is None:
             clean = self._redactor.redact(text).text
             self._room -= len(text) + 1
             if self._room < 0:
@@ -407,8 +402,7 @@ class Importer:
         """The session to write to, with the right to do so; others wait, and so do we."""
         own = self._home.session(key)
         ensure_folder(own.folder)
-        upstream = upstream_of(self._home, self._settings.history, key)
-        if upstream is None:
+        if (upstream := upstream_of(self._home, self._settings.history, key)) is None:
             self._take(Lease(own))
             return Transcript(own, clean=self._clean, channel=IMPORTED)
         transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)

@@ -11,28 +11,19 @@ from pathlib import Path
 
 import msgspec
 
+from mindstone_tui.core import disk, errors, text, values
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.config.load import SERVERS, server_of, store
 from mindstone_tui.core.config.settings import McpServerSettings
-from mindstone_tui.core.disk import place_error, read_regular
-from mindstone_tui.core.errors import (
-    InterchangeError,
-    MindstoneError,
-    ToolError,
-    UnknownName,
-    UsageError,
-)
 from mindstone_tui.core.interchange.json_edit import without_extras
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tokens import counter_for
 from mindstone_tui.core.tools.mcp import NAME, McpServer
 from mindstone_tui.core.tools.sign_in import sign_in
-from mindstone_tui.core.values import Value
 
 
-class TriedTool(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class TriedTool(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """One tool, and what its declaration costs in every prompt."""
 
     name: str
@@ -40,7 +31,7 @@ class TriedTool(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     tokens: int
 
 
-class TriedServer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class TriedServer(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """What a server offers when it is started now."""
 
     name: str
@@ -63,11 +54,11 @@ def add_servers(places: Places, told: Mapping[str, object], *, replace: bool = F
     known = tool_servers(places)
     for name, each in told.items():
         if not NAME.match(name) or "__" in name:
-            raise UsageError(
+            raise errors.UsageError(
                 f"{name!r} cannot be a server's name.", "Use letters, digits, - and single _."
             )
         if name in known and not replace:
-            raise UsageError(
+            raise errors.UsageError(
                 f"There is a tool server {name} already.",
                 f"Remove it first, with `mindstone tools remove {name}`, or give --replace.",
             )
@@ -88,35 +79,41 @@ def server_named(known: Mapping[str, McpServerSettings], name: str) -> McpServer
     if name in known:
         return known[name]
     there = f"There are: {', '.join(known)}." if known else "`mindstone tools add` adds one."
-    raise UnknownName(f"There is no tool server {name}.", there)
+    raise errors.UnknownName(f"There is no tool server {name}.", there)
 
 
 def servers_in(file: Path) -> dict[str, object]:
     """The servers that a file of another program names, as it names them."""
     try:
-        told = msgspec.json.decode(without_extras(read_regular(file).decode()))
+        told = msgspec.json.decode(without_extras(disk.read_regular(file).decode()))
     except OSError as error:
-        raise place_error(file, error) from error
+        raise disk.place_error(file, error) from error
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise InterchangeError(f"{file} is not JSON: {error}.", "Name an mcp.json.") from None
+        raise errors.InterchangeError(
+            f"{file} is not JSON: {error}.", "Name an mcp.json."
+        ) from None
     for key in ("mcpServers", "servers", "mcp"):
         if isinstance(told, dict) and isinstance(found := told.get(key), dict) and found:
             return {str(name): each for name, each in found.items()}
-    raise InterchangeError(f"{file} names no tool servers.", "It wants a table `mcpServers`.")
+    raise errors.InterchangeError(
+        f"{file} names no tool servers.", "It wants a table `mcpServers`."
+    )
 
 
 async def log_in(places: Places, name: str, show: Callable[[str], None]) -> bool:
     """Have a person sign in to a remote server; `show` is given the address for a browser."""
     found = server_named(tool_servers(places), name)
     if not found.url:
-        raise UsageError(f"{name} is a command: nobody signs in to it.", "Only a --url can ask.")
+        raise errors.UsageError(
+            f"{name} is a command: nobody signs in to it.", "Only a --url can ask."
+        )
     try:
         return await sign_in(found.url, places.tool_tokens / f"{name}.json", show)
-    except MindstoneError:
+    except errors.MindstoneError:
         raise
     except Exception as error:  # a foreign library over a foreign server: any error may come
-        why = one_line(str(error) or type(error).__name__, 300)
-        raise ToolError(f"Signing in to {name} failed: {why}.", "Try again.") from error
+        why = text.one_line(str(error) or type(error).__name__, 300)
+        raise errors.ToolError(f"Signing in to {name} failed: {why}.", "Try again.") from error
 
 
 async def try_server(

@@ -13,17 +13,12 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core import bounded_json, disk, entries, errors
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import read_regular
-from mindstone_tui.core.entries import Part
-from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.library.agent_files import files_of, state_of_files
 from mindstone_tui.core.library.lease import only_one
 from mindstone_tui.core.paths import Places, SessionPlaces
-from mindstone_tui.core.recall.embedding import EmbeddedModel
-from mindstone_tui.core.recall.multilingual import open_multilingual
-from mindstone_tui.core.recall.store import waiting_owners
+from mindstone_tui.core.recall import embedding, multilingual, store
 
 T = TypeVar("T")
 
@@ -36,7 +31,7 @@ _READ_OF: Final = (
 _WORKER: Final = "mindstone_tui.core.library.vector_worker"
 
 
-class VectorProgress(Part, omit_defaults=False):
+class VectorProgress(entries.Part, omit_defaults=False):
     """What a home's worker is doing."""
 
     running: bool = False
@@ -64,10 +59,10 @@ def _pending(library: Path) -> dict[str, int]:
     def count(database: apsw.Connection) -> dict[str, int]:
         found = database.execute("select value from facts where name = 'model'").fetchone()
         # Only the built-in embedder has another beside it for what it does not understand.
-        is_ours = found is None or found[0] in ("", EmbeddedModel.name)
-        languages = is_ours and open_multilingual() is not None
+        is_ours = found is None or found[0] in ("", embedding.EmbeddedModel.name)
+        languages = is_ours and multilingual.open_multilingual() is not None
         # A session is opened after this: of a million that wait, not all are counted.
-        return dict(database.execute(waiting_owners(languages=languages, most=_MOST_COUNTED)))
+        return dict(database.execute(store.waiting_owners(languages=languages, most=_MOST_COUNTED)))
 
     return _look(library, count, {})
 
@@ -93,10 +88,10 @@ def progress_of(home: Places) -> VectorProgress:
         with locked(home) as free:
             if free:
                 return VectorProgress()
-    except PlaceError:
+    except errors.PlaceError:
         return VectorProgress()
     try:
-        told = read_as(read_regular(progress_file(home)), VectorProgress)
+        told = bounded_json.read_as(disk.read_regular(progress_file(home)), VectorProgress)
     except (OSError, msgspec.MsgspecError):
         return VectorProgress(running=True)
     return msgspec.structs.replace(told, running=True)

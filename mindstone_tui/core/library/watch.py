@@ -180,8 +180,7 @@ class LiveImport:
         if self._reader.many:
             return self.close()
         assert self._growing is not None
-        start = self._growing.look()
-        if not start or self._before is None:
+        if not (start := self._growing.look()) or self._before is None:
             added = self._take(self._reader, self.file, settled=settled, whole=True)
         else:
             with self._growing.cut(start) as rest:
@@ -214,8 +213,7 @@ class LiveImport:
         return added
 
     def _take(self, reader: Format, path: Path, *, settled: bool, whole: bool) -> int | None:
-        found = import_session.only_conversation(reader, path)
-        if found is None:
+        if (found := import_session.only_conversation(reader, path)) is None:
             return 0
         began, records = found
         # Once known, the session stays: a file that was cut may say less of itself.
@@ -435,8 +433,7 @@ class FolderWatch:
         active = self._active[file]
         if now < active.retry:
             return None
-        is_new = _stat(file)
-        if is_new is None:
+        if (is_new := _stat(file)) is None:
             # Told of before it was written: some programs run their hooks first.
             if active.seen is not None or now - active.changed >= self._settings.attach.idle:
                 self._drop(file)
@@ -452,8 +449,7 @@ class FolderWatch:
     def _take(
         self, file: Path, active: _Active, now: float, *, settled: bool
     ) -> TakenMessages | None:
-        is_new = _stat(file)
-        if is_new is None:
+        if (is_new := _stat(file)) is None:
             return None
         live = self._live.of(file)
         with self._forgiving(file, active, now):
@@ -476,8 +472,7 @@ class FolderWatch:
             self._drop(file)
             return None
         with self._forgiving(file, active, self._clock()):
-            added = live.close()
-            if added is None:
+            if (added := live.close()) is None:
                 active.retry = self._clock() + self._settings.attach.settle
                 return None
             is_new.closed = True

@@ -79,8 +79,7 @@ def find_key(provider: str, environ: Mapping[str, str], path: Path) -> ApiKey | 
 
     Raises `ProviderRefused` where the only one is in a keyring that does not give it.
     """
-    stored = stored_key(path, provider)
-    if stored is not None and stored.secret:
+    if (stored := stored_key(path, provider)) is not None and stored.secret:
         return ApiKey(secret=stored.secret, origin=stored.origin)
     for name in variables_of(provider):
         if secret := environ.get(name, "").strip():

@@ -204,9 +204,7 @@ class MessagesInterpreter(dialect.Interpreter):
             yield dialect.call_fragment(dialect.place_of(index), arguments=dialect.json_text(whole))
 
     def _count(self, usage: object) -> None:
-        counted = {
-            name: count for name, count in dialect.fields_of(usage).items() if _is_count(count)
-        }
+        counted = {name: it for name, it in dialect.fields_of(usage).items() if _is_count(it)}
         self._usage.update(counted)
 
     def _counted(self) -> dict[str, int]:

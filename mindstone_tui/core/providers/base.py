@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
 
 from mindstone_tui.core.config.settings import Effort, ModelSettings, Settings
@@ -45,6 +45,7 @@ class Finished(Part):
 
 
 Delta = TextPart | ThinkingPart | CallDelta | Finished
+Deltas = AsyncGenerator[Delta, None]
 
 
 class Retrying(Part):

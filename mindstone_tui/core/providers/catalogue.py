@@ -159,8 +159,7 @@ def _listed() -> dict[str, msgspec.Raw]:
 
     Empty when litellm is not installed or its file cannot be read.
     """
-    folder = lockdown.litellm_folder()
-    if folder is None:
+    if (folder := lockdown.litellm_folder()) is None:
         return {}
     try:
         listed = msgspec.json.decode((folder / _FILE).read_bytes(), type=dict[str, msgspec.Raw])

@@ -162,8 +162,7 @@ def failure_of_status(answer: HttpAnswer, body: bytes) -> Failure:
 
 def failure_in(event: Event) -> Failure | None:
     """The error that an event of a stream is; None when it is none."""
-    told = event.get("error")
-    if not told and event.get("type") == "error":
+    if not (told := event.get("error")) and event.get("type") == "error":
         told = event
     if not told and event.get("type") == "response.failed":
         told = fields_of(event.get("response")).get("error") or "it failed"

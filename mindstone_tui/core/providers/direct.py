@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mindstone_tui.core import bounded_json, entries, errors
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.providers import anthropic_messages, ollama, openai_chat, openai_responses
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Delta, Finished, Options
+from mindstone_tui.core.providers.base import Delta, Deltas, Finished, Options
 from mindstone_tui.core.providers.catalogue import look_up
 from mindstone_tui.core.providers.dialect import Dialect, failure_in, failure_of_status, wire_name
 from mindstone_tui.core.providers.errors import Failure, failure_of
@@ -86,9 +86,7 @@ class DirectProvider(ModelServer):
         if self._client is not None:
             await self._client.close()
 
-    async def _attempt(
-        self, request: entries.Request, options: Options, attempt: int
-    ) -> AsyncGenerator[Delta, None]:
+    async def _attempt(self, request: entries.Request, options: Options, attempt: int) -> Deltas:
         call = self._dialect.call(request, options, self._address)
         if self._client is None:
             self._client = Client(call.url, self._settings.connect_timeout)
@@ -116,9 +114,7 @@ class DirectProvider(ModelServer):
         finally:
             await answer.close()
 
-    async def _read(
-        self, answer: HttpAnswer, heard: Heard, patience: float
-    ) -> AsyncGenerator[Delta, None]:
+    async def _read(self, answer: HttpAnswer, heard: Heard, patience: float) -> Deltas:
         """Everything that is said; once the answer is complete, whatever fails is its end."""
         clock = Clock(patience, self._settings.answer_timeout, self._now)
         try:

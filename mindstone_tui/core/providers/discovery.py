@@ -121,8 +121,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _ollama(root: str, patience: float) -> list[FoundModel] | None:
-    listed = _get(root, "/api/tags", patience)
-    if listed is None:
+    if (listed := _get(root, "/api/tags", patience)) is None:
         return None
     running = _get(root, "/api/ps", patience) or {}
     windows = {
@@ -137,8 +136,7 @@ def _ollama(root: str, patience: float) -> list[FoundModel] | None:
 
 
 def _compatible(kind: str, root: str, patience: float) -> list[FoundModel] | None:
-    listed = _get(root, "/v1/models", patience)
-    if listed is None:
+    if (listed := _get(root, "/v1/models", patience)) is None:
         return None
     detailed = _get(root, "/api/v0/models", patience) if kind == "lm_studio" else None
     loaded = {

@@ -110,8 +110,7 @@ _SYSTEM: Final = _SystemKeyring()
 
 def stored_key(path: Path, name: str) -> StoredKey | None:
     """One key; None if none was stored. The keyring is asked for no other."""
-    value = _lines(path).get(name)
-    if not value:
+    if not (value := _lines(path).get(name)):
         return None
     return _SYSTEM.get(name) if value == _SIGN else StoredKey(value, path.name)
 
@@ -119,9 +118,7 @@ def stored_key(path: Path, name: str) -> StoredKey | None:
 def stored_keys(path: Path) -> dict[str, str]:
     """Every key by provider, empty where the keyring does not give it."""
     lines = _lines(path)
-    return {
-        name: _SYSTEM.get(name).secret if value == _SIGN else value for name, value in lines.items()
-    }
+    return {name: _SYSTEM.get(name).secret if it == _SIGN else it for name, it in lines.items()}
 
 
 def store_key(path: Path, provider: str, secret: str) -> Kept:

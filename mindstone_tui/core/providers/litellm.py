@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
@@ -19,7 +19,7 @@ from mindstone_tui.core import bounded_json, errors, lockdown
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.providers import dialect, model_server, tool_names
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Delta, Finished, Options
+from mindstone_tui.core.providers.base import Deltas, Finished, Options
 from mindstone_tui.core.providers.errors import failure_of
 from mindstone_tui.core.providers.stream import Translator, field
 
@@ -128,9 +128,7 @@ class RemoteProvider(model_server.ModelServer):
         if litellm is not None and not self._users:
             await _close_connections(litellm)
 
-    async def _attempt(
-        self, request: Request, options: Options, attempt: int
-    ) -> AsyncGenerator[Delta, None]:
+    async def _attempt(self, request: Request, options: Options, attempt: int) -> Deltas:
         litellm = self._litellm = await asyncio.to_thread(lockdown.import_litellm)
         self._users.add(self)
         translator, patience = Translator(), options.timeout

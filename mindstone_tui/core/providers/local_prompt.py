@@ -317,8 +317,7 @@ class AnswerReader:
         if self._ended:
             return ""
         if not self.is_answer:
-            begun = _ANSWER.match(self.raw)
-            if begun is None:
+            if (begun := _ANSWER.match(self.raw)) is None:
                 return ""
             self.is_answer, self._at = True, begun.end()
         return self._decode()
@@ -337,8 +336,7 @@ class AnswerReader:
         text: list[str] = []
         raw, at = self.raw, self._at
         while at < len(raw):
-            sign = raw[at]
-            if sign == '"':
+            if (sign := raw[at]) == '"':
                 self._ended = True
                 break
             if sign != "\\":

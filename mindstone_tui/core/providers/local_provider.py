@@ -314,7 +314,7 @@ class LocalProvider:
 
     async def _ask(
         self, answer: _Answer, body: dict[str, Any], options: base.Options
-    ) -> AsyncGenerator[base.Delta, None]:
+    ) -> base.Deltas:
         """One attempt; what the model said before it stays in `answer`."""
         translator = Translator()
         try:

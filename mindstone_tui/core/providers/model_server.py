@@ -11,14 +11,14 @@ import abc
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
 from mindstone_tui.core.providers import catalogue, discovery, errors
 from mindstone_tui.core.providers.address import Address, require_key
-from mindstone_tui.core.providers.base import Delta, ModelInfo, Options, Retrying, Window
+from mindstone_tui.core.providers.base import Delta, Deltas, ModelInfo, Options, Retrying, Window
 from mindstone_tui.core.providers.stream import Translator
 
 FIRST_WAIT: Final = 0.5
@@ -87,9 +87,7 @@ class ModelServer(abc.ABC):
         """Give back every connection."""
 
     @abc.abstractmethod
-    def _attempt(
-        self, request: Request, options: Options, attempt: int
-    ) -> AsyncGenerator[Delta, None]:
+    def _attempt(self, request: Request, options: Options, attempt: int) -> Deltas:
         """Ask once; every failure is a `ProviderError`."""
 
     async def _guarded(self, work: Awaitable[T], patience: float) -> T:

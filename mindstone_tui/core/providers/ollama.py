@@ -87,8 +87,7 @@ class OllamaInterpreter(dialect.Interpreter):
         yield dialect.chunk_of(
             {"content": said, "reasoning_content": thought}, model=event.get("model")
         )
-        for asked in dialect.items_of(message.get("tool_calls")):
-            yield self._asked(asked)
+        yield from map(self._asked, dialect.items_of(message.get("tool_calls")))
         if done:
             usage = {
                 "prompt_tokens": event.get("prompt_eval_count"),

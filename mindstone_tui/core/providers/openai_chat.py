@@ -110,9 +110,7 @@ class ChatInterpreter(dialect.Interpreter):
         if "choices" not in event and "usage" not in event:
             return
         choices = list(dialect.items_of(event.get("choices")))[:1]
-        self.complete = self.complete or any(
-            dialect.words_of(c.get("finish_reason")) for c in choices
-        )
+        self.complete |= any(dialect.words_of(c.get("finish_reason")) for c in choices)
         yield {
             "model": event.get("model"),
             "usage": _usage(event),

@@ -77,8 +77,7 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:
     """A message as the items of an input: what was said, then what was asked for."""
-    role = message["role"]
-    if role == "tool":
+    if (role := message["role"]) == "tool":
         yield {
             "type": "function_call_output",
             "call_id": message["tool_call_id"],

@@ -159,8 +159,7 @@ class ScriptedProvider:
         self, request: entries.Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Say the reply at `options.position`."""
-        reply = self._script().reply(options.purpose, options.position)
-        if reply is None:
+        if (reply := self._script().reply(options.purpose, options.position)) is None:
             purpose = f" for {options.purpose}" if options.purpose else ""
             raise errors.ScriptEnded(
                 f"The script {self._path} has no reply{purpose} at position {options.position}.",
@@ -195,10 +194,8 @@ class ScriptedProvider:
 
 def _deltas(reply: ScriptedReply, mark: str) -> Iterator[base.Delta]:
     """Everything a reply says, in the pieces in which it is streamed."""
-    for word in words(reply.thinking):
-        yield base.ThinkingPart(text=word)
-    for word in words(reply.text):
-        yield base.TextPart(text=word)
+    yield from (base.ThinkingPart(text=word) for word in words(reply.thinking))
+    yield from (base.TextPart(text=word) for word in words(reply.text))
     for index, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_{mark}_{index}"
         written = call.arguments

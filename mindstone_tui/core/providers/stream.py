@@ -112,8 +112,7 @@ class Translator:
 
     def _think(self, delta: object) -> Iterator[Delta]:
         """Blocks where there are some: the plain field then only repeats their text."""
-        blocks = _items(field(delta, "thinking_blocks"))
-        if not blocks:
+        if not (blocks := _items(field(delta, "thinking_blocks"))):
             plain = _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
             if text := self._thought.add(plain):
                 yield ThinkingPart(text=self._sized(text))

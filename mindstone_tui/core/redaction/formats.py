@@ -74,8 +74,7 @@ def _runs(octets: bytes) -> list[tuple[int, int]]:
     find = octets.translate(_SHADE).find
     start = find(_LONG)
     while start >= 0:
-        end = find(_GAP, start + LEAST_RUN)
-        if end < 0:
+        if (end := find(_GAP, start + LEAST_RUN)) < 0:
             end = len(octets)
         run = octets[start:end]
         telling = run.translate(None, _SNAKE)
@@ -172,8 +171,7 @@ class Formats:
         text, after = scan.text, 0
         for run, last in scan.runs:
             first = run
-            before = text[first - 1 : first]
-            if before and before in _JOINTS:
+            if (before := text[first - 1 : first]) and before in _JOINTS:
                 head = text[max(first - _LOOK_BACK, after) : first]
                 first -= len(head) - len(head.rstrip(_TOKEN_SIGNS))
                 before = text[first - 1 : first]
@@ -218,9 +216,7 @@ class Formats:
 
     def _announced_by(self, shortest: str) -> list[tuple[str, SecretFormat]]:
         if shortest not in self._announced:
-            self._announced[shortest] = [
-                pair for pair in self._by_anchor if pair[0].startswith(shortest)
-            ]
+            self._announced[shortest] = [it for it in self._by_anchor if it[0].startswith(shortest)]
         return self._announced[shortest]
 
 

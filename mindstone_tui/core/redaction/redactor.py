@@ -68,8 +68,7 @@ class Redactor:
         shown = text
         # Blacking out one secret can bare the edge of its neighbour: look again until none is left.
         for _ in range(_MOST_PASSES):
-            spans = self._spans(shown)
-            if not spans:
+            if not (spans := self._spans(shown)):
                 break
             taken = _merged(text, taken, spans)
             shown = blacked_out(text, taken).text
@@ -77,12 +76,9 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """What to black out, in order, overlaps joined under the surest kind."""
-        found = self._matches(text)
-        if not found:
+        if not (found := self._matches(text)):
             return []
-        raw = [
-            (start, end, rank, kind) for rank, (kind, start, end) in enumerate(found) if end > start
-        ]
+        raw = [(at, end, rank, kind) for rank, (kind, at, end) in enumerate(found) if end > at]
         marked = _Stretches(
             mark.span() for mark in PLACEHOLDER.finditer(text) if mark.group(1) in self._kinds
         )

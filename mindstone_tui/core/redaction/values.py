@@ -245,10 +245,7 @@ def is_constant(name: str) -> bool:
 def _key(before: str) -> Promise:
     if before in _OPEN_KEYS:
         return Promise.NOTHING
-    for qualifiers, promise in _KEYS:
-        if before in qualifiers:
-            return promise
-    return Promise.KEY
+    return next((promise for qualifiers, promise in _KEYS if before in qualifiers), Promise.KEY)
 
 
 def _password(last: str, before: str, name: str) -> Promise:

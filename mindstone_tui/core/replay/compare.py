@@ -82,8 +82,7 @@ def brought_back(
 ) -> tuple[AnswerPiece, ...]:
     """What recall would add for a question, within its share."""
     vacancy = Vacancy(shown=held.window.fold.shown, recent=(), tokens=room, count=count)
-    injected = held.recollection.gather(question, vacancy)
-    if injected is None:
+    if (injected := held.recollection.gather(question, vacancy)) is None:
         return ()
     return tuple(
         AnswerPiece(where="recall", text=each.text, turn=each.turn) for each in injected.passages

@@ -173,8 +173,7 @@ class Replay:
 
     async def find(self, text: str) -> bool:
         """Jump to the next place that says this, in capitals or not, from the start if need be."""
-        seq = await asyncio.to_thread(self._search, text.casefold(), self._next)
-        if seq is None:
+        if (seq := await asyncio.to_thread(self._search, text.casefold(), self._next)) is None:
             return False
         self.jump(seq)
         return True

@@ -327,8 +327,7 @@ class Rehearsal:
         except WindowError:
             return  # the request itself says so in a moment
         vacancy = vacancy_beside(self.window.fold, room, self._count)
-        injected = self.recollection.gather(text, vacancy)
-        if injected is not None:
+        if (injected := self.recollection.gather(text, vacancy)) is not None:
             self._tail = (self.window.record(injected, line.turn).seq,)
         turns = {each.turn for each in injected.passages} if injected else set()
         for reference in self._references.get(line.turn, ()):

@@ -82,8 +82,7 @@ def survey(history: transcript.History) -> Survey:
         if not isinstance(item, Line):
             continue
         last, turns = item.seq, max(turns, item.turn)
-        kind = _kind_of(item)
-        if kind is None or (kind == "turn" and item.turn == begun):
+        if (kind := _kind_of(item)) is None or (kind == "turn" and item.turn == begun):
             continue
         utilization, zone = 0.0, marks[-1].zone if marks else "green"
         if isinstance(item.entry, window.PromptPlanned):

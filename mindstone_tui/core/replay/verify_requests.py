@@ -103,11 +103,9 @@ def prove(history: History) -> Proof:
 
 def rebuilt_calls(history: History, turn: int, call: int | None = None) -> Iterator[Rebuilt]:
     """The requests of one turn; a turn that was imported never sent one."""
-    lines = history.turn(turn)
-    if not lines:
+    if not (lines := history.turn(turn)):
         raise NoSuchEntry(f"There is no turn {turn}.", "`mindstone log --tail 5` shows the newest.")
-    plans = plans_of_turn(history, turn)
-    if not plans:
+    if not (plans := plans_of_turn(history, turn)):
         yield _unsent(history, turn, lines)
         return
     chosen = [line for line in plans if call is None or _call_of(line) == call]

@@ -44,8 +44,7 @@ def open_store(history: HistorySettings, key: SessionKey) -> PostgresStore | Non
 
 def upstream_for(home: Places, history: HistorySettings, key: SessionKey) -> PostgresStore | None:
     """The server to write a session to; None for files, and for one that is only here so far."""
-    store = open_store(history, key)
-    if store is None:
+    if (store := open_store(history, key)) is None:
         return None
     if home.session(key).transcript.exists() and store.find(key) is None:
         store.close()
@@ -96,9 +95,7 @@ def _catch_up_from(
         else:
             there = store.sessions()
         if elsewhere and history.search == "server":
-            missing = uncovered(
-                PassageStore(store).marks(), {each.key: each.head for each in there}
-            )
+            missing = uncovered(PassageStore(store).marks(), {it.key: it.head for it in there})
             there = [each for each in there if each.key in missing or files.find(each.key)]
         for found in there:
             here = files.find(found.key)

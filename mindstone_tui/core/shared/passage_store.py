@@ -203,8 +203,7 @@ class PassageStore:
 
     def by_words(self, rarity: dict[str, float], bounds: SearchBounds, most: int) -> list[Place]:
         """The passages with the most of what is rare."""
-        stems = _kept_stems(rarity)
-        if not stems:
+        if not (stems := _kept_stems(rarity)):
             return []
         return self._all(
             "select session, place from mindstone.find_by_words(%s, %s, %s::float8[], %s::text[], "

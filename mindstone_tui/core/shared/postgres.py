@@ -277,8 +277,7 @@ class PostgresStore:
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
         """Listen for the server's word; what came before that is looked up."""
         with self.talk(patience=seconds + self.timeout) as connection:
-            number = self.number(connection, key)
-            if number not in self._heard:
+            if (number := self.number(connection, key)) not in self._heard:
                 connection.execute(f"listen mindstone_{number}")
                 self._heard.add(number)
             row = connection.execute(

@@ -109,8 +109,7 @@ def _last_common(key: SessionKey, last: int, here: LineStore, there: LineStore) 
 
 def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -> tuple[str, int]:
     """Have what `source` wrote after a line as a session of its own; how much of it is new."""
-    first = next(source.read(key, common.seq + 1, common.seq + 1), None)
-    if first is None:
+    if (first := next(source.read(key, common.seq + 1, common.seq + 1), None)) is None:
         raise DamagedTranscript(
             f"Line {common.seq + 1} of {key} cannot be read in {source.name}.",
             "Nothing was changed; `mindstone verify` says more.",

@@ -91,8 +91,7 @@ class Vocabulary:
         split = self._split_any if _BEYOND.search(text) else self._split_plain
         for part in _parts(text):
             for piece in split(part):
-                size = known.get(piece)
-                if size is None:
+                if (size := known.get(piece)) is None:
                     size = self._sized(piece.encode())
                     if len(known) >= _REMEMBERED:
                         known.clear()

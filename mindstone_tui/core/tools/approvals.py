@@ -107,8 +107,7 @@ def decide(
     if refusing := covers(rules, "refuse", tool.name, preview):
         return _ruled("refuse", refusing)
     if tool.risk == "read":
-        asking = covers(rules, "ask", tool.name, preview)
-        if asking:
+        if asking := covers(rules, "ask", tool.name, preview):
             return _ruled("ask", asking)
         return Decision(verdict="allow", reason="it only looks", by="read-only tool")
     if mode == "read-only":
@@ -205,9 +204,7 @@ def _clean(
     result: ToolResult, redactor: Redactor, nonce: str
 ) -> tuple[ToolResult, tuple[Finding, ...]]:
     """Secrets out of every part of a result; foreign text delimited."""
-    text, line, diff = (
-        redactor.redact(each) for each in (result.text, result.finding, result.diff)
-    )
+    text, line, diff = (redactor.redact(it) for it in (result.text, result.finding, result.diff))
     full = redactor.redact((result.full or b"").decode("utf-8", "surrogateescape"))
     shown = as_data(text.text, origin=result.origin, nonce=nonce) if result.origin else text.text
     return (
@@ -224,8 +221,7 @@ def _clean(
 
 def _overlooked(text: str) -> list[str]:
     """Letters that look like others, and characters that cannot be seen."""
-    strange = dict.fromkeys(sign for sign in text if not sign.isascii())
-    if not strange:
+    if not (strange := dict.fromkeys(sign for sign in text if not sign.isascii())):
         return []
     named = [f"{sign!a} {unicodedata.name(sign, 'UNNAMED')}" for sign in list(strange)[:5]]
     more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""

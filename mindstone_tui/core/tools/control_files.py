@@ -118,8 +118,7 @@ class ControlFiles:
         """Undo what came up or changed since; says what it was, by path."""
         undone: list[str] = []
         for path, seen in list(_found(self._roots)):
-            before = self._before.get(path)
-            if before == seen:
+            if (before := self._before.get(path)) == seen:
                 continue
             if path.name == "package.json":
                 if seen.scripts != (before.scripts if before else "{}"):

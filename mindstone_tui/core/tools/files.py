@@ -159,8 +159,7 @@ def _edited(arguments: EditArguments, context: base.ToolContext) -> _Change:
     old, new = _encoded(arguments.old_string), _encoded(arguments.new_string)
     if before.count(old) == 0 and b"\r\n" in before:
         old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
-    found = before.count(old)
-    if found != 1:
+    if (found := before.count(old)) != 1:
         occurs = "does not occur" if not found else f"occurs {found} times"
         raise ToolError(
             f"The text to replace {occurs} in {arguments.path}.",
@@ -439,8 +438,7 @@ async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.Too
 
 def _command(arguments: GrepArguments, path: Path, context: base.ToolContext) -> tuple[str, ...]:
     target = "." if path.is_dir() else path.name
-    ripgrep = shutil.which("rg", path=context.environ.get("PATH"))
-    if ripgrep is None:
+    if (ripgrep := shutil.which("rg", path=context.environ.get("PATH"))) is None:
         asked = {
             **msgspec.to_builtins(arguments),
             "target": target,

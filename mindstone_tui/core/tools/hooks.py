@@ -105,13 +105,11 @@ def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> F
     hooks: list[Hook] = []
     problems: list[str] = []
     for name, matchers in events.items():
-        event = next((known for known in EVENTS if known == name), None)
-        if event is None:
+        if (event := next((known for known in EVENTS if known == name), None)) is None:
             problems.append(f"{where}: there is no event {one_line(str(name), 60)}.")
             continue
         for matcher in matchers if isinstance(matchers, list) else ():
-            found = _of_matcher(matcher, event, source)
-            if not found:
+            if not (found := _of_matcher(matcher, event, source)):
                 problems.append(f"{where}: a matcher of {event} has no command.")
             hooks += found
     if len(hooks) > MOST_HOOKS:

@@ -120,8 +120,7 @@ class ProcessTree:
 
 def _new_group(token: str) -> Path | None:
     """A fresh control group below our own; None where we may not make one."""
-    home = _own_group()
-    if home is None or not os.access(home, os.W_OK):
+    if (home := _own_group()) is None or not os.access(home, os.W_OK):
         return None
     for old in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # refused while anything runs in it

@@ -124,8 +124,7 @@ def _is_risky(table: RiskyOptions, word: str, *, first: bool) -> bool:
     if not word.startswith("-") or word == "-":
         bundle = first and table.bare_bundle and any(sign in table.letters for sign in word)
         return bundle or (table.operands and word != "-")
-    name = word.lstrip("-").partition("=")[0]
-    if name in table.single:
+    if (name := word.lstrip("-").partition("=")[0]) in table.single:
         return True
     if word.startswith("--"):
         return bool(name) and any(risky.startswith(name) for risky in table.long)
@@ -156,8 +155,7 @@ def unwrapped(name: str, words: list[str | None]) -> list[str | None]:
     row = row_of(name)
     skipped = row.before
     while rest:
-        word = rest[0]
-        if word is not None and word == "--":
+        if (word := rest[0]) is not None and word == "--":
             rest = rest[1:]
         elif word is not None and word.startswith("-") and len(word) > 1:
             rest = rest[2:] if word in row.valued else rest[1:]
@@ -319,8 +317,7 @@ def _action(words: list[str], valued: Collection[str]) -> tuple[str, list[str]]:
     """The subcommand and what follows, past the options that come before it."""
     rest = list(words)
     while rest:
-        word = rest.pop(0)
-        if word in valued and rest:
+        if (word := rest.pop(0)) in valued and rest:
             rest.pop(0)
         elif not word.startswith("-") and not word.startswith("+"):
             return word, rest

@@ -71,9 +71,7 @@ def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
     named += [home / root / part for root in _KNOWN.conda for part in _KNOWN.parts_of_conda]
     named += [folder for folder in _programs(path) if home in folder.parents]
     named += [each for each in _environments(path, venv) if home in each.parents]
-    return tuple(
-        place for place in dict.fromkeys(named) if place.exists() and not _holds(place, home)
-    )
+    return tuple(it for it in dict.fromkeys(named) if it.exists() and not _holds(it, home))
 
 
 def shown_elsewhere(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:

@@ -271,8 +271,7 @@ def offered(tool: str, preview: Preview) -> tuple[Rule, ...]:
 
 def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """The words that say what kind of work a command is."""
-    actions = row_of(command[0]).offer
-    if actions == _EVERY:
+    if (actions := row_of(command[0]).offer) == _EVERY:
         return command[:1]
     return command[:2] if len(command) > 1 and command[1] in actions else None
 

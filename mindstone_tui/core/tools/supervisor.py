@@ -31,8 +31,7 @@ def main(arguments: list[str]) -> int:
     _enter(hold["group"])
     _adopt_orphans()
     told = _Told()
-    child = os.fork()
-    if child == 0:
+    if (child := os.fork()) == 0:
         _become(arguments[1:], hold["landlock"], hold["filter"])
     code = _wait_for(child, told)
     _end_all()

@@ -96,17 +96,10 @@ class Remembered(Generic[T]):
 
 def _seen_at(path: str) -> Seen | None:
     try:
-        info = os.lstat(path)
+        it = os.lstat(path)
     except (OSError, ValueError):
         return None
-    return (
-        info.st_dev,
-        info.st_ino,
-        info.st_mode,
-        info.st_size,
-        info.st_mtime_ns,
-        info.st_ctime_ns,
-    )
+    return it.st_dev, it.st_ino, it.st_mode, it.st_size, it.st_mtime_ns, it.st_ctime_ns
 
 
 State = Literal["none", "untrusted", "changed", "trusted"]
@@ -198,8 +191,7 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
             problems.append(error.what)
             continue
         if kind in ("hooks", "command", "skill"):
-            named = _named(name, data, workspace, looking, every=kind == "hooks")
-            if named is None:
+            if (named := _named(name, data, workspace, looking, every=kind == "hooks")) is None:
                 problems.append(f"{name} names too many files to watch them all.")
                 continue
             todo += [(each, "used") for each in named if each not in known]
@@ -342,9 +334,7 @@ class TrustFile:
 
     def forget(self, folder: Path) -> None:
         """Trust it no longer."""
-        kept = {
-            place: each for place, each in self._read().items() if place != str(folder.resolve())
-        }
+        kept = {place: it for place, it in self._read().items() if place != str(folder.resolve())}
         self._write(kept)
 
     def _read(self) -> dict[str, str]:

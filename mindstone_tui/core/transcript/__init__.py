@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mindstone_tui.core.transcript.reader import Damaged as Damaged
 from mindstone_tui.core.transcript.reader import Head as Head
 from mindstone_tui.core.transcript.reader import History as History
+from mindstone_tui.core.transcript.reader import Item as Item
 from mindstone_tui.core.transcript.reader import standings_of as standings_of
 from mindstone_tui.core.transcript.verify import HeadAnchor as HeadAnchor
 from mindstone_tui.core.transcript.verify import Problem as Problem

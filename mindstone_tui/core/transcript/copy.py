@@ -66,8 +66,7 @@ class CopiedFile(file.TranscriptFile):
         have = history_store.known(self.tail)
         lines = self.store.read(self._key, max(have.seq, 0))
         if have.seq >= 0:
-            newest = next(lines, None)
-            if newest is None:
+            if (newest := next(lines, None)) is None:
                 raise self._not_there()
             if history_store.hash_of(newest) != have.hash:
                 raise history_store.differ(self._key, HERE, self.store.name)
@@ -80,8 +79,7 @@ class CopiedFile(file.TranscriptFile):
 
     def kept(self) -> bool:
         """Whether the lines in doubt turn out to have been kept; False if there are none."""
-        doubt = self._doubt
-        if doubt is None:
+        if (doubt := self._doubt) is None:
             return False
         self.catch_up()
         self._doubt = None

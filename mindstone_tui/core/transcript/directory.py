@@ -183,8 +183,7 @@ def _title_of(places: SessionPlaces, fd: int) -> str:
             case conversation.SessionOpened(forked_from=conversation.ForkPoint(session=parent)):
                 fork = f"fork of {parent.removeprefix('agent:default:')}: "
             case conversation.UserMessage(text=text):
-                asked = _request_in(text)
-                if asked and not (fork and line.parent):
+                if (asked := _request_in(text)) and not (fork and line.parent):
                     return one_line(fork + asked, LONGEST_TITLE)
                 first, copied = first or text, copied or asked
     return one_line(fork + (copied or first), LONGEST_TITLE)

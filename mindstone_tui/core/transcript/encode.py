@@ -15,9 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core import errors, redaction
-from mindstone_tui.core.entries import Blob, Entry
-from mindstone_tui.core.entries.base import TextEntry
-from mindstone_tui.core.entries.line import MAX_LINE, Unknown, encode_body
+from mindstone_tui.core.entries import Blob, Entry, base, line
 
 Clean = Callable[[str], str]
 Keep = Callable[[bytes], Blob]
@@ -42,14 +40,14 @@ def prepare(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) 
 
     `point` may leave out what other lines of the session say; it sees the entry as it is written.
     """
-    if isinstance(entry, TextEntry):
+    if isinstance(entry, base.TextEntry):
         return _prepare_text(entry, clean, keep, point)
     try:
-        body = encode_body(entry)
+        body = line.encode_body(entry)
     except UnicodeEncodeError:
         # File names may hold bytes that are no text; they reach us as lone surrogates.
         return _prepare_text(entry, str, keep)
-    return Body(body) if len(body) <= MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
+    return Body(body) if len(body) <= line.MAX_LINE - ENVELOPE_ROOM else _spill(entry, {}, keep)
 
 
 def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = None) -> Body:
@@ -61,8 +59,7 @@ def _prepare_text(entry: Entry, clean: Clean, keep: Keep, point: Point | None = 
     altered: dict[str, Blob] = {}
     for path, text in list(_texts(fields)):
         cleaned = clean(text)
-        shown = visible(cleaned)
-        if shown != cleaned:
+        if (shown := visible(cleaned)) != cleaned:
             altered[path] = keep(cleaned.encode("utf-8", "surrogatepass"))
         if shown != text:
             _put(fields, path, shown)
@@ -103,8 +100,8 @@ def _with_visible_keys(value: Any) -> Any:
 
 def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
     """Move the longest texts to blobs until the line is short enough."""
-    room = MAX_LINE - ENVELOPE_ROOM
-    body = encode_body(entry)
+    room = line.MAX_LINE - ENVELOPE_ROOM
+    body = line.encode_body(entry)
     spilled: dict[str, Blob] = {}
     if len(body) > room:
         fields = msgspec.to_builtins(entry)
@@ -113,7 +110,7 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
                 break
             spilled[path] = keep(text.encode())
             _put(fields, path, _excerpt(text))
-            body = encode_body(msgspec.convert(fields, type(entry)))
+            body = line.encode_body(msgspec.convert(fields, type(entry)))
         if len(body) > room:
             raise errors.TranscriptError(
                 f"A {entry.kind} entry of {len(body):,} bytes does not fit into a line.",
@@ -123,9 +120,9 @@ def _spill(entry: Entry, altered: dict[str, Blob], keep: Keep) -> Body:
     return Body(body, b"," + msgspec.json.encode(extra)[1:-1] if extra else b"")
 
 
-def blackened_in(entry: Entry | Unknown) -> tuple[redaction.Blackened, ...]:
+def blackened_in(entry: Entry | line.Unknown) -> tuple[redaction.Blackened, ...]:
     """Every place of an entry that was blacked out when it was written."""
-    if not isinstance(entry, TextEntry):
+    if not isinstance(entry, base.TextEntry):
         return ()
     fields = msgspec.to_builtins(entry)
     return tuple(place for _, text in _texts(fields) for place in redaction.blackened(text))
@@ -236,7 +233,6 @@ def decode_ulid(text: str) -> int:
 
 def written_at(id: str) -> str:  # noqa: A002 (the field's own name)
     """When a line with this id was written; empty for anything that is no ULID."""
-    value = decode_ulid(id)
-    if not value:
+    if not (value := decode_ulid(id)):
         return ""
     return timestamp(datetime.fromtimestamp(min(value >> 80, _LAST_MOMENT) / 1000, UTC))

@@ -22,7 +22,6 @@ from mindstone_tui.core.entries import Entry, Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
 from mindstone_tui.core.entries.store import FileReplaced, TailRecovered
 from mindstone_tui.core.transcript import reader
-from mindstone_tui.core.transcript.reader import Piece, Read, backwards, read_line
 
 LONGEST_WRITE: Final = 4 << 20
 """No write is longer, so no crash tears more."""
@@ -64,15 +63,14 @@ class _Batched(msgspec.Struct, frozen=True):
 _decode_batched = msgspec.json.Decoder(_Batched).decode
 
 
-def find_end(read: Read, size: int, name: object) -> End:
+def find_end(read: reader.Read, size: int, name: object) -> End:
     """Look back from the end to the newest line that counts; raises `DamagedTranscript`."""
     end = size
-    rotten: list[Piece] = []
-    pieces = backwards(read, size, _CHUNK)
+    rotten: list[reader.Piece] = []
+    pieces = reader.backwards(read, size, _CHUNK)
     for piece in pieces:
         begin, stop, raw, whole = piece
-        line = _readable(raw, begin)
-        if line is not None and hash_matches(raw, line.hash):
+        if (line := _readable(raw, begin)) is not None and hash_matches(raw, line.hash):
             before = _before_torn_batch(line, begin, pieces) if whole and not rotten else None
             if before is not None:
                 return End(before, torn=True)
@@ -88,7 +86,7 @@ def find_end(read: Read, size: int, name: object) -> End:
     return End(_when_nothing_is_good(read, size, end, rotten, name), torn=end < size)
 
 
-def _after(line: Line, begin: int, stop: int, rotten: list[Piece]) -> Tail:
+def _after(line: Line, begin: int, stop: int, rotten: list[reader.Piece]) -> Tail:
     """The tail behind a good line and the rotten ones that follow it and stay."""
     if not rotten:
         return Tail(stop, begin, line.seq, line.hash, line.id, line.turn, line.session)
@@ -98,15 +96,13 @@ def _after(line: Line, begin: int, stop: int, rotten: list[Piece]) -> Tail:
     )
 
 
-def _before_torn_batch(line: Line, begin: int, pieces: Iterator[Piece]) -> Tail | None:
+def _before_torn_batch(line: Line, begin: int, pieces: Iterator[reader.Piece]) -> Tail | None:
     """The tail before the write that a good last line was part of, if that write is torn."""
-    first = _decode_batched(line.raw).batch
-    if first is None or first >= line.seq:
+    if (first := _decode_batched(line.raw).batch) is None or first >= line.seq:
         return None
     torn = False
     for start, stop, raw, _ in pieces:
-        found = _readable(raw, start)
-        if found is not None and found.seq < first:
+        if (found := _readable(raw, start)) is not None and found.seq < first:
             return _after(found, start, stop, []) if torn else None
         torn = torn or b"\x00" in raw
         if begin - start > LONGEST_WRITE + MAX_LINE:
@@ -115,7 +111,7 @@ def _before_torn_batch(line: Line, begin: int, pieces: Iterator[Piece]) -> Tail 
 
 
 def _when_nothing_is_good(
-    read: Read, size: int, end: int, rotten: list[Piece], name: object
+    read: reader.Read, size: int, end: int, rotten: list[reader.Piece], name: object
 ) -> Tail:
     """The tail where no line can be trusted: fine for a header that was never finished."""
     if rotten and rotten[-1][0] == 0:
@@ -139,7 +135,7 @@ def _torn_header(content: bytes, size: int) -> bool:
 def _readable(raw: bytes, offset: int) -> Line | None:
     if b"\x00" in raw:
         return None
-    item = read_line(raw, offset)
+    item = reader.read_line(raw, offset)
     return item if isinstance(item, Line) else None
 
 
@@ -222,8 +218,7 @@ class TranscriptFile:
                 self._fd = self._reopen()
             with held(self._fd, wait=LOCK_WAIT, busy=busy):
                 inode = self._disk.inode(self._fd)
-                named = self._disk.inode_at(self._places.transcript)
-                if named == inode:
+                if (named := self._disk.inode_at(self._places.transcript)) == inode:
                     yield self._meet(inode)
                     return
             if named is None:
@@ -344,8 +339,8 @@ class TranscriptFile:
         doubt, self._doubtful = self._doubtful, None
         if doubt is None or size <= doubt.offset:
             return size
-        start, _, raw, whole = next(backwards(self._read, size, _CHUNK))
-        item = read_line(raw, start)
+        start, _, raw, whole = next(reader.backwards(self._read, size, _CHUNK))
+        item = reader.read_line(raw, start)
         if not (whole and isinstance(item, Line) and item.hash == doubt.hash):
             return size
         self._doubtful = doubt

@@ -27,8 +27,7 @@ async def changes(path: Path) -> AsyncIterator[None]:
     """One item whenever the file may have grown; several changes may come as one."""
     import asyncio  # deferred: whoever only reads a transcript has no loop
 
-    descriptor = _watch(path)
-    if descriptor is None:
+    if (descriptor := _watch(path)) is None:
         async for _ in _polled(path):
             yield
         return
@@ -72,8 +71,7 @@ async def _polled(path: Path) -> AsyncIterator[None]:
 
     size = -1
     while True:
-        now = _size_of(path)
-        if now != size:
+        if (now := _size_of(path)) != size:
             size = now
             yield
         await asyncio.sleep(_POLL)

@@ -314,8 +314,7 @@ class FileStore:
         """Look again and again until there is something."""
         until = time.monotonic() + seconds
         while True:
-            found = self.find(key)
-            if found is not None and found.head.seq > after:
+            if (found := self.find(key)) is not None and found.head.seq > after:
                 return True
             if time.monotonic() >= until:
                 return False

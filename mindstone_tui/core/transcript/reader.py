@@ -45,8 +45,7 @@ def note(path: Path, inode: int, starts: Sequence[int], previous_start: int | No
         return
     numbers = array("Q", starts).tobytes()
     try:
-        size = os.fstat(fd).st_size
-        if size == 0 and previous_start is None:
+        if (size := os.fstat(fd).st_size) == 0 and previous_start is None:
             os.pwrite(fd, _MAGIC + _NUMBER.pack(inode) + numbers, 0)
         elif size > _HEAD and previous_start is not None:
             end = size - (size - _HEAD) % _NUMBER.size
@@ -182,8 +181,7 @@ def batches(
     begin = position = start
     rest = b""
     while position < stop:
-        data = read(min(chunk, stop - position), position)
-        if not data:
+        if not (data := read(min(chunk, stop - position), position)):
             break
         first = position
         position += len(data)
@@ -246,6 +244,10 @@ class Damaged(msgspec.Struct, frozen=True):
     why: str
 
 
+Item = Line | Damaged
+"""What stands between two newlines of a transcript."""
+
+
 class Head(msgspec.Struct, frozen=True):
     """The newest line: its number and hash stand for all that came before."""
 
@@ -302,7 +304,7 @@ class History:
         """The open file, for whoever must lock or watch it."""
         return self._fd
 
-    def read(self, first: int = 0, last: int | None = None) -> Iterator[Line | Damaged]:
+    def read(self, first: int = 0, last: int | None = None) -> Iterator[Item]:
         """Lines `first` to `last`, both included, in order; a torn end is not handed over."""
         start = 0 if first == 0 else self._start_of(first)
         for item in self.read_from(start):
@@ -313,26 +315,23 @@ class History:
                     return
             yield item
 
-    def read_from(self, offset: int) -> Iterator[Line | Damaged]:
+    def read_from(self, offset: int) -> Iterator[Item]:
         """Lines from a byte offset on."""
-        for start, _, raw in self._pieces(offset):
-            yield self._item(raw, start)
+        yield from (self._item(raw, start) for start, _, raw in self._pieces(offset))
 
-    def read_with_ends(self, offset: int) -> Iterator[tuple[Line | Damaged, int]]:
+    def read_with_ends(self, offset: int) -> Iterator[tuple[Item, int]]:
         """Lines from a byte offset on, each with the offset at which it ends."""
-        for start, end, raw in self._pieces(offset):
-            yield self._item(raw, start), end
+        yield from ((self._item(raw, start), end) for start, end, raw in self._pieces(offset))
 
     def raw_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """Whole lines as bytes, each with its offset; one that is too long comes cut."""
-        for start, _, raw in self._pieces(offset):
-            yield start, raw
+        yield from ((start, raw) for start, _, raw in self._pieces(offset))
 
     def offset_after(self, seq: int) -> int:
         """Where the first line numbered higher than `seq` begins, or will."""
         return 0 if seq < 0 else self._start_of(seq + 1)
 
-    def back(self) -> Iterator[Line | Damaged]:
+    def back(self) -> Iterator[Item]:
         """Lines from the newest to the oldest; a torn end is not handed over."""
         for start, _, raw, whole in backwards(self._read, self.size, _CHUNK):
             if whole:
@@ -350,8 +349,7 @@ class History:
     def line(self, seq: int) -> Line:
         """The line with this number; raises `NoSuchEntry`."""
         if seq >= 0:
-            expected = self._at(seq)
-            if expected is not None and expected.seq == seq:
+            if (expected := self._at(seq)) is not None and expected.seq == seq:
                 return expected
             for item in self.read(seq, seq):
                 if isinstance(item, Line):
@@ -460,7 +458,7 @@ class History:
         item = self._item(self._read(min(end - start - 1, CUT), start), start)
         return item if isinstance(item, Line) else None
 
-    def _item(self, raw: bytes, start: int) -> Line | Damaged:
+    def _item(self, raw: bytes, start: int) -> Item:
         """One line; a plan with what it leaves to an earlier one, if that can be read."""
         item = read_line(raw, start)
         if not isinstance(item, Line) or not isinstance(item.entry, PromptPlanned):
@@ -527,7 +525,7 @@ def named_kind(raw: bytes) -> bytes:
     return raw[at : raw.find(b'"', at)]
 
 
-def read_line(raw: bytes, offset: int) -> Line | Damaged:
+def read_line(raw: bytes, offset: int) -> Item:
     """Decode one line's bytes, or say why they are none."""
     if len(raw) > MAX_LINE:
         return Damaged(offset, raw, "longer than a line may be")

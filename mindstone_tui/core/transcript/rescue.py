@@ -28,8 +28,7 @@ _NAME: Final = pattern_of(r"unsaved-\w+-(\d+)\.jsonl")
 def left_behind(folder: Path) -> Iterator[Path]:
     """The files of programs that are gone, oldest first."""
     for path in sorted(folder.glob("unsaved-*.jsonl")):
-        found = _NAME.fullmatch(path.name)
-        if found and not is_running(int(found[1])):
+        if (found := _NAME.fullmatch(path.name)) and not is_running(int(found[1])):
             yield path
 
 

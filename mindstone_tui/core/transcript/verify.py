@@ -79,8 +79,7 @@ class _Link(msgspec.Struct, frozen=True):
         if self.full and self.kind == "tool_returned":
             yield "full", str(self.full)
         if self.images and self.kind in ("user_message", "message_queued", "tool_returned"):
-            for image in self.images:
-                yield "images", str(image.get("sha256"))
+            yield from (("images", str(image.get("sha256"))) for image in self.images)
 
 
 _Report = Callable[[str, str], None]

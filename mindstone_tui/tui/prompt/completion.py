@@ -94,8 +94,7 @@ def _offered_command(command: CommandHelp) -> Offer:
 
 def ranked(typed: str, names: Iterable[str]) -> list[str]:
     """Names that contain the typed letters in order: prefixes first, then runs, then the rest."""
-    letters = typed.lower()
-    if not letters:
+    if not (letters := typed.lower()):
         return list(names)
     scattered = re.compile(".*?".join(map(re.escape, letters)))
     scored: list[tuple[int, int, str]] = []

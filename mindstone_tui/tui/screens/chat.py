@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -93,7 +93,7 @@ class ChatScreen(TalkScreen):
 
     AUTO_FOCUS = "#prompt"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("escape", "interrupt", "Stop; twice: go back", id="chat.interrupt"),
         Binding("ctrl+b", "panel", "Context panel", id="chat.panel"),
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.up"),

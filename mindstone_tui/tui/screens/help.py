@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
-from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -25,7 +24,7 @@ Family = tuple[str, Iterable[BindingType]]
 class HelpScreen(ModalScreen[None]):
     """Slash commands, then keys by place."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("escape,q,f1", "dismiss", "Back", id="help.close"),
         Binding("k", "go('Keys')", "Keys", show=False, id="help.keys"),
         Binding("c", "go('')", "Commands", show=False, id="help.commands"),
@@ -64,9 +63,7 @@ class HelpScreen(ModalScreen[None]):
 class WordsScreen(ModalScreen[None]):
     """Every word on the screen, with what it means under the settings in force."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss", "Back", id="words.close")
-    ]
+    BINDINGS = [Binding("escape,q,question_mark", "dismiss", "Back", id="words.close")]
 
     def __init__(self, terms: Sequence[Term]) -> None:
         super().__init__()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -32,16 +31,14 @@ _WHY = {
 class Blocks(OptionList):
     """The rows; Enter opens one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", id="inspector.open")
-    ]
+    BINDINGS = [Binding("enter", "select", "Open", id="inspector.open")]
 
 
 class InspectorScreen(Screen[None]):
     """The window as a list; whole exchanges are marked, because they leave as a whole."""
 
     AUTO_FOCUS = "#blocks"
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space,m", "mark", "Mark", id="inspector.mark"),
         Binding("p", "pin", "Pin / unpin", id="inspector.pin"),
         Binding("x,delete", "prune", "Prune marked", id="inspector.prune"),
@@ -170,12 +167,10 @@ class InspectorScreen(Screen[None]):
 
     def action_mark(self) -> None:
         """Mark the exchange under the cursor, if it may leave."""
-        block = self._here()
-        if block is None:
+        if (block := self._here()) is None:
             return
         whole = [one for one in self._blocks if one.turn == block.turn]
-        shield = next((one for one in whole if one.protected), None)
-        if shield is not None:
+        if (shield := next((one for one in whole if one.protected), None)) is not None:
             self.notify(f"Turn {block.turn} cannot leave: {shield.why}.", markup=False)
             return
         self.marked ^= {block.turn}
@@ -184,8 +179,7 @@ class InspectorScreen(Screen[None]):
 
     def effect(self) -> tuple[int, float]:
         """Tokens and fullness after the marked exchanges have left, as an estimate."""
-        report = self._report
-        if report is None:
+        if (report := self._report) is None:
             return 0, 0.0
         gone = sum(block.tokens for block in self._blocks if block.turn in self.marked)
         after = report.prompt.tokens - gone

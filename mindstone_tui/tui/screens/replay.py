@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -158,7 +158,7 @@ class ReplayScreen(TalkScreen):
     """A recording: the panel shows the window as it was, and a timeline stands below."""
 
     AUTO_FOCUS = "#conversation"
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space", "play_or_pause", "Play", priority=True, id="replay.toggle"),
         Binding("right", "step('call')", "Step", key_display="←→", priority=True, id="replay.call"),
         Binding(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
@@ -40,7 +40,7 @@ class PickScreen(ModalScreen[PickT]):
     """A filter and a list; Enter chooses, Escape cancels."""
 
     AUTO_FOCUS = "Input"
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up", "move(-1)", "Up", show=False, priority=True),
         Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
@@ -78,9 +78,7 @@ class Choice(msgspec.Struct, frozen=True):
 class ChooseScreen(PickScreen[str]):
     """One of a few names."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="choose.close")
-    ]
+    BINDINGS = [Binding("escape", "dismiss", "Back", id="choose.close")]
 
     def __init__(self, title: str, choices: Sequence[Choice], note: str = "") -> None:
         super().__init__()
@@ -150,9 +148,7 @@ class SessionsScreen(PickScreen[Picked]):
     Of a project that is named only its own sessions are listed until something is typed.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Back", id="sessions.close")
-    ]
+    BINDINGS = [Binding("escape", "dismiss", "Back", id="sessions.close")]
 
     def __init__(self, library: Library, current: str, host: AppHost, project: str = "") -> None:
         super().__init__()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -30,7 +30,7 @@ OWN_SERVER: Final = "a server of your own"
 class KeyScreen(ModalScreen[str]):
     """Takes a key, stores it where only its owner can read it, and tries it at once."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("escape", "dismiss", "Back", id="key.close"),
         Binding("up", "app.focus_previous", "Previous field", show=False),
         Binding("down", "app.focus_next", "Next field", show=False),
@@ -117,7 +117,7 @@ def _label(text: str) -> Static:
 class FetchScreen(ModalScreen[str]):
     """Downloads a model, with its progress; a download that was stopped can be resumed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("enter", "begin", "Download", id="fetch.begin"),
         Binding("escape", "dismiss", "Back", id="fetch.close"),
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import bisect
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.segment import Segment
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -24,12 +24,10 @@ from textual.style import Style
 from textual.visual import RenderOptions
 from textual.widgets import Footer, Input, Static
 
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.entries.store import FilesChanged
+from mindstone_tui.core.entries import Line, standings, store
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.transcript.reader import Damaged
+from mindstone_tui.core.transcript.reader import Damaged, Item
 from mindstone_tui.tui import show
 from mindstone_tui.tui.from_entries import whole
 from mindstone_tui.tui.host import Browse
@@ -43,7 +41,7 @@ KEPT: Final = 40
 class LineList(ScrollView, can_focus=True):
     """The lines of a session, one a row."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up,k", "move(-1)", "Up", show=False, id="lines.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="lines.down"),
         Binding("pageup", "leap(-1)", "Page up", show=False, id="lines.page-up"),
@@ -62,7 +60,7 @@ class LineList(ScrollView, can_focus=True):
     class Highlighted(Message):
         """Another row has the cursor."""
 
-        def __init__(self, line: Line | Damaged | None) -> None:
+        def __init__(self, line: Item | None) -> None:
             super().__init__()
             self.line = line
 
@@ -70,8 +68,8 @@ class LineList(ScrollView, can_focus=True):
         super().__init__()
         self._browse = browse
         self._length = 0
-        self._standings = Standings()
-        self._pages: OrderedDict[int, list[Line | Damaged]] = OrderedDict()
+        self._standings = standings.Standings()
+        self._pages: OrderedDict[int, list[Item]] = OrderedDict()
         self._wanted: set[int] = set()
         self.only_messages = True
         """Show what was said and what tools gave back, and leave out the bookkeeping."""
@@ -139,15 +137,14 @@ class LineList(ScrollView, can_focus=True):
         self._chosen[:0] = found
         self._unread = page * PAGE
 
-    def standing_of(self, line: Line | Damaged) -> str:
+    def standing_of(self, line: Item) -> str:
         """What is to be known about a line before it is believed."""
         known = self._standings.of(line) if isinstance(line, Line) else ()
         return " · ".join(each.words for each in known)
 
-    def line_at(self, row: int) -> Line | Damaged | None:
+    def line_at(self, row: int) -> Item | None:
         """A row that was read, or None."""
-        at = self.number_at(row)
-        if at is None:
+        if (at := self.number_at(row)) is None:
             return None
         page = self._pages.get(at // PAGE)
         return page[at % PAGE] if page and at % PAGE < len(page) else None
@@ -163,8 +160,7 @@ class LineList(ScrollView, can_focus=True):
         await self._read(page)
         self._wanted.discard(page)
         self.refresh()
-        at = self.number_at(self.cursor)
-        if at is not None and at // PAGE == page:
+        if (at := self.number_at(self.cursor)) is not None and at // PAGE == page:
             self.post_message(self.Highlighted(self.line_at(self.cursor)))
 
     @work(exclusive=True, group="older")
@@ -198,7 +194,7 @@ class LineList(ScrollView, can_focus=True):
             )
         return self._drawn(line, number, width, style, self._new_day(row, line))
 
-    def _new_day(self, row: int, line: Line | Damaged) -> bool:
+    def _new_day(self, row: int, line: Item) -> bool:
         """Whether a row is the first of its day, or the first in view."""
         above = self.line_at(row - 1) if row > int(self.scroll_offset.y) else None
         if isinstance(above, Line) and isinstance(line, Line):
@@ -210,9 +206,7 @@ class LineList(ScrollView, can_focus=True):
             self._wanted.add(page)
             self._fetch(page)
 
-    def _drawn(
-        self, line: Line | Damaged, number: int, width: int, style: Style, dated: bool
-    ) -> Strip:
+    def _drawn(self, line: Item, number: int, width: int, style: Style, dated: bool) -> Strip:
         content = row_of(line, number, width, self.standing_of(line), dated=dated)
         strips = content.render_strips(
             width, 1, style, RenderOptions(self._get_style, {"text_wrap": "nowrap"})
@@ -258,19 +252,17 @@ class LineList(ScrollView, can_focus=True):
 
 _COLOURS = {"user": "$context-you", "assistant": "$foreground", "tool": "$success"}
 _MESSAGES: Final = frozenset(
-    {"user_message", "assistant_message", "assistant_partial", "tool_returned"}
+    ["user_message", "assistant_message", "assistant_partial", "tool_returned"]
 )
 HEADER: Final = f"{'line':>8}  {'when':<16}  {'turn':>5}  {'who':<10}what"
 
 
-def _is_message(line: Line | Damaged) -> bool:
+def _is_message(line: Item) -> bool:
     """Whether somebody said it or a tool gave it back; a damaged line is never left out."""
     return isinstance(line, Damaged) or line.kind in _MESSAGES
 
 
-def row_of(
-    line: Line | Damaged, row: int, width: int, standing: str = "", *, dated: bool = True
-) -> Content:
+def row_of(line: Item, row: int, width: int, standing: str = "", *, dated: bool = True) -> Content:
     """A line of the transcript as one row; the day stands only where it is new."""
     text = describe_line(line).text
     if isinstance(line, Damaged):
@@ -297,7 +289,7 @@ class TranscriptScreen(Screen[None]):
     """The list above, the line under the cursor below."""
 
     AUTO_FOCUS = "LineList"
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("slash", "search", "Search", id="transcript.search"),
         Binding("n", "older", "Next match", id="transcript.older"),
         Binding("a", "filter", "All / messages", id="transcript.filter"),
@@ -329,7 +321,7 @@ class TranscriptScreen(Screen[None]):
         """Runs a slash command in the session that is shown, opening it first if needed."""
         self._open_session = open_session
         """Opens that session at a line; None where it is open already."""
-        self._line: Line | Damaged | None = None
+        self._line: Item | None = None
         self._wanted = ""
 
     def compose(self) -> ComposeResult:
@@ -420,8 +412,7 @@ class TranscriptScreen(Screen[None]):
     async def _find(self, before: int) -> None:
         if not self._wanted:
             return
-        found = await self._browse.search(self._wanted, before)
-        if found is None:
+        if (found := await self._browse.search(self._wanted, before)) is None:
             self.notify("Nothing older matches.", markup=False)
         else:
             await self._go_to(found)
@@ -451,7 +442,7 @@ class TranscriptScreen(Screen[None]):
         around = await self._browse.lines(max(self._number - _BESIDE, 0), 2 * _BESIDE + 1)
         for line in around if call else ():
             entry = line.entry if isinstance(line, Line) else None
-            if isinstance(entry, FilesChanged) and entry.call == call and entry.changes:
+            if isinstance(entry, store.FilesChanged) and entry.call == call and entry.changes:
                 self._command(f"/blame {entry.root}/{entry.changes[0].path}")
                 self.dismiss()
                 return

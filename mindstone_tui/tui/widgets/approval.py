@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -105,7 +105,7 @@ class Gate:
 class Decision(Vertical):
     """Asks one thing. Its answers are buttons and bindings with the action `choose`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up,left,shift+tab", "step(-1)", "Previous", show=False),
         Binding("down,right,tab", "step(1)", "Next", show=False),
         Binding("pagedown", "read(1)", "Read on", priority=True, show=False, id="judge.on"),
@@ -302,7 +302,7 @@ _WORST: Final = ("deletes", "force-push", "privilege", "pipe to shell", "outside
 class Approval(Decision):
     """Shows exactly what will run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("n", "choose('deny')", "Decline", id="approval.deny"),
         Binding("r", "choose('explain')", "Decline and say why", id="approval.reason"),
         Binding("y", "choose('allow-0')", "Allow once", id="approval.allow"),
@@ -429,7 +429,7 @@ def _parts(parts: Sequence[AskedPart]) -> Content:
 class MemoryReview(Decision):
     """Nothing is stored without `approve`; `later` leaves it undecided."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("a", "choose('approve')", "Approve", id="memory.approve"),
         Binding("r", "choose('refuse')", "Refuse", id="memory.refuse"),
         Binding("l", "choose('later')", "Later", id="memory.later"),

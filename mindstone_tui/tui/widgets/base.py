@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -48,9 +47,7 @@ class GrowsQuietly(Widget):
 class FoldTitle(Static, can_focus=True):
     """The line that stays; Enter, space or a click opens what belongs to it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle")
-    ]
+    BINDINGS = [Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle")]
     DEFAULT_CSS = """
     FoldTitle { width: 1fr; height: auto; }
     """

@@ -6,10 +6,10 @@ Its figures come from `ContextReport` alone; its lists from the events that anno
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
@@ -87,7 +87,7 @@ def _heading(title: str, right: Content, width: int) -> Content:
 class LeftLog(OptionList):
     """Exchanges that left the window, the newest first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("r", "restore", "Restore", id="log.restore"),
         Binding("p", "pin", "Restore and pin", id="log.pin"),
     ]

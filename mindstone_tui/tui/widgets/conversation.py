@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from textual import work
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.layout import WidgetPlacement
 from textual.widget import Widget
@@ -44,9 +44,7 @@ _NO_END: Final = (
 class ConversationView(VerticalScroll, GrowsQuietly):
     """Scrolls through the exchanges; stays at the end until someone scrolls away."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("end,G", "newest", "Newest", show=False, id="chat.newest")
-    ]
+    BINDINGS = [Binding("end,G", "newest", "Newest", show=False, id="chat.newest")]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
         super().__init__(id=id)
@@ -109,8 +107,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         """Draw an event where it belongs."""
         at_end = self._end == len(self.feed)
         before = len(self.feed)
-        exchange = self.feed.add(event)
-        if exchange is None:
+        if (exchange := self.feed.add(event)) is None:
             return
         if len(self.feed) > before:
             if at_end:
@@ -121,8 +118,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             await self._mark_rewound()
 
     def _play(self, exchange: ExchangeEvents, event: ev.AnyEvent) -> None:
-        view = self._views.get(id(exchange))
-        if view is not None:
+        if (view := self._views.get(id(exchange))) is not None:
             view.play(event)
 
     async def _mark_rewound(self) -> None:
@@ -134,8 +130,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             return
         standings = await self.past().standings()
         for exchange in self.feed.exchanges:
-            gone = standings.took_back(exchange.turn)
-            if gone != exchange.rewound:
+            if (gone := standings.took_back(exchange.turn)) != exchange.rewound:
                 exchange.rewound = gone
                 said = Noticed(message=REWOUND if gone else _BACK, level="warning")
                 exchange.add(said)

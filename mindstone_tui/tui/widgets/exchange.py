@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -31,7 +31,7 @@ from mindstone_tui.tui.widgets.markdown import Prose
 class Card(Static, can_focus=True):
     """One passage; Enter opens its source, `x` drops it, space shows all of it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("enter", "open", "Open source", id="recall.open"),
         Binding("x,delete", "drop", "Drop passage", id="recall.drop"),
         Binding("space", "unfold", "Whole text", id="recall.unfold"),
@@ -108,8 +108,7 @@ class Recalled(Fold):
     def body(self) -> Iterator[Widget]:
         """What it cost, and the passages."""
         yield Static(Content.styled(narrate.describe(self._event).text, "$muted"), classes="body")
-        for passage in self._event.passages:
-            yield Card(passage)
+        yield from map(Card, self._event.passages)
 
 
 _SIGNS = {
@@ -138,9 +137,7 @@ DIFF_LINES: Final = 12
 class Rest(Static, can_focus=True):
     """The end of a text that is shown in part; Enter, space or a click shows the rest."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest")
-    ]
+    BINDINGS = [Binding("enter,space", "more", "Show the rest", show=False, id="fold.rest")]
 
     def __init__(self, left: int) -> None:
         said = f"… {plural(left, 'more line')} · Enter opens it fully"
@@ -442,8 +439,7 @@ class ExchangeView(Vertical, GrowsQuietly):
 
         What leaves the window after the turn left because a person said so, and is told them.
         """
-        line = narrate.aside(event)
-        if line is None:
+        if (line := narrate.aside(event)) is None:
             return
         by_hand = self._ended and isinstance(event, ev.WindowPruned | ev.ResultsTrimmed)
         if by_hand or not narrate.is_bookkeeping(event):
@@ -498,8 +494,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         self._answer = None
 
     def _use(self, event: ev.ToolAsked | ev.ToolStarted | ev.ToolOutput | ev.ToolEnded) -> None:
-        tool = self._tools.get(event.call)
-        if tool is None:
+        if (tool := self._tools.get(event.call)) is None:
             name = "" if isinstance(event, ev.ToolOutput) else event.name
             shown = name if isinstance(event, ev.ToolOutput) else event.shown or name
             tool = self._tools[event.call] = self._add(ToolCall(event.call, name, shown))

@@ -326,8 +326,7 @@ class InputArea(Vertical):
         It is asked before the key goes anywhere, so that text reaches the prompt in order.
         """
         if self.decision is not None and self.decision.is_entered:
-            whose = await self.decision.meet(event)
-            if whose == "prompt":
+            if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
             return whose in ("answer", "nobody")
         enter = isinstance(event, events.Key) and event.key == "enter"

@@ -191,8 +191,7 @@ class Drawing(Visual):
             starts += [placed.piece.first] + [placed.piece.rest] * (len(own) - 1)
         out = []
         for y, line in enumerate(lines):
-            span = selection.get_span(y)
-            if span is None:
+            if (span := selection.get_span(y)) is None:
                 continue
             start, end = span
             text = line[start:] if end == -1 else line[start:end]
@@ -263,8 +262,7 @@ def _moved(segment: Segment, lines: int) -> Segment:
     style = segment.style
     if lines == 0 or style is None or not style._meta:
         return segment
-    offset = style.meta.get("offset")
-    if offset is None:
+    if (offset := style.meta.get("offset")) is None:
         return segment
     x, y = offset
     return Segment(segment.text, style + RichStyle.from_meta({"offset": (x, y + lines)}))

@@ -15,7 +15,6 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import ModelChoice, Setup
 
@@ -49,7 +48,7 @@ def first_steps(setup: Setup | None, model: str) -> list[Step]:
     if model == GUIDE:
         steps.append(Step("key", "", "F9", "Add an API key", "kept on this machine, tried at once"))
     if model == GUIDE and not setup.fetched():
-        size = megabytes(setup.download.bytes)
+        size = numbers.megabytes(setup.download.bytes)
         steps.append(Step("fetch", "", "F10", "Download a model", f"{size}, runs offline, free"))
     return steps
 

@@ -172,8 +172,7 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
         more_style="stats.css" if numbers else "",
     )
     yield _story(story.outcomes(source)) + numbers
-    for turn in source.turns():
-        yield _turn(turn)
+    yield from map(_turn, source.turns())
     yield page_end()
 
 

@@ -24,8 +24,7 @@ from mindstone_tui.core.transcript import Damaged
 def markdown_pieces(source: story.StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
     yield _head(story.overview(source))
-    for turn in source.turns():
-        yield _turn(turn)
+    yield from map(_turn, source.turns())
 
 
 def _head(session: story.Overview) -> str:

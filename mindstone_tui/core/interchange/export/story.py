@@ -9,21 +9,19 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import errors, patterns, transcript
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
-from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language.intent import is_small_talk
 from mindstone_tui.core.language.sentences import shortened
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
-from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.encode import Clean
 from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
 
@@ -196,7 +194,7 @@ class StorySource:
 
     def __init__(
         self,
-        history: History,
+        history: transcript.History,
         clean: Clean | None = None,
         numbers: Numbers | None = None,
         turns: range | None = None,
@@ -207,10 +205,10 @@ class StorySource:
         self._clean = clean
         self.session = str(history.places.key)
 
-    def items(self) -> Iterator[Line | Damaged]:
+    def items(self) -> Iterator[Line | transcript.Damaged]:
         """Every line of the wanted turns, in order; what cannot be read stands in its place."""
         for item in self.history.read():
-            if isinstance(item, Damaged):
+            if isinstance(item, transcript.Damaged):
                 yield item
             elif self._turns is None or not item.seq or item.turn in self._turns:
                 yield self._ready(item)
@@ -234,7 +232,7 @@ class StorySource:
 
     def _ready(self, line: Line) -> Line:
         # The excerpt in the line stands for a blob that is gone; `verify` names it.
-        with contextlib.suppress(PlaceError):
+        with contextlib.suppress(errors.PlaceError):
             line = self.history.whole(line)
         return line if self._clean is None else _cleaned(line, self._clean)
 
@@ -245,8 +243,7 @@ def _cleaned(line: Line, clean: Clean) -> Line:
         fields = _mapped(line.entry.fields, clean)
         return msgspec.structs.replace(line, entry=Unknown(kind=line.entry.kind, fields=fields))
     before = msgspec.to_builtins(line.entry)
-    after = _mapped(before, clean)
-    if after == before:
+    if (after := _mapped(before, clean)) == before:
         return line
     return msgspec.structs.replace(line, entry=msgspec.convert(after, type(line.entry)))
 
@@ -263,7 +260,7 @@ def _mapped(value: Any, clean: Clean) -> Any:
 
 # -- what came of it ------------------------------------------------------------------------------
 
-_COMMITTED: Final = pattern_of(r"(?m)^\[[^\]\n]{1,200}\b([0-9a-f]{7,40})\] (.{1,200})$")
+_COMMITTED: Final = patterns.pattern_of(r"(?m)^\[[^\]\n]{1,200}\b([0-9a-f]{7,40})\] (.{1,200})$")
 """What git says when it has made a commit."""
 _ASKED: Final = 200
 _SETTLED: Final = {"decision": "Decided", "rule": "Decided", "preference": "Decided"} | {

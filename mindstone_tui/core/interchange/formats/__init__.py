@@ -87,9 +87,7 @@ def _sample(path: Path) -> Sample:
         begun = [raw for _, raw in islice(lines(stream), _LINES)] if has_lines else []
     if not has_lines and is_array(path):
         first = islice(array_of(path), _ELEMENTS)
-        return Sample(
-            path, start, elements=tuple(each[1] for each in first if isinstance(each, tuple))
-        )
+        return Sample(path, start, elements=tuple(it[1] for it in first if isinstance(it, tuple)))
     found = [decode_object(raw) for raw in begun if isinstance(raw, bytes) and b"{" in raw[:4]]
     known = tuple(each for each in found if isinstance(each, dict))
     if begun and not known and start.removeprefix(BOM).lstrip().startswith(b"{"):

@@ -115,8 +115,7 @@ class _Chat:
             self._begun = ""
 
     def _close_question(self) -> Records:
-        asked = self._asked.take()
-        if not asked:
+        if not (asked := self._asked.take()):
             return
         yield from self._begin(asked)
         if asked.startswith("/") or asked == "<blank>":
@@ -126,11 +125,9 @@ class _Chat:
             yield Said(line=self._line, role="user", text=asked, ts=self._ts)
 
     def _close_answer(self) -> Records:
-        if answer := self._answer.take():
-            yield from self._begin(answer)
-            yield Said(
-                line=self._line, role="assistant", text=answer, ts=self._ts, model=self._model
-            )
+        if said := self._answer.take():
+            yield from self._begin(said)
+            yield Said(line=self._line, role="assistant", text=said, ts=self._ts, model=self._model)
 
     def _note(self, said: str) -> Records:
         yield from self._begin(said)

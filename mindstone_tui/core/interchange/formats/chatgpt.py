@@ -12,8 +12,8 @@ from typing import Final
 from mindstone_tui.core.entries.conversation import Thinking
 
 from ..read_bytes import Fields, mapping, moment, sequence, text
-from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample
-from .parts import ANOTHER_BRANCH, joined, plain, titled, tool_call
+from .base import Aside, Began, Broken, Format, Record, Records, Said, Sample
+from .parts import ANOTHER_BRANCH, joined, plain, result_of, titled, tool_call
 from .sources import each_with, exported, start_of_export
 
 _LEFT_OUT: Final = {
@@ -103,15 +103,9 @@ def _message(number: int, node: str, message: Fields) -> Record:
                 calls=(call,) if asks else (),
             )
         case "tool":
-            failed = content.get("content_type") == "system_error"
-            return Gave(
-                line=number,
-                call="",
-                text=said,
-                name=text(author.get("name")),
-                status="error" if failed else "ok",
-                id=source,
-                ts=ts,
+            name, failed = author.get("name"), content.get("content_type") == "system_error"
+            return result_of(
+                number, "", None, said=said, name=name, failed=failed, id=source, ts=ts
             )
         case role:
             return Aside(what=f"{text(role) or 'nameless'} message")

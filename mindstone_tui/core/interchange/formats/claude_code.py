@@ -36,8 +36,7 @@ def _tags(said: str) -> dict[str, str]:
     for found in _TAG.finditer(said):
         if found.start() < done or found[1] in unclosed:
             continue
-        end = said.find(f"</{found[1]}>", found.end())
-        if end < 0:
+        if (end := said.find(f"</{found[1]}>", found.end())) < 0:
             unclosed.add(found[1])
             continue
         tags[found[1]], done = said[found.end() : end], end
@@ -112,10 +111,9 @@ _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customT
 """Records that name the session, the weightiest last."""
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
 _NO_MODEL = "<synthetic>"
-_COUNTS = (
-    *("input_tokens", "output_tokens", "cache_read_input_tokens"),
-    "cache_creation_input_tokens",
-)
+_COUNTS = [
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+]
 _INTERRUPTED = "[Request interrupted by user"
 _NOTICE = "<task-notification>"
 
@@ -288,8 +286,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     ts = moment(fields.get("timestamp"))
     results = [each for each in blocks if mapping(each).get("type") == "tool_result"]
     rest = [each for each in blocks if mapping(each).get("type") != "tool_result"]
-    for block in results:
-        yield _result(number, block, fields, ts)
+    yield from (_result(number, block, fields, ts) for block in results)
     if (said := parts.plain(rest if blocks else content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
@@ -322,15 +319,9 @@ def _is_by_a_person(queued: dict[str, Any]) -> bool:
 
 
 def _result(number: int, block: dict[str, Any], fields: dict[str, Any], ts: str) -> Gave:
-    return Gave(
-        line=number,
-        call=text(block.get("tool_use_id")),
-        text=parts.plain(block.get("content")) or "",
-        status=parts.error_if(block.get("is_error") is True),
-        id=text(fields.get("uuid")),
-        ts=ts,
-        images=pictures_in(block.get("content")),
-    )
+    call, failed, source = block.get("tool_use_id"), block.get("is_error"), text(fields.get("uuid"))
+    given = block.get("content")
+    return parts.result_of(number, call, given, failed=failed is True, id=source, ts=ts)
 
 
 def _assistant(number: int, fields: dict[str, Any]) -> Iterator[Record]:
@@ -372,8 +363,7 @@ def _words(part: object) -> str:
 
 def _goes_on(path: Path) -> tuple[str, str]:
     """The newest summary, and the messages that the program says it kept beside it."""
-    summaries = newest_with(path, b'"isCompactSummary":true')
-    if not summaries:
+    if not (summaries := newest_with(path, b'"isCompactSummary":true')):
         return "", ""
     named: list[bytes] = []
     for border in newest_with(path, b'"compact_boundary"')[-1:]:

@@ -317,8 +317,7 @@ def _user(
             yield Gave(line=number, call=pending.pop(0), text=each, status=status, ts=ts)
         else:
             yield Aside(what="note of the program")
-    for _ in range(found.left_out):
-        yield Aside(what="note of the program")
+    yield from (Aside(what="note of the program") for _ in range(found.left_out))
     if said := "\n\n".join(filter(None, words)):
         yield Said(line=number, role="user", text=said, ts=ts)
 

@@ -19,12 +19,10 @@ from mindstone_tui.core.patterns import pattern_of
 from ..pictures import Picture, pictures_in
 from ..read_bytes import Fields, Flaw, as_json, decode_object, mapping, moment, sequence, text
 from .base import NO_RESULT, About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Used
-from .parts import ANOTHER_BRANCH, counted, error_if, joined, plain, tool_call, unknown
+from .parts import ANOTHER_BRANCH, counted, joined, plain, result_of, tool_call, unknown
 from .sources import mentions, newest_with, records_of, sound
 
-_MARKED = [
-    line[1:].split("|") for line in lists_in(Path(__file__).with_name("codex.txt"))["marked"]
-]
+_MARKED = [it[1:].split("|") for it in lists_in(Path(__file__).with_name("codex.txt"))["marked"]]
 _COMMAND = pattern_of(r"<user_shell_command>\s*<command>\n?")
 _GAVE = pattern_of(r"\n?</command>\s*<result>\n?")
 _DATED = pattern_of(r"(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)")
@@ -200,8 +198,7 @@ def _item(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
 
 def _message(number: int, item: Fields, ts: str, model: str) -> Iterator[Record]:
     content = item.get("content")
-    said = plain(content)
-    if said is None:
+    if (said := plain(content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of parts")
         return
     source = text(item.get("id"))
@@ -235,8 +232,7 @@ def _context(number: int, parts: list[Any], source: str, ts: str) -> Iterator[Re
 def _reasoning(number: int, item: Fields, ts: str, model: str) -> Record:
     """Reasoning stands before what it led to; what can be read of it is kept with that."""
     shown = sequence(item.get("summary")) or sequence(item.get("content"))
-    thought = joined(plain(each) or "" for each in shown)
-    if not thought:
+    if not (thought := joined(plain(each) or "" for each in shown)):
         return Aside(what="sealed reasoning")
     thinking = (Thinking(text=thought),)
     return Said(line=number, role="assistant", text="", ts=ts, model=model, thinking=thinking)
@@ -286,15 +282,9 @@ def _returned(number: int, item: Fields, ts: str) -> Gave:
             failed = mapping(inner.get("metadata")).get("exit_code") not in (0, None)
     said = None if item.get("type") == "tool_search_output" else plain(output)
     said = as_json(output) if said is None else said
-    return Gave(
-        line=number,
-        call=text(item.get("call_id")),
-        text=said,
-        name=text(item.get("name")),
-        status=error_if(failed or _FAILED.match(said) is not None),
-        ts=ts,
-        images=pictures_in(output),
-    )
+    failed = failed or _FAILED.match(said) is not None
+    call, name = item.get("call_id"), item.get("name")
+    return result_of(number, call, output, said=said, name=name, failed=failed, ts=ts)
 
 
 def _goes_on(path: Path) -> tuple[str, str]:

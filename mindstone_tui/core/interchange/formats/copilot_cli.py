@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..pictures import pictures_in
 from ..read_bytes import Fields, mapping, moment, sequence, text
 from .base import About, Aside, Began, Format, Gave, Record, Records, Said, Sample, Titled
-from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, plain, unknown, used
+from .parts import ANOTHER_BRANCH, MessageParts, counted, plain, result_of, unknown, used
 from .sources import each_with, mentions, records_of, sound
 
 _SIDE_CHAIN = Aside(what="side chain of a sub-agent")
@@ -94,8 +93,7 @@ class _Events:
         yield About(folder=text(place.get("cwd")), branch=text(place.get("branch")))
 
     def _question(self, number: int, data: Fields, ts: str, source: str) -> Record:
-        said = text(data.get("content"))
-        if said in self._tasks:
+        if (said := text(data.get("content"))) in self._tasks:
             self._tasks.discard(said)
             return _SIDE_CHAIN
         if text(data.get("source")) not in ("", "user"):
@@ -138,16 +136,9 @@ def _result(number: int, data: Fields, ts: str) -> Gave:
     result = data.get("result")
     given = result.get("content") if isinstance(result, dict) else result
     error = data.get("error")
-    failed = text(mapping(error).get("message")) or text(error)
-    return Gave(
-        line=number,
-        call=text(data.get("toolCallId")),
-        text=plain(given) or failed,
-        name=text(data.get("toolName")),
-        status=error_if(data.get("success") is False),
-        ts=ts,
-        images=pictures_in(given),
-    )
+    said = plain(given) or text(mapping(error).get("message")) or text(error)
+    call, name, failed = data.get("toolCallId"), data.get("toolName"), data.get("success") is False
+    return result_of(number, call, given, said=said, name=name, failed=failed, ts=ts)
 
 
 def _used(data: Fields) -> Records:

@@ -36,8 +36,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Records:
     yield Began(id=f"chat-{text(about.get('agentId')) or path.parent.name}", ts=ts)
     yield from parts.titled(about.get("name"))
     root = text(about.get("latestRootBlobId"))
-    data = _blob(connection, root)
-    if data is None:
+    if (data := _blob(connection, root)) is None:
         yield Broken(line=1, why="the chat's newest state is not in the file")
         return
     for number, given in protobuf.fields_of(data):
@@ -131,11 +130,7 @@ def _add_result(pieces: parts.MessageParts, part: dict[str, Any]) -> None:
 
 
 _PROJECT: Final = ("composer.composerData", "workbench.panel.aichat.view.aichat.chatdata")
-_DONE: Final[dict[str, ToolStatus]] = {
-    "completed": "ok",
-    "error": "error",
-    "cancelled": "interrupted",
-}
+_DONE: dict[str, ToolStatus] = {"completed": "ok", "error": "error", "cancelled": "interrupted"}
 
 
 def _recognises(sample: Sample) -> bool:
@@ -152,10 +147,8 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _has_conversations(path: Path) -> bool:
-    with sources.connected(path) as connection:
-        return _has_table(connection, "cursorDiskKV") or any(
-            _value(connection, key) for key in _PROJECT
-        )
+    with sources.connected(path) as data:
+        return _has_table(data, "cursorDiskKV") or any(_value(data, key) for key in _PROJECT)
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
@@ -274,14 +267,12 @@ def _named(image: object) -> str:
 
 def _add_tool(pieces: parts.MessageParts, tool: dict[str, Any]) -> None:
     """The one call that a message stands for, with what came of it."""
-    name = text(tool.get("name"))
-    if not name:
+    if not (name := text(tool.get("name"))):
         return
     arguments = tool.get("rawArgs") or tool.get("params") or "{}"
     call = pieces.call(name, arguments, tool.get("toolCallId"))
     status = text(tool.get("status"))
-    result = tool.get("result")
-    if result or status in _DONE:
+    if (result := tool.get("result")) or status in _DONE:
         given = result if isinstance(result, str) else "" if result is None else as_json(result)
         pieces.give(call.id, given, name=name, status=_DONE.get(status, "ok"))
 

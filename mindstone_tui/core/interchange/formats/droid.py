@@ -83,8 +83,7 @@ def _person(pieces: MessageParts, source: str, ts: str) -> Records:
     for each in pieces.texts:
         kept, reminders = cut_tags(each, _REMINDERS)
         own.append(kept)
-        for _ in reminders:
-            yield Aside(what="reminder of the program")
+        yield from (Aside(what="reminder of the program") for _ in reminders)
     pieces.texts[:] = own
     if pieces.said or not (had_words or pieces.results):
         yield pieces.record("user", id=source, ts=ts)

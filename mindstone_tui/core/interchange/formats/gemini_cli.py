@@ -169,8 +169,7 @@ def _about(fields: Fields) -> Records:
     """What is said about the session as a whole."""
     if "projectHash" in fields:
         yield Began(id=text(fields.get("sessionId")), ts=moment(fields.get("startTime")))
-    folders = sequence(fields.get("directories"))
-    if folders and (folder := text(folders[0])):
+    if (folders := sequence(fields.get("directories"))) and (folder := text(folders[0])):
         yield About(folder=folder)
     if summary := text(fields.get("summary") or mapping(fields.get("$set")).get("summary")):
         yield Titled(title=summary)
@@ -210,8 +209,7 @@ class _Recording:
         if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
             yield Aside(what=ANOTHER_BRANCH)
             return
-        pieces = pieces_of(fields.get("content"), number)
-        if pieces is None:
+        if (pieces := pieces_of(fields.get("content"), number)) is None:
             yield Broken(line=number, why="the content is neither text nor a list of parts")
             return
         ts = moment(fields.get("timestamp"))
@@ -294,8 +292,7 @@ def _given(used: Fields, call: str, number: int) -> Gave | None:
         shown = used.get("resultDisplay")
         known = isinstance(shown, str) and used.get("status") in _STATUS
         return msgspec.structs.replace(nothing, text=text(shown)) if known else None
-    pieces = pieces_of(used["result"], number)
-    if pieces is None:
+    if (pieces := pieces_of(used["result"], number)) is None:
         return nothing
     own = [each for each in pieces.results if each.call == call] or pieces.results
     return msgspec.structs.replace(

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ..pictures import pictures_in
 from ..read_bytes import Fields, mapping, moment, sequence, text
 from . import sources
 from .base import About, Aside, Began, Broken, Format, Gave, Records, Sample
-from .parts import MessageParts, add_block, counted, error_if, joined, plain, titled, unknown, used
+from .parts import MessageParts, add_block, counted, joined, plain, result_of, titled, unknown, used
 
 _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 """A line about the session has one of these at least."""
@@ -132,8 +131,7 @@ def _message(number: int, fields: Fields) -> Records:
                 add_block(pieces, {**part, "type": _BLOCKS.get(text(part["type"]), part["type"])})
             case kind:
                 yield unknown(kind)
-    role = fields.get("role")
-    if role not in ("user", "assistant"):
+    if (role := fields.get("role")) not in ("user", "assistant"):
         yield Broken(line=number, why="a message without a known role")
     elif pieces.has_any or not listed:
         yield pieces.record(role, id=text(fields.get("id")), ts=ts)
@@ -146,14 +144,8 @@ def _result(number: int, part: Fields, ts: str) -> Gave:
     content = value.get("content") if isinstance(value, dict) else value
     failed = result.get("status") == "error" or mapping(value).get("isError") is True
     said = joined(_resource(each) or plain([each]) or "" for each in sequence(content))
-    return Gave(
-        line=number,
-        call=text(part.get("id")),
-        text=said or text(content) or text(result.get("error")),
-        status=error_if(failed),
-        ts=ts,
-        images=pictures_in(content),
-    )
+    said = said or text(content) or text(result.get("error"))
+    return result_of(number, part.get("id"), content, said=said, failed=failed, ts=ts)
 
 
 def _resource(content: object) -> str:

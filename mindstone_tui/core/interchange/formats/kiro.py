@@ -62,9 +62,7 @@ def _read(path: Path) -> Records:
 
 def _ended(turns: list[Fields]) -> dict[str, str]:
     """When turns ended, by the last message of each."""
-    found = (
-        (sequence(each.get("message_ids")), moment(each.get("end_timestamp"))) for each in turns
-    )
+    found = ((sequence(it.get("message_ids")), moment(it.get("end_timestamp"))) for it in turns)
     return {text(ids[-1]): ts for ids, ts in found if ids and ts}
 
 

@@ -37,9 +37,7 @@ def _read(path: Path) -> Records:
 
 
 def _record(number: int, fields: Fields) -> Record:
-    calls = tuple(
-        _call(number, at, each) for at, each in enumerate(sequence(fields.get("tool_calls")))
-    )
+    calls = tuple(_call(number, at, it) for at, it in enumerate(sequence(fields.get("tool_calls"))))
     said = plain(fields.get("content"))
     if said is None or ("content" not in fields and not calls):
         return Broken(line=number, why="the content is neither text nor a list of parts")
@@ -80,10 +78,8 @@ def _time(fields: Fields) -> str:
 def _call(number: int, at: int, fields: object) -> ToolCall:
     """A call, flat or nested under `function` as chat APIs have it."""
     call = mapping(fields)
-    inner = mapping(call.get("function")) or call
-    return tool_call(
-        call.get("id"), inner.get("name"), inner.get("arguments"), f"call-{number}-{at}"
-    )
+    own = mapping(call.get("function")) or call
+    return tool_call(call.get("id"), own.get("name"), own.get("arguments"), f"call-{number}-{at}")
 
 
 MESSAGES = Format(name="messages", title="plain messages", recognises=_recognises, read=_read)

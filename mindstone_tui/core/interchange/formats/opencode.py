@@ -208,8 +208,7 @@ def _answer(number: int, info: Fields, parts: list[Fields], ts: str) -> Records:
     model = model_of(info, "modelID", "providerID")
     if counts := mapping(info.get("tokens")):
         yield _used(counts, info, model)
-    steps = list(_steps(number, parts))
-    if not steps:
+    if not (steps := list(_steps(number, parts))):
         yield Aside(what="failed answer" if info.get("error") else "empty answer")
     for at, step in enumerate(steps):
         source = text(info.get("id")) if at == 0 else _own_id(at, steps)
@@ -293,10 +292,8 @@ def _result(number: int, call: entries.ToolCall, part: Fields, ts: str) -> Recor
             images = pictures_in(files)
             yield Gave(line=number, call=call.id, text=said, name=call.name, ts=done, images=images)
         case "error":
-            said = text(state.get("error"))
-            yield Gave(
-                line=number, call=call.id, text=said, name=call.name, status="error", ts=done
-            )
+            why = text(state.get("error"))
+            yield Gave(line=number, call=call.id, text=why, name=call.name, status="error", ts=done)
         case _:
             return
 

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import Fields, mapping, moment, sequence, text
-from .base import About, Began, Broken, Format, Gave, Record, Records, Sample
-from .parts import MessageParts, counted, error_if, joined, plain, unknown, used
+from .base import About, Began, Broken, Format, Record, Records, Sample
+from .parts import MessageParts, counted, joined, plain, result_of, unknown, used
 from .sources import Numbered, array_of, beside, document, each_with
 
 EVENT_FILE: Final = pattern_of(r"(?:event-)?(\d{1,9})(?:-[\w-]+)?\.json")
@@ -108,13 +108,9 @@ class _Talk:
         kind, cause = text(fields.get("observation")), text(fields.get("cause"))
         if kind in _NOTHING or cause not in self._calls:
             return unknown(kind)
-        return Gave(
-            line=number,
-            call=self._calls[cause],
-            text=text(fields.get("content")),
-            status=error_if(fields.get("success") is False or kind == "error"),
-            ts=moment(fields.get("timestamp")),
-        )
+        said, ts = text(fields.get("content")), moment(fields.get("timestamp"))
+        failed = fields.get("success") is False or kind == "error"
+        return result_of(number, self._calls[cause], None, said=said, failed=failed, ts=ts)
 
 
 def _asked(response: Fields, call: str) -> str:
@@ -161,15 +157,11 @@ def _newer(number: int, fields: Fields, model: str) -> Records:
         case "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation":
             given = mapping(fields.get("observation"))
             said = plain(given.get("content")) or text(given.get("output"))
-            failed = text(fields.get("error"))
-            yield Gave(
-                line=number,
-                call=text(fields.get("tool_call_id")),
-                text=joined((said, failed)),
-                name=text(fields.get("tool_name")),
-                status=error_if(bool(failed) or given.get("is_error") is True),
-                id=source,
-                ts=ts,
+            error = text(fields.get("error"))
+            failed, said = bool(error) or given.get("is_error") is True, joined((said, error))
+            answered, named = fields.get("tool_call_id"), fields.get("tool_name")
+            yield result_of(
+                number, answered, None, said=said, name=named, failed=failed, id=source, ts=ts
             )
         case kind:
             yield unknown(kind)

@@ -83,8 +83,7 @@ def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
         name, at = opening[1], opening.end()
         if name not in names or name in unclosed:
             continue
-        end = said.find(f"</{name}>", at)
-        if end < 0:
+        if (end := said.find(f"</{name}>", at)) < 0:
             unclosed.add(name)
             continue
         kept.append(said[start : opening.start()].strip())
@@ -297,6 +296,25 @@ def add_block(pieces: MessageParts, each: object) -> None:
         case _:
             pieces.texts.append(plain([each]) or "")
             pieces.images += pictures_in(each)
+
+
+def result_of(
+    number: int,
+    call: object,
+    content: object,
+    *,
+    said: str | None = None,
+    name: object = "",
+    failed: bool = False,
+    id: str = "",  # noqa: A002 (the record's own name for it)
+    ts: str = "",
+) -> Gave:
+    """What a tool gave, from untrusted pieces; `said` where its words are not the content's own."""
+    words = (plain(content) or "") if said is None else said
+    call, name, images, status = text(call), text(name), pictures_in(content), error_if(failed)
+    return Gave(
+        line=number, call=call, text=words, name=name, status=status, id=id, ts=ts, images=images
+    )
 
 
 def error_if(failed: bool) -> ToolStatus:

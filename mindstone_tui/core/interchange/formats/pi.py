@@ -14,7 +14,7 @@ from pathlib import Path
 from ..pictures import pictures_in
 from ..read_bytes import Fields, mapping, moment, sequence, text
 from . import parts
-from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .base import About, Aside, Began, Broken, Format, Record, Said, Sample, Titled, Used
 from .sources import each_with, records_of, sound
 
 
@@ -62,24 +62,16 @@ def _message(number: int, fields: Fields, message: Fields) -> Record:
     source = text(fields.get("id"))
     match message.get("role"):
         case "user":
-            said = parts.plain(message.get("content"))
-            if said is None:
+            if (said := parts.plain(message.get("content"))) is None:
                 return Broken(line=number, why="the content is neither text nor a list of blocks")
             images = pictures_in(message.get("content"))
             return Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
         case "assistant":
             return _answer(number, source, ts, message)
         case "toolResult":
-            return Gave(
-                line=number,
-                call=text(message.get("toolCallId")),
-                text=parts.plain(message.get("content")) or "",
-                name=text(message.get("toolName")),
-                status=parts.error_if(message.get("isError") is True),
-                id=source,
-                ts=ts,
-                images=pictures_in(message.get("content")),
-            )
+            call, name = message.get("toolCallId"), message.get("toolName")
+            given, failed = message.get("content"), message.get("isError") is True
+            return parts.result_of(number, call, given, name=name, failed=failed, id=source, ts=ts)
         case "bashExecution":
             ran = parts.joined((f"!{text(message.get('command'))}", text(message.get("output"))))
             return Said(line=number, role="user", text=ran, id=source, ts=ts)
@@ -88,8 +80,7 @@ def _message(number: int, fields: Fields, message: Fields) -> Record:
 
 
 def _used(message: Fields) -> Iterator[Record]:
-    usage = mapping(message.get("usage"))
-    if usage and message.get("role") == "assistant":
+    if (usage := mapping(message.get("usage"))) and message.get("role") == "assistant":
         names = ("input", "output", "cacheRead", "cacheWrite")
         cost = mapping(usage.get("cost")).get("total")
         took = parts.counted(usage, *names, apart=True, cost=cost)

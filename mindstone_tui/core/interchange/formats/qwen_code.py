@@ -44,8 +44,7 @@ def _is_record(fields: Fields) -> bool:
 
 
 def _read(path: Path) -> Records:
-    branches = _branches(path)
-    if branches is None:
+    if (branches := _branches(path)) is None:
         yield from GEMINI_CLI.read(path)
         return
     begun = False
@@ -93,8 +92,7 @@ def _record(number: int, fields: Fields) -> Records:
         else:
             yield unknown(subtype or kind)
         return
-    pieces = pieces_of(mapping(fields.get("message")).get("parts"), number)
-    if pieces is None:
+    if (pieces := pieces_of(mapping(fields.get("message")).get("parts"), number)) is None:
         yield Broken(line=number, why="the message has no parts")
         return
     ts, source = moment(fields.get("timestamp")), text(fields.get("uuid"))

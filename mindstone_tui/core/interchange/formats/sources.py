@@ -34,13 +34,8 @@ _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _SAMPLE: Final = 1 << 18
 _UNREADABLE: Final = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, EOFError, RuntimeError, ValueError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 
 Numbered = tuple[int, read_bytes.Fields]
@@ -72,12 +67,8 @@ def first_array_of(path: Path) -> Iterator[Numbered | Broken]:
 def _told_apart(
     found: Iterable[tuple[int, read_bytes.Fields | read_bytes.Flaw]],
 ) -> Iterator[Numbered | Broken]:
-    for number, each in found:
-        yield (
-            Broken(line=number, why=each.why)
-            if isinstance(each, read_bytes.Flaw)
-            else (number, each)
-        )
+    for number, it in found:
+        yield (Broken(line=number, why=it.why) if isinstance(it, read_bytes.Flaw) else (number, it))
 
 
 def each_with(
@@ -240,8 +231,7 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
             return
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _members(archive)
-            if not members:
+            if not (members := _members(archive)):
                 yield Broken(line=1, why="an archive without conversations.json")
             for name in members:
                 yield from _from_member(archive, name)

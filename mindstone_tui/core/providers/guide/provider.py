@@ -80,9 +80,7 @@ def text_of(message: Message) -> str:
 def passages(text: str) -> list[QuotedPassage]:
     """The quotable pieces of a labelled block, or of a tool's plain answer."""
     blocks = [(block["text"], block["origin"]) for block in _BLOCK.finditer(text)]
-    return [
-        passage for inside, origin in blocks or [(text, "")] for passage in _pieces(inside, origin)
-    ]
+    return [it for inside, origin in blocks or [(text, "")] for it in _pieces(inside, origin)]
 
 
 def unwrapped(text: str) -> str:
@@ -204,10 +202,7 @@ def _with_extras(wish: Wish, known: dict[str, Any]) -> dict[str, str]:
     """What was said, and what a tool may want to know besides: a title, a source."""
     text = wish.values.get("text", "")
     extras = {"title": " ".join(text.split()[:8])[:80], "source": "the user's own message"}
-    return {
-        **{name: value for name, value in extras.items() if text and name in known},
-        **wish.values,
-    }
+    return {**{name: it for name, it in extras.items() if text and name in known}, **wish.values}
 
 
 def _typed(value: str, declared: object) -> object:

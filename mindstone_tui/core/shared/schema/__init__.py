@@ -78,8 +78,7 @@ def ensure(connection: psycopg.Connection) -> None:
     import psycopg
 
     known = steps()
-    newest = _newest(connection)
-    if newest > known[-1].number:
+    if (newest := _newest(connection)) > known[-1].number:
         raise UsageError(
             f"The history server has tables of a newer MindStone (step {newest}; this one knows "
             f"{known[-1].number}).",
