@@ -119,14 +119,14 @@ class Guard:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Whether the client has the token; raises where it may not ask without."""
-        if (host := headers.get(b"host", b"").decode("latin-1").lower()) not in self._hosts:
+        if headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts:
             raise Refusal(403, "This host is not served here; use 127.0.0.1 or localhost.")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
         if origin and origin.removeprefix("http://") not in self._hosts:
             raise Refusal(403, "Pages of other origins may not ask.")
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             raise Refusal(403, "Pages of other sites may not ask.")
-        if (path := scope["path"]) in OPEN and scope["method"] in ("GET", "HEAD"):
+        if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return False
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ").strip()
         for name in (b"x-api-key", b"x-goog-api-key"):
