@@ -125,7 +125,7 @@ class PromptHead:
     def marker(self) -> str:
         """The line that tells the model what is out of its window."""
         entry = self._named(self._state.pruned)
-        kinds = window.ContextWindowPruned | window.Restored | window.Rewound
+        kinds = window.ContextWindowPruned | window.Restored | window.Rewound | window.ModelChanged
         return entry.marker if isinstance(entry, kinds) else ""
 
     @property
@@ -520,6 +520,8 @@ class Fold(PromptHead):
             case SummaryDerived() as summary if summary.state is not None:
                 summaries = tuple(sorted({*self._state.summaries, line.seq}))
                 self._point(line, summaries=summaries)
+            case window.ModelChanged() as changed if changed.marker:
+                self._point(line, model=line.seq, pruned=line.seq)
             case entry if name := _NAMED_BY.get(type(entry)):
                 self._point(line, **{name: line.seq})
 

@@ -428,6 +428,8 @@ class ModelChanged(Entry):
     window: int = 0
     window_label: Label = "assumed"
     why: str = ""
+    marker: str = ""
+    """In a fork, what the model is told of exchanges that stayed behind."""
 
 
 class ModeChanged(Entry):

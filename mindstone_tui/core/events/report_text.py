@@ -151,7 +151,7 @@ def headline(report: ContextReport) -> list[str]:
     window = f"{report.window.tokens:,} ({known})"
     error = report.prompt.error_percent
     off = "" if error is None else f"; the last estimate was off by {error:+.1f} %"
-    if not sum(part.tokens for part in report.components if part.name in _WITH_A_REQUEST):
+    if not report.sections:
         off = "; instructions and tools are counted with the first request here"
     return [
         f"{report.session} · {report.model} · window {window}",
@@ -162,9 +162,6 @@ def headline(report: ContextReport) -> list[str]:
         f"reserve {report.reserve:,}; {report.raw_utilization:.1%} of the whole window is used",
         _speed(report),
     ]
-
-
-_WITH_A_REQUEST = ("system_prompt", "tool_definitions")
 
 
 def _bar(report: ContextReport) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -17,6 +17,7 @@ from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.plan import plans_of_turn
+from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
@@ -96,7 +97,8 @@ def fork_session(
             forked.keep_blob(history.blob(digest))
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, point.seq))
         every = sorted(taken, key=lambda line: line.seq)
-        forked.append_all([_same_model(context, forked.channel, outside), *_copies(every)])
+        shown = {line.turn for line in lines}
+        forked.append_all([_same_model(context, forked.channel, outside, shown), *_copies(every)])
     finally:
         forked.close()
     if made is not child:
@@ -198,14 +200,18 @@ def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> 
     return known is None or known.head != head
 
 
-def _same_model(context: TurnContext, channel: str, outside: Outside) -> Draft:
+def _same_model(
+    context: TurnContext, channel: str, outside: Outside, shown: Collection[int]
+) -> Draft:
     """The fork answers with the model of the session it came from, which keeps what is outside."""
     target = context.target
+    tools = {tool.name for tool in context.window.fold.tools}
     entry = ModelChanged(
         model=target.model,
         state=WindowState(through=0, outside=outside),
         window=target.window,
         window_label=target.label,
+        marker=marker_text(outside, shown, tools) if context.settings.context.marker else "",
     )
     return Draft(entry=entry, turn=0, channel=channel)
 

@@ -75,6 +75,8 @@ async def test_any_turn_begins_another_session_with_the_window_of_its_day(
         assert numbers[1:] == list(range(turn + 2 - len(numbers), turn + 1))
         assert (await fork.say("and on from here")).ending == "done"
         assert f"remark {turn} " in str(fork.requests()[-1])
+        kept = fork.session.services.context.window.fold.state.outside.exchanges
+        assert (turn == 20) is (f"{kept} earlier exchanges of this" in str(fork.requests()[-1]))
         _, told = await fork.run("/why turn 2")
         assert ("stayed in agent:default:main" in told) is (turn == 20)
         assert "copied from agent:default:main" in (await fork.run(f"/why turn {turn}"))[1]
