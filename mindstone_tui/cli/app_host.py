@@ -128,8 +128,7 @@ class HomeLibrary:
 
         if self._room is None:
             self._room = WaitingRoom(self._home)
-        found = await asyncio.to_thread(self._room.look, LATELY)
-        return in_short(found, datetime.now(UTC))
+        return in_short(await asyncio.to_thread(self._room.look, LATELY), datetime.now(UTC))
 
     def unsent(self, key: str, text: str | None = None) -> str:
         """What was written in a session and not sent; another text takes its place.

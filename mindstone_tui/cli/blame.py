@@ -56,8 +56,7 @@ def _blame_file(kept: KeptFiles, file: Path, *, json: bool) -> None:
         say_json(found)
         return
     turns = groupby(found, lambda each: (each.origin, each.session, each.turn))
-    firsts = [next(group) for _, group in turns]
-    heads = {each.line - 1: kept.words(each) for each in firsts}
+    heads = {each.line - 1: kept.words(each) for each in [next(group) for _, group in turns]}
     rows = [(str(each.line), each.text.expandtabs()) for each in found]
     table(("LINE", "TEXT"), rows, right=(0,), above=heads)
     if last := [each for each in found if each.session]:

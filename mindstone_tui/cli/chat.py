@@ -67,8 +67,7 @@ def can_ask() -> bool:
 async def _in_lines(open_conversation: OpenConversation, session: str) -> int:
     from mindstone_tui.cli.line_chat import converse  # 19 ms
 
-    talk = await open_conversation(session)
-    return await converse(talk, interactive=can_ask())
+    return await converse(await open_conversation(session), interactive=can_ask())
 
 
 def _several_in(home: paths.Places, folder: Path) -> str:

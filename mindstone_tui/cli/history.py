@@ -320,8 +320,7 @@ def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
             if isinstance(item.entry, UserMessage) and item.entry.note:
                 output.say(f"the model was told: {item.entry.note}", "dim")
-            said = "\n".join([*([text] if text else []), *wanted])
-            output.say_words(said)
+            output.say_words("\n".join([*([text] if text else []), *wanted]))
             output.say()
         case _:
             line = describe_line(item)

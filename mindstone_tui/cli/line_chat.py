@@ -387,8 +387,7 @@ class LineChat:
 
 async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     """A line-mode chat on this process's own streams; Ctrl+C stops the running turn."""
-    plain = LineChat(talk, read_line, interactive=interactive)
-    asking = asyncio.create_task(plain.run())
+    asking = asyncio.create_task(LineChat(talk, read_line, interactive=interactive).run())
 
     def end() -> None:
         if not asking.cancelling():

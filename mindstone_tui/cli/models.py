@@ -198,12 +198,11 @@ def _short(name: str) -> str:
 def _downloadable(each: model_list.Download) -> tuple[str, str, str, str, str, str]:
     fits = "" if each.window else "does not fit into free memory; "
     state = "installed; " if each.path else fits
-    window = f"{each.window:,}" if each.window else "–"
     return (
         _short(each.name),
         megabytes(each.bytes),
         megabytes(each.memory),
-        window,
+        f"{each.window:,}" if each.window else "–",
         each.licence,
         state + each.skills,
     )

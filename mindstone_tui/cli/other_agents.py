@@ -192,8 +192,7 @@ def _may_write(plans: Sequence[_Plan], *, undo: bool, yes: bool, json: bool) -> 
     if not json:
         for each in (change for plan in wanted for change in plan.changes):
             for line in each.diff(_clean()):
-                style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-                say(line, style)
+                say(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], ""))
     if yes:
         return True
     if json:

@@ -349,8 +349,7 @@ def compare_modes(
             raise UsageError(
                 "This session has nothing to ask about.", "`compare --sample` shows an example."
             )
-        own = next(iter(settings.values()))
-        how = _comparing(own, bar, model, vectors=vectors)
+        how = _comparing(next(iter(settings.values())), bar, model, vectors=vectors)
         found = asyncio.run(compare.compare(history, settings, probes, how))
     say_json(found) if json else _print(found)
 
@@ -377,8 +376,7 @@ def _print(found: compare.Comparison) -> None:
         "bold",
     )
     rows = comparison_rows(found)
-    heads = ["", *(one.mode for one in found.modes)]
-    table(heads, rows, right=())
+    table(["", *(one.mode for one in found.modes)], rows, right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
     for name, words in found.measured:

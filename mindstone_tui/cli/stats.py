@@ -254,6 +254,5 @@ def _clipped(name: str) -> str:
 
 def _bar(share: float) -> str:
     """A bar as long as a share of the largest, in eighths of a sign."""
-    eighths = max(round(min(share, 1.0) * _BAR * 8), 1)
-    whole, rest = divmod(eighths, 8)
+    whole, rest = divmod(max(round(min(share, 1.0) * _BAR * 8), 1), 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)

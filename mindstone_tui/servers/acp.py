@@ -149,8 +149,7 @@ class OpenSession:
             case ev.ToolEnded(call=call, name=name, shown=shown) as end:
                 self._outputs.pop(call, None)
                 begun = [] if call in self._known else self._begin(call, name, shown, "pending")
-                ended = show.tool_ends(call, end.status, end.text, end.diff, end.elapsed)
-                return [*begun, ended]
+                return [*begun, show.tool_ends(call, end.status, end.text, end.diff, end.elapsed)]
             case ev.EntryAppeared(kind="user_message", text=text) if text:
                 return [show.said_by_person(text)]
             case ev.AnswerDrafted(text=text):
@@ -172,8 +171,7 @@ class OpenSession:
 
     def _begin(self, call: str, name: str, shown: str, status: str) -> list[show.Update]:
         if call in self._known:
-            progress = {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}
-            return [progress]
+            return [{"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}]
         self._known.add(call)
         return [show.tool_begins(call, name, shown, status)]
 
@@ -259,8 +257,7 @@ class EditorAgent:
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd = _folder(params)
         settings = load(self._home.places, self._home.environ).settings
-        name = settings.acp.session or self._free_name(cwd)
-        return await self._connect(name, cwd, params)
+        return await self._connect(settings.acp.session or self._free_name(cwd), cwd, params)
 
     async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._existing(params)

@@ -80,12 +80,11 @@ def tool_output(call: str, output: str) -> Update:
 
 def tool_ends(call: str, status: str, text: str, diff: str, elapsed: float) -> Update:
     """A result, with the change it made."""
-    content = [*diffs(diff), *([_text(inside(text)[:_SHOWN])] if text else [])]
     return {
         "sessionUpdate": "tool_call_update",
         "toolCallId": call,
         "status": STATUS.get(status, "failed"),
-        "content": content,
+        "content": [*diffs(diff), *([_text(inside(text)[:_SHOWN])] if text else [])],
         "rawOutput": {"status": status, "elapsed": elapsed},
     }
 

@@ -89,8 +89,7 @@ class HookCall(msgspec.Struct, kw_only=True):
 
 def call_of(params: dict[str, Any]) -> HookCall:
     """A moment as its hook passed it on, with what is no text left out."""
-    said = params.get("said")
-    given = dict(said or {})
+    given = dict(params.get("said") or {})
     fields = {name: value for name, value in given.items() if isinstance(value, str)}
     fields["tool_input"] = msgspec.json.encode(given.get("tool_input")).decode()
     if isinstance(response := given.get("tool_response"), dict):
@@ -103,8 +102,7 @@ def _given(call: HookCall, context: str) -> dict[str, Any]:
     """What the program reads from its hook, in the form that all of them share."""
     if not context:
         return {}
-    said = {"hookEventName": call.event, "additionalContext": context}
-    return {"hookSpecificOutput": said}
+    return {"hookSpecificOutput": {"hookEventName": call.event, "additionalContext": context}}
 
 
 def _refusal(call: HookCall, verdict: str, why: str) -> dict[str, Any]:

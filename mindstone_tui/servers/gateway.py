@@ -200,8 +200,7 @@ class Gateway:
         if not named and not asked.previous:
             named = client.session((*marks, last)[0])
         key = await asyncio.to_thread(self._session_for, asked, named, place, marks)
-        root = match.digest(marks[:1])
-        self._give_up(key, root)
+        self._give_up(key, match.digest(marks[:1]))
         room = await self._room(key, asked.model, own_tools, place)
         await room.turn.acquire()
         try:
@@ -249,8 +248,7 @@ class Gateway:
                     reply.usage = _added(reply.usage, usage)
                     if asked:
                         reply.calls, reply.ending = calls, "calls"
-                        seconds = self.settings.serve.tool_wait
-                        run.wait_for({call.id for call in calls}, seconds)
+                        run.wait_for({call.id for call in calls}, self.settings.serve.tool_wait)
                     if asked or complete:  # the answer is on disk; the turn's end follows there
                         return
                 case ev.ModelCalled(model=model):

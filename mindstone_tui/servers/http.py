@@ -104,8 +104,7 @@ class Guard:
 
         try:
             # Whoever needs no token is not waited for: those paths read no body.
-            known = self._check(scope, headers)
-            body = await self._body(headers, receive) if known else b""
+            body = await self._body(headers, receive) if self._check(scope, headers) else b""
             await self._app(scope, _given(body, receive), answer)
         except Refusal as refusal:
             self.refused[refusal.status] += 1
@@ -491,8 +490,7 @@ def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Star
         assert isinstance(error, errors.MindstoneError)
         return endpoints.failed(request, error)
 
-    metrics_route = Route("/metrics", metrics, methods=["GET"])
-    routes = [*endpoints.routes(), *page.routes(), metrics_route]
+    routes = [*endpoints.routes(), *page.routes(), Route("/metrics", metrics, methods=["GET"])]
     handlers: dict[Any, Any] = {
         errors.MindstoneError: refused,
         500: failed,

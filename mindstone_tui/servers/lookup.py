@@ -92,11 +92,10 @@ class Lookup:
         """
         place = Path(subject).resolve()
         found = runs(KeptFiles(self._home.places, place.parent, self._home.environ).blame(place))
-        names = ("origin", "session", "turn", "seq")
         told = [
             {
                 "lines": [run[0].line, run[-1].line],
-                **{name: getattr(run[0], name) for name in names},
+                **{name: getattr(run[0], name) for name in ("origin", "session", "turn", "seq")},
             }
             for run in found[: self._count(limit)]
         ]
@@ -299,8 +298,7 @@ class Lookup:
         places = self._places(session)
         if not places.transcript.exists():
             raise places.missing()
-        most = self.settings.mcp.max_chars
-        newest = project_recall.newest_handoff(places)[: most // 2]
+        newest = project_recall.newest_handoff(places)[: self.settings.mcp.max_chars // 2]
         said = "\n\n".join(
             f"[{one['session']} line {one['line']}, {one['date']}"
             f"{', ' + MARK if 'imported' in one else ''}] {one['role']}:\n{one['text']}"
@@ -316,8 +314,7 @@ class Lookup:
 
     def _last_said(self, session: str, count: int) -> list[dict[str, Any]]:
         with self._history(session) as history:
-            end = history.head.seq + 1
-            lines = _spoken(history, end, count, False, back=True, counting=True)
+            lines = _spoken(history, history.head.seq + 1, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
         most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = profile.Origins(self._home.places)

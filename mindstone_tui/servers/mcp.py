@@ -99,8 +99,7 @@ class MemoryServer:
         name = unquote(uri.removeprefix(RESOURCE)) if uri.startswith(RESOURCE) else ""
         if not name:
             raise UsageError(f"There is no resource {one_line(uri)}.", f"Use {RESOURCE}<session>.")
-        told = await asyncio.to_thread(self._lookup.overview, name)
-        return _pretty(told)
+        return _pretty(await asyncio.to_thread(self._lookup.overview, name))
 
     async def resources(self) -> list[tuple[str, str]]:
         """Addresses of sessions with their titles, the default session first."""
@@ -188,11 +187,10 @@ def _resources(memory: MemoryServer) -> dict[str, Any]:
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        found = await memory.resources()
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=title, mime_type="application/json")
-                for uri, title in found
+                for uri, title in await memory.resources()
             ]
         )
 

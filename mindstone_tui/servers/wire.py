@@ -168,8 +168,7 @@ def text_of(content: object) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    pieces = [piece for part in content if (piece := _piece(part))]
-    return "\n\n".join(pieces)
+    return "\n\n".join([piece for part in content if (piece := _piece(part))])
 
 
 def _piece(part: object) -> str:

@@ -40,11 +40,10 @@ def reader(called: str) -> partial[wire.ClientRequest]:
 
 def read(model: str, told: dict[str, Any], *, stream: bool) -> wire.ClientRequest:
     """A body of `generateContent`."""
-    contents = wire.required(told, "contents", list)
     return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
-        messages=wire.joined(_messages(contents)),
+        messages=wire.joined(_messages(wire.required(told, "contents", list))),
         instructions=_said(_parts(told.get("systemInstruction"))),
         tools=tuple(_tools(told.get("tools"))),
         stream=stream,
@@ -100,10 +99,9 @@ def _messages(contents: list[Any]) -> Iterator[wire.ClientMessage]:
                 case {"functionResponse": {"name": str(name)} as result}:
                     given = result.get("response")
                     output = given.get("output") if isinstance(given, dict) else given
-                    text = output if isinstance(output, str) else wire.arguments_of(given)
                     yield wire.ClientMessage(
                         role="tool",
-                        text=text,
+                        text=output if isinstance(output, str) else wire.arguments_of(given),
                         call=_named(result, name, heard),
                         failed=isinstance(given, dict) and "error" in given,
                     )

@@ -104,8 +104,7 @@ def _calls(content: object) -> Iterator[ToolCall]:
     for block in content if isinstance(content, list) else []:
         match block:
             case {"type": "tool_use", "id": str(own), "name": str(name)}:
-                arguments = wire.arguments_of(block.get("input"))
-                yield ToolCall(id=own, name=name, arguments=arguments)
+                yield ToolCall(id=own, name=name, arguments=wire.arguments_of(block.get("input")))
 
 
 class MessagesWire:

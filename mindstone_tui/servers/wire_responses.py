@@ -206,13 +206,12 @@ class ResponsesWire:
         }
 
     def _item(self, text: str, status: str) -> dict[str, Any]:
-        content = [_part(text)] if status == "completed" else []
         return {
             "id": self._message,
             "type": "message",
             "role": "assistant",
             "status": status,
-            "content": content,
+            "content": [_part(text)] if status == "completed" else [],
         }
 
     def _place(self) -> dict[str, Any]:

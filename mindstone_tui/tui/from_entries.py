@@ -245,8 +245,7 @@ class HistoryBrowse:
         offsets = self._history.offsets
         if first >= len(offsets) or count <= 0:
             return []
-        start = offsets.start(first)
-        found = list(itertools.islice(self._history.read_from(start), count))
+        found = list(itertools.islice(self._history.read_from(offsets.start(first)), count))
         return [self._history.whole(line) if isinstance(line, Line) else line for line in found]
 
     async def standings(self) -> Standings:

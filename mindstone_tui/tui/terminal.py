@@ -190,8 +190,7 @@ def hand_over(text: str, command: tuple[str, ...]) -> None:
 
 def editor_command(setting: str, environ: Mapping[str, str]) -> list[str]:
     """The editor to start: the setting, $VISUAL, $EDITOR, or what every system has."""
-    chosen = setting or environ.get("VISUAL") or environ.get("EDITOR") or "vi"
-    return shlex.split(chosen)
+    return shlex.split(setting or environ.get("VISUAL") or environ.get("EDITOR") or "vi")
 
 
 @contextmanager

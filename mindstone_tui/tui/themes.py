@@ -122,10 +122,8 @@ def limited(style: Style, around: Color, hues: bool) -> Style:
     if not hues or inverted or not _told(style.color):
         return plain
     colour = Color.from_rich_color(style.color)
-    spread = (max(colour.rgb) - min(colour.rgb)) / 255
-    if spread < _GREY:
-        faint = abs(colour.brightness - ground.brightness) < _FAINT
-        return plain + Style(dim=faint or None)
+    if (max(colour.rgb) - min(colour.rgb)) / 255 < _GREY:
+        return plain + Style(dim=abs(colour.brightness - ground.brightness) < _FAINT or None)
     name = next(name for edge, name in _HUES if colour.hsl.h * 360 < edge)
     return plain + Style(color=name)
 

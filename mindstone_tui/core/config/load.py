@@ -268,12 +268,10 @@ def store(places: Places, name: str, text: str) -> Path:
     Nothing is written unless the settings would be sound with it.
     """
     file = places.config_file.resolve()
-    key = edit.key_named(name)
-    value = value_of_text(key, text)
+    value = value_of_text(edit.key_named(name), text)
     if file.exists():
         _read(file)
-    before = _text_of(file) if file.exists() else ""
-    after = edit.with_value(before, name, value)
+    after = edit.with_value(_text_of(file) if file.exists() else "", name, value)
     _merge(
         places, "", [_typed(tomllib.loads(after), str(file), SettingSource("user", str(file)))], ()
     )

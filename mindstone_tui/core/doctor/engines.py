@@ -61,8 +61,7 @@ def _sqlite() -> Check:
     try:
         import apsw
 
-        connection = apsw.Connection(":memory:")
-        connection.execute("create virtual table words using fts5(text)")
+        apsw.Connection(":memory:").execute("create virtual table words using fts5(text)")
     except (ImportError, OSError) as error:
         return failed(
             "sqlite",

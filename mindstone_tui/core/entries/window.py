@@ -256,8 +256,7 @@ class PromptPlanned(Entry):
     def completed(self, other: PromptPlanned) -> PromptPlanned:
         """What a line has of it, with what the plan has that it is like."""
         replace = msgspec.structs.replace
-        same = {name: getattr(other, name) for name in _OTHERS}
-        plan = replace(self, **same)
+        plan = replace(self, **{name: getattr(other, name) for name in _OTHERS})
         if (measure := plan.measure) is not None:
             share = measure.utilization or plan._usual_utilization(measure)
             plan = replace(plan, measure=replace(measure, limits=self.like, utilization=share))

@@ -72,8 +72,7 @@ _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", 
 @cache
 def _listed() -> list[list[str]]:
     """The rows of `folders.txt`."""
-    rows = lists_in(Path(__file__).with_name("folders.txt"))["folders"]
-    return [row.split() for row in rows]
+    return [row.split() for row in lists_in(Path(__file__).with_name("folders.txt"))["folders"]]
 
 
 def session_folders(environ: Mapping[str, str], project: Path | None = None) -> list[SessionFolder]:

@@ -70,8 +70,7 @@ class Picture(Part):
 
 def pictures_in(content: object) -> tuple[Picture, ...]:
     """The pictures whose bytes stand in a message, whichever API it was written for."""
-    parts = content if isinstance(content, list) else [content]
-    return tuple(_found(parts))[:_MOST]
+    return tuple(_found(content if isinstance(content, list) else [content]))[:_MOST]
 
 
 def _found(parts: Sequence[object]) -> Iterator[Picture]:

@@ -168,8 +168,7 @@ class Writer:
             self._cut_short = True
             lost = ToolReturned(call=call, name=name, text=NO_RESULT, status="interrupted")
             self._put(lost, self._ts)
-        ending = TurnEnded(ending="interrupted" if self._cut_short else "done")
-        self._put(ending, self._ts)
+        self._put(TurnEnded(ending="interrupted" if self._cut_short else "done"), self._ts)
         self._before.close()
         self._touched = self._cut_short = False
         if len(self._batch) >= _BATCH:

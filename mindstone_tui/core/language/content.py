@@ -47,8 +47,7 @@ def parts(text: str, *, corrects: bool = False) -> Content:
             for word in topic(match[1] or match[2] or match[3] or "")
         )
     )
-    rest = _REJECTED.sub(" ", text) if rejected else text
-    slot, value = _slot(rest, corrects)
+    slot, value = _slot(_REJECTED.sub(" ", text) if rejected else text, corrects)
     return Content(
         subject=tuple(word for word in topic(text) if word not in rejected),
         slot=slot,

@@ -87,8 +87,7 @@ def unmarked(text: str) -> str:
     """The text without accents, which would cut a word in two; case is kept."""
     if text.isascii():
         return text
-    apart = unicodedata.normalize("NFKD", text)
-    return unicodedata.normalize("NFKC", _ACCENT.sub("", apart))
+    return unicodedata.normalize("NFKC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -189,8 +189,7 @@ class CostFold:
 
     def day(self, day: str, model: str, usage: Usage) -> None:
         """What only a day's sum tells."""
-        listed = self._book.missing(model, usage)
-        self._add(-len(self._turns) - 1, day, usage, listed, requests=0)
+        self._add(-len(self._turns) - 1, day, usage, self._book.missing(model, usage), requests=0)
 
     def _request(self, turn: int, ts: str, sent: SentPrompt, usage: Usage) -> None:
         """One request of the conversation: its money, and what it read anew."""

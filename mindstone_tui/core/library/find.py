@@ -316,8 +316,7 @@ def _moment(text: str) -> float | None:
 def _hit(hit: ranking.Hit) -> RecalledHit:
     passage = hit.passage
     in_transcript = passage.seq >= 0
-    source = passage.source_id or None
-    line = RecalledEntry(id=passage.entry, seq=passage.seq, source_id=source)
+    line = RecalledEntry(id=passage.entry, seq=passage.seq, source_id=passage.source_id or None)
     return RecalledHit(
         score=round(hit.score, 4),
         parts={name: round(value, 4) for name, value in hit.parts.items()},

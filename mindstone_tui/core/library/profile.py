@@ -373,8 +373,7 @@ def _described(
 ) -> ListedSession:
     usage, whole = profile.usage(), profile.whole()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
-    theirs = profile.title and not places.title.exists()
-    title = profile.title if theirs else summary.title
+    title = profile.title if profile.title and not places.title.exists() else summary.title
     fields = {**msgspec.structs.asdict(summary), "title": title}
     if profile.is_fork:  # its numbers go on from its parent's
         fields["turns"] = whole.turns

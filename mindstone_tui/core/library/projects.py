@@ -135,5 +135,4 @@ def _believed(profile: profiles.SessionProfile, environ: Mapping[str, str]) -> s
     if profile.project or profile.sources.described.path or not profile.sources.taken:
         return profile.project
     _, source = profile.sources.taken[-1]
-    its_own = keeps_its_own(environ, source.program, Path(source.path))
-    return profile.folder if its_own else ""
+    return profile.folder if keeps_its_own(environ, source.program, Path(source.path)) else ""

@@ -63,8 +63,7 @@ def look_at(look: Look) -> report.ContextReport:
 
 
 def _plan(history: transcript.History, turn: int, call: int) -> entries.Line:
-    plans = plans_of_turn(history, turn)
-    chosen = [line for line in plans if not call or _number(line) == call]
+    chosen = [line for line in plans_of_turn(history, turn) if not call or _number(line) == call]
     if chosen:
         return chosen[-1]
     raise errors.NoSuchEntry(

@@ -380,11 +380,10 @@ def _more(count: int, wanted: profiles.SessionFilter) -> int:
 
 def _allowed(wanted: profiles.SessionFilter) -> candidates.Filter:
     """As much of a filter as an index knows."""
-    role = "tool" if wanted.tool else wanted.role
     return candidates.Filter(
         since=epoch(f"{wanted.since}T00:00:00Z") if wanted.since else None,
         until=epoch(f"{profiles.day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
-        kinds=_KINDS[role],
+        kinds=_KINDS["tool" if wanted.tool else wanted.role],
     )
 
 

@@ -424,8 +424,7 @@ class Importer:
 
     def _follow(self, transcript: Transcript) -> Index:
         """What takes in the lines of a session as they are written."""
-        index = RecallIndex.of(transcript.places, self._embedder)
-        self._uptake = _Uptake(transcript, index)
+        self._uptake = _Uptake(transcript, RecallIndex.of(transcript.places, self._embedder))
         return self._uptake.take
 
     def _finish(self, uptake: _Uptake, report: ImportReport) -> None:

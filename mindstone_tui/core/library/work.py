@@ -103,10 +103,9 @@ class WorkDone:
 
     def how(self, program: str, count: int) -> list[Invocation]:
         """The invocations of a program that worked here, the newest first."""
-        found = self._ask(lambda done: done.worked(program, count))
         return [
             Invocation(last=act, times=times, folder=self._folder(act.session))
-            for act, times in found
+            for act, times in self._ask(lambda done: done.worked(program, count))
         ]
 
     def about(self, subject: str, count: int) -> list[Subject]:
@@ -149,8 +148,7 @@ class WorkDone:
             return library.done([each.key for each in sessions], ask)
 
     def _folder(self, session: str) -> str:
-        places = self._home.session(SessionKey.parse(session))
-        profile = profiles.stored_profile(places)
+        profile = profiles.stored_profile(self._home.session(SessionKey.parse(session)))
         return profile.folder if profile is not None else ""
 
 

@@ -46,8 +46,7 @@ class Dialect(Part):
 
 def chunk_of(delta: Mapping[str, Any] | None = None, *, finish: str = "", **fields: Any) -> Chunk:
     """A chunk that says one thing."""
-    choice = {"delta": delta or {}, "finish_reason": finish or None}
-    return {"choices": [choice], **fields}
+    return {"choices": [{"delta": delta or {}, "finish_reason": finish or None}], **fields}
 
 
 def call_fragment(index: int, *, call_id: str = "", name: str = "", arguments: str = "") -> Chunk:

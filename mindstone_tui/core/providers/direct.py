@@ -92,8 +92,7 @@ class DirectProvider(ModelServer):
             self._client = Client(call.url, self._settings.connect_timeout)
         await self._client.prepare()
         heard = Heard(self._dialect)
-        posted = self._client.post(call, options.timeout)
-        answer = await self._guarded(posted, options.timeout)
+        answer = await self._guarded(self._client.post(call, options.timeout), options.timeout)
         try:
             if not answer.is_success:
                 page = await answer.beginning(options.timeout)

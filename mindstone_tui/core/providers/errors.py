@@ -122,8 +122,7 @@ def translate(
     failure = msgspec.structs.replace(
         failure, message=failure.message[:LONGEST_WORDS], causes=failure.causes[:LONGEST_WORDS]
     )
-    said = quoted(failure.message, secret)
-    told = _Teller(failure, said, model, where)
+    told = _Teller(failure, quoted(failure.message, secret), model, where)
     for decide in (_by_message, _by_status, _by_kind):
         if (error := decide(told)) is not None:
             error.status = failure.status or 0

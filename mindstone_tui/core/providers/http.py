@@ -246,8 +246,7 @@ class HttpAnswer:
     async def read(self) -> Iterator[bytes] | None:
         """What arrived next, unpacked; None at the end."""
         if self._unpacked is None:
-            encoding = self.headers.get("content-encoding", "").strip().lower()
-            self._unpacked = Unpacked(encoding)
+            self._unpacked = Unpacked(self.headers.get("content-encoding", "").strip().lower())
         data = await self._connection.piece()
         return None if data is None else self._unpacked.feed(data)
 

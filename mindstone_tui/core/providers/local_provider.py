@@ -369,9 +369,8 @@ class LocalProvider:
     def _planned(self) -> int:
         """The running child's window; before there is one, what free memory allows."""
         if not self._window:
-            free = local_models.free_memory()
             self._window = (
-                local_models.window_for(self._model, free, self._settings)
+                local_models.window_for(self._model, local_models.free_memory(), self._settings)
                 or local_models.SMALLEST_WINDOW
             )
         return self.process.window or self._window

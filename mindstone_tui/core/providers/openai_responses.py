@@ -160,10 +160,9 @@ class ResponsesInterpreter(dialect.Interpreter):
             return
         if place in self._spoken:
             return
-        parts = dialect.items_of(item.get("content") or item.get("summary"))
         text = "".join(
             dialect.words_of(part.get("text")) or dialect.words_of(part.get("refusal"))
-            for part in parts
+            for part in dialect.items_of(item.get("content") or item.get("summary"))
         )
         name = "reasoning_content" if item.get("type") == "reasoning" else "content"
         if text:

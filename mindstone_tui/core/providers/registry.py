@@ -135,8 +135,7 @@ def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     # Deferred: 19 ms, and only lists of models need it.
     from mindstone_tui.core.providers.local_provider import why_not
 
-    usable = (each.full_name for each in CATALOGUE if not why_not(places, each, settings))
-    return [GUIDE, *usable]
+    return [GUIDE, *(each.full_name for each in CATALOGUE if not why_not(places, each, settings))]
 
 
 def is_remote(name: str) -> bool:

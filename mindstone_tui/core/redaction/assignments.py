@@ -107,8 +107,7 @@ def _value_of(text: str, word: int, end_of_word: int) -> tuple[int, int] | None:
     """The secret that is assigned to the name around this word, if there is one."""
     if (named := _NAME_END.match(text, end_of_word)) is None:
         return None
-    after = named.end()
-    way, head = _way(text, after, spaced=bool(named[3]))
+    way, head = _way(text, named.end(), spaced=bool(named[3]))
     if head is None:
         return None
     name, before = _name(text, word, named.end(1))

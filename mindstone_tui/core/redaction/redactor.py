@@ -195,8 +195,7 @@ def without_password(url: str) -> str:
 
     An option of the query that is called password is blackened, too.
     """
-    shown = _USER_INFO.sub(r"\1:***@", url)
-    return _PASSWORD_OPTION.sub(r"\1***", shown)
+    return _PASSWORD_OPTION.sub(r"\1***", _USER_INFO.sub(r"\1:***@", url))
 
 
 class KnownValues:

@@ -233,8 +233,7 @@ def promise_of(name: str) -> Promise:
 
 def is_firm(name: str) -> bool:
     """Whether even a value that could be any identifier is a secret under this name."""
-    parts = _parts(name)
-    return is_constant(name) or not _FIRM.isdisjoint(parts[-3:])
+    return is_constant(name) or not _FIRM.isdisjoint(_parts(name)[-3:])
 
 
 def is_constant(name: str) -> bool:
@@ -250,7 +249,6 @@ def _key(before: str) -> Promise:
 
 def _password(last: str, before: str, name: str) -> Promise:
     """A password, unless "pass" is a verb in it."""
-    short = last in ("pw", "pass") and before
-    if short and before not in _OWNERS and not is_constant(name):
+    if last in ("pw", "pass") and before and before not in _OWNERS and not is_constant(name):
         return Promise.NOTHING
     return Promise.PASSWORD

@@ -215,10 +215,9 @@ async def compare(
     done = []
     for mode, own in settings.items():
         done.append(await _in_mode(mode, source, own, probes, comparing))
-    window = next(iter(settings.values())).context.window
     return Comparison(
         session=str(source.places.key),
-        window=window or ASSUMED_WINDOW,
+        window=next(iter(settings.values())).context.window or ASSUMED_WINDOW,
         probes=len(probes),
         vectors=comparing.options.embedder is not None,
         modes=tuple(done),

@@ -116,8 +116,7 @@ def rebuilt_calls(history: History, turn: int, call: int | None = None) -> Itera
     for line in chosen:
         plan = line.entry
         assert isinstance(plan, PromptPlanned)
-        request = rebuild(history, line)
-        yield _rebuilt(request, turn, plan.call, plan)
+        yield _rebuilt(rebuild(history, line), turn, plan.call, plan)
 
 
 def _call_of(line: Line) -> int:

@@ -477,8 +477,7 @@ class Calibration:
         if counted < _SMALLEST or not _PLAUSIBLE[0] <= reported / counted <= _PLAUSIBLE[1]:
             return False
         before = self.factor(model)
-        ratios = [*self._ratios.get(model, ()), reported / counted][-_KEPT:]
-        self._ratios[model] = ratios
+        self._ratios[model] = [*self._ratios.get(model, ()), reported / counted][-_KEPT:]
         after = self.factor(model)
         if before is None or after is None or abs(after - before) > 0.005:
             self._save()

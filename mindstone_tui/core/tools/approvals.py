@@ -173,8 +173,7 @@ async def carry_out(
     """Run exactly what was approved; the result is clean, delimited and never an exception."""
     started = time.monotonic()
     try:
-        given = _unchanged(tool, approval, context)
-        result = await tool.run(given, context)
+        result = await tool.run(_unchanged(tool, approval, context), context)
     except NotAllowed as error:
         result = _failed("refused", error)
     except ToolError as error:

@@ -202,8 +202,7 @@ class Fetcher:
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}"
         if root not in self._robots:
-            robots = self._get(f"{root}/robots.txt", _MOST_ROBOTS, context)
-            self._robots[root] = wishes_of(robots)
+            self._robots[root] = wishes_of(self._get(f"{root}/robots.txt", _MOST_ROBOTS, context))
         if not self._robots[root](url):
             raise NotAllowed(
                 f"{parts.netloc} does not want programs to read this page (robots.txt).",

@@ -132,10 +132,9 @@ class _Change(msgspec.Struct, frozen=True):
         new = base.decoded(self.after).splitlines(keepends=True)
         name = "/".join(self.place.parts)
         source = "/dev/null" if self.before is None else f"a/{name}"
-        pieces = difflib.unified_diff(old, new, source, f"b/{name}")
         lines = [
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            for line in pieces
+            for line in difflib.unified_diff(old, new, source, f"b/{name}")
         ]
         return exact("".join(lines).rstrip("\n"))
 
@@ -481,10 +480,9 @@ def _told(
     text, full = base.bounded(output, context, size=finished.size)
     why = {"timeout": "time ran out", "flooded": "too many hits", "interrupted": "interrupted"}
     note = f"\n[… stopped: {why[finished.ending]}]" if finished.ending in why else ""
-    status = finished.ending if finished.ending in ("timeout", "interrupted") else "ok"
     return base.ToolResult(
         text=text + note,
-        status=status,
+        status=finished.ending if finished.ending in ("timeout", "interrupted") else "ok",
         full=full,
         finding=base.finding(f"{pattern}: {hits:,} lines{' and more' if note else ''}"),
         elapsed=finished.elapsed,

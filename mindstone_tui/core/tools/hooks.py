@@ -201,8 +201,7 @@ class _Printed(msgspec.Struct):
 def _printed(hook: Hook, text: str) -> HookVerdict:
     stripped = text.strip()
     if not stripped.startswith("{"):
-        speaks = hook.event in _SPEAKING
-        return HookVerdict(context=_context(stripped) if speaks else "")
+        return HookVerdict(context=_context(stripped) if hook.event in _SPEAKING else "")
     try:
         told = msgspec.json.decode(stripped, type=_Printed)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeError) as error:

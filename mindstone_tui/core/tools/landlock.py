@@ -80,8 +80,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         if stat.S_ISLNK(mode):
             return
         allowed = rights if stat.S_ISDIR(mode) else rights & (_ON_FILES | _IOCTL)
-        rule = struct.pack("<Qi", allowed, fd)
-        _checked(_syscall(_ADD_RULE, ruleset, 1, rule, 0))
+        _checked(_syscall(_ADD_RULE, ruleset, 1, struct.pack("<Qi", allowed, fd), 0))
     finally:
         os.close(fd)
 

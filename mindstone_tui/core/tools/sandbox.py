@@ -294,8 +294,7 @@ class Bubblewrap(msgspec.Struct, frozen=True):
 
     def _machine(self, network: bool) -> Iterator[str]:
         """The operating system, without what only its owner should read."""
-        elsewhere = shown_elsewhere(self.home, self.path, self.venv)
-        for place in (*shown_of_the_machine(), *elsewhere):
+        for place in (*shown_of_the_machine(), *shown_elsewhere(self.home, self.path, self.venv)):
             yield from ("--ro-bind-try", str(place), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
         yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")

@@ -206,8 +206,7 @@ class _Judgement:
                     self._redirect(each, said)
         if not said.found:
             said.add("unknown", f"what {words[0] or 'it'} does is not known")
-        whole = " ".join([self._text(node), *outer])
-        self.parts.append(said.part(whole, words))
+        self.parts.append(said.part(" ".join([self._text(node), *outer]), words))
         for each in nested:
             self._below(each, depth)
         if inner_line is not None:

@@ -61,8 +61,7 @@ def read_page(url: str, reached: socket.socket, *, most: int, seconds: float) ->
     connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
     connection.sock = reached
     if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection.sock = context.wrap_socket(reached, server_hostname=host)
+        connection.sock = ssl.create_default_context().wrap_socket(reached, server_hostname=host)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers=_HEADERS)

@@ -157,8 +157,7 @@ class Workspace:
         root, parts = self._split(path)
         with _Walk(self, root, path) as walk:
             walk.go(parts, missing=missing)
-            inside = len(walk.folders) > len(walk.names)
-            name = "." if inside else walk.names[-1]
+            name = "." if len(walk.folders) > len(walk.names) else walk.names[-1]
             yield Place(root, tuple(walk.names)), walk.folders[-1], name
 
 

@@ -180,8 +180,7 @@ def fetch_blobs(
     key: SessionKey, lines: Sequence[bytes], source: HistoryStore, places: SessionPlaces, disk: Disk
 ) -> None:
     """The same for the files of one session."""
-    named = {digest for raw in lines for digest in blobs_of(raw)}
-    for digest in sorted(named):
+    for digest in sorted({digest for raw in lines for digest in blobs_of(raw)}):
         if not (places.blobs / digest).exists():
             keep_blob(places.blobs, source.blob(key, digest), disk)
 

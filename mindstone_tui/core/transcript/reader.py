@@ -110,8 +110,7 @@ class Offsets:
             raw = disk.read_regular(self._path, most=disk.LARGEST_BLOB)
         except OSError:
             return
-        inode = os.fstat(self._transcript).st_ino
-        if raw[:_HEAD] != _MAGIC + _NUMBER.pack(inode):
+        if raw[:_HEAD] != _MAGIC + _NUMBER.pack(os.fstat(self._transcript).st_ino):
             return
         starts = array("Q")
         starts.frombytes(raw[_HEAD : len(raw) - (len(raw) - _HEAD) % _NUMBER.size])
@@ -306,8 +305,7 @@ class History:
 
     def read(self, first: int = 0, last: int | None = None) -> Iterator[Item]:
         """Lines `first` to `last`, both included, in order; a torn end is not handed over."""
-        start = 0 if first == 0 else self._start_of(first)
-        for item in self.read_from(start):
+        for item in self.read_from(0 if first == 0 else self._start_of(first)):
             if isinstance(item, Line):
                 if item.seq < first:
                     continue
@@ -411,8 +409,7 @@ class History:
 
     def whole(self, line: Line) -> Line:
         """The same line with everything put back that stands in blobs and in other lines."""
-        own = with_blobs(line, self.places)
-        return quoting(own, lambda seq: readable(self, seq))
+        return quoting(with_blobs(line, self.places), lambda seq: readable(self, seq))
 
     def blob(self, digest: str) -> bytes:
         """The bytes that a line keeps beside the transcript."""

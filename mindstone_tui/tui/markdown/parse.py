@@ -199,8 +199,7 @@ class _Walk:
             match token.type:
                 case "bullet_list_open" | "ordered_list_open":
                     self._gap = not self._lists
-                    start = int(str(token.attrGet("start") or 1))
-                    self._lists.append((token.type, start))
+                    self._lists.append((token.type, int(str(token.attrGet("start") or 1))))
                 case "bullet_list_close" | "ordered_list_close":
                     self._lists.pop()
                     self._gap = not self._lists

@@ -147,10 +147,9 @@ def keys_text(families: Sequence[Family], keys: Mapping[str, str]) -> Content:
         lines += [Content(""), Content.styled(title, "bold")]
         for binding in bindings:
             if isinstance(binding, Binding) and binding.id and binding.description:
-                key = key_name(keys.get(binding.id, binding.key))
                 lines.append(
                     Content.assemble(
-                        (f"  {key:<24}", "$accent"),
+                        (f"  {key_name(keys.get(binding.id, binding.key)):<24}", "$accent"),
                         binding.description.ljust(31),
                         (binding.id, "$faint"),
                     )

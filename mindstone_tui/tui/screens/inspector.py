@@ -96,7 +96,6 @@ class InspectorScreen(Screen[None]):
             self.query_one("#summary", Static).update(Content(said))
             self._preview()
             return
-        width = max(self.size.width - 6, 40)
         self.query_one("#summary", Static).update(
             Content("\n").join(
                 [
@@ -107,7 +106,7 @@ class InspectorScreen(Screen[None]):
                         "  ",
                         show.line(f"{report.mode} · {report.policy}", 80, "$muted"),
                     ),
-                    gauges.fullness(report, min(width, 100)),
+                    gauges.fullness(report, min(max(self.size.width - 6, 40), 100)),
                 ]
             )
         )

@@ -96,8 +96,7 @@ class Timeline(Widget):
         return [max(group, key=lambda mark: mark.utilization) for group in groups]
 
     def _column_of(self, seq: int, columns: list[Landmark]) -> int:
-        at = bisect_left(columns, seq, key=lambda mark: mark.seq)
-        return min(at, len(columns) - 1)
+        return min(bisect_left(columns, seq, key=lambda mark: mark.seq), len(columns) - 1)
 
     def _signs(self, columns: list[Landmark], here: int) -> Content:
         row: list[tuple[str, str]] = [(" ", "")] * len(columns)

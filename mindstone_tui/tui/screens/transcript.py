@@ -366,8 +366,7 @@ class TranscriptScreen(Screen[None]):
         kept = "messages; a shows every line" if self._lines.only_messages else "every line"
         room = max(self.size.width - len(kept) - _AROUND_TITLE, _LEAST_NAME)
         name = show.line(self._session.removeprefix("agent:default:"), room, "bold")
-        title = Content.assemble(name, (f"  {kept}", "$muted"))
-        self.query_one("#title", Static).update(title)
+        self.query_one("#title", Static).update(Content.assemble(name, (f"  {kept}", "$muted")))
 
     @work(exclusive=True, group="filter")
     async def action_filter(self) -> None:

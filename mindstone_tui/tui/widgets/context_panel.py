@@ -209,8 +209,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
                 self._recalled(event)
             case ev.AlertRaised():
                 others = [one for one in self._alerts if one.metric != event.metric]
-                over = event.level == "info"
-                self._alerts = others if over else [event, *others][:5]
+                self._alerts = others if event.level == "info" else [event, *others][:5]
                 self._show_alerts()
             case ev.AlertsCleared(metrics=metrics):
                 self._alerts = [one for one in self._alerts if one.metric not in metrics]

@@ -245,8 +245,7 @@ class ToolCall(Fold):
             yield Static(Content.styled(said, "$faint"), classes="body", markup=False)
 
     def _live(self) -> Content:
-        lines = show.text("".join(self._output)).split("\n")
-        return Content("\n").join(lines[-_LIVE_LINES:])
+        return Content("\n").join(show.text("".join(self._output)).split("\n")[-_LIVE_LINES:])
 
     def _show_output(self) -> None:
         if self.opened and self.is_mounted:

@@ -235,8 +235,7 @@ def _draw(placed: _Placed, width: int, style: Style, options: RenderOptions) -> 
         segments = [_moved(segment, placed.first_line) for segment in strip]
         if start:
             segments.insert(0, Segment(start, (style + quiet).rich_style))
-        line = Strip(segments)
-        drawn.append(line.extend_cell_length(width, style.rich_style))
+        drawn.append(Strip(segments).extend_cell_length(width, style.rich_style))
     return drawn
 
 

@@ -32,8 +32,7 @@ def _next_word(area: TextArea) -> Location:
     found = (word.start() for word in _WORD.finditer(line) if word.start() > column)
     if (start := next(found, None)) is not None:
         return row, start
-    last = row + 1 >= area.document.line_count
-    return (row, len(line)) if last else (row + 1, 0)
+    return (row, len(line)) if row + 1 >= area.document.line_count else (row + 1, 0)
 
 
 def _word_end(area: TextArea) -> Location:
@@ -132,8 +131,7 @@ class Vim:
                 area.move_cursor(area.get_cursor_line_end_location())
                 self.normal = False
             case "o" | "O":
-                at = (row, len(area.document[row])) if sign == "o" else (row, 0)
-                area.insert("\n", at)
+                area.insert("\n", (row, len(area.document[row])) if sign == "o" else (row, 0))
                 area.move_cursor((row + 1, 0) if sign == "o" else (row, 0))
                 self.normal = False
             case "x":
@@ -387,8 +385,7 @@ class Prompt(TextArea):
         if _is_written(event.character):
             event.stop()
             event.prevent_default()
-            result = self.replace(event.character or "", *self.selection)
-            self.move_cursor(result.end_location)
+            self.move_cursor(self.replace(event.character or "", *self.selection).end_location)
             return
         # With Alt a letter has its character, too, but is not meant to be written.
         if not event.is_printable or event.key.startswith("alt+"):
@@ -416,8 +413,7 @@ class Prompt(TextArea):
             # A command that was copied is one line; `!` runs only what a hand put it before.
             first = text.lstrip()[:1]
             self.literal = first == "!" or (first == "/" and "\n" in text.strip())
-        result = self.replace(text, start, end)
-        self.move_cursor(result.end_location)
+        self.move_cursor(self.replace(text, start, end).end_location)
 
 
 def _is_written(character: str | None) -> bool:

@@ -320,8 +320,7 @@ def _marker(scene: story.Marker) -> str:
 
 
 def _time(ts: str) -> str:
-    shown = ts[:16].replace("T", " ")
-    return f'<time datetime="{escaped(ts)}">{escaped(shown)}</time>'
+    return f'<time datetime="{escaped(ts)}">{escaped(ts[:16].replace("T", " "))}</time>'
 
 
 def _hash(content: str) -> str:

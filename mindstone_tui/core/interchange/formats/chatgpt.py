@@ -92,7 +92,6 @@ def _message(number: int, node: str, message: Fields) -> Record:
         case "assistant":
             recipient = text(message.get("recipient"))
             asks = recipient not in ("", "all")
-            call = tool_call(f"call-{source}", recipient, said, "")
             return Said(
                 line=number,
                 role="assistant",
@@ -100,7 +99,7 @@ def _message(number: int, node: str, message: Fields) -> Record:
                 id=source,
                 ts=ts,
                 model=text(metadata.get("model_slug")),
-                calls=(call,) if asks else (),
+                calls=(tool_call(f"call-{source}", recipient, said, ""),) if asks else (),
             )
         case "tool":
             name, failed = author.get("name"), content.get("content_type") == "system_error"

@@ -223,10 +223,9 @@ class _Links:
             self.parent, self.session = self.session, f"{self.session}-{agent}"
 
     def _follow(self, fields: dict[str, Any]) -> None:
-        parent = fields.get("parentUuid") or fields.get("logicalParentUuid")
         self.branches.add(
             text(fields["uuid"]),
-            text(parent),
+            text(fields.get("parentUuid") or fields.get("logicalParentUuid")),
             forks=_is_prompt(fields),
             counts=fields.get("type") in ("user", "assistant"),
         )

@@ -265,8 +265,7 @@ def _between_agents(number: int, item: Fields, ts: str) -> Record:
     author = text(item.get("author"))
     if not said or not author:
         return Aside(what="message between agents")
-    source = text(item.get("id"))
-    return Said(line=number, role="user", text=said, name=author, id=source, ts=ts)
+    return Said(line=number, role="user", text=said, name=author, id=text(item.get("id")), ts=ts)
 
 
 def _returned(number: int, item: Fields, ts: str) -> Gave:

@@ -144,8 +144,7 @@ def _results(number: int, fields: Fields, ts: str, answered: set[str]) -> Record
             continue
         answered.add(call)
         said = joined(plain(mapping(each).get("content")) or "" for each in output)
-        ended = _STATUS.get(status, "ok")
-        yield Gave(line=number, call=call, text=said, status=ended, ts=ts)
+        yield Gave(line=number, call=call, text=said, status=_STATUS.get(status, "ok"), ts=ts)
 
 
 CONTINUE = Format(name="continue", title="Continue", recognises=is_session, read=read_session)

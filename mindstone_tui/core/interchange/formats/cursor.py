@@ -158,8 +158,7 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
 
 def _value(connection: sqlite3.Connection, key: str, table: str = "ItemTable") -> Any:
     """The JSON under a key; nothing where there is none."""
-    query = f"SELECT value FROM {table} WHERE key = ?"
-    row = connection.execute(query, (key,)).fetchone()
+    row = connection.execute(f"SELECT value FROM {table} WHERE key = ?", (key,)).fetchone()
     raw = row[0] if row else None
     found = sources.json_in(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
     return found if isinstance(found, dict | list) else None
@@ -237,8 +236,7 @@ def _time(bubble: dict[str, Any]) -> str:
 def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Records:
     pieces = parts.MessageParts(number)
     source = text(bubble.get("bubbleId")) or text(bubble.get("id"))
-    said = bubble.get("text") or bubble.get("rawText")
-    pieces.texts.append(text(said))
+    pieces.texts.append(text(bubble.get("text") or bubble.get("rawText")))
     if bubble.get("type") in (1, "user"):
         pieces.texts += [_named(each) for each in sequence(bubble.get("selectedImages"))]
         yield pieces.record("user", id=source, ts=ts)

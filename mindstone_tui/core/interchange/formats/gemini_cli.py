@@ -38,8 +38,7 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
         return None
     pieces = MessageParts(number)
     said = ""
-    listed = content if isinstance(content, list) else [content]
-    for at, each in enumerate(listed):
+    for at, each in enumerate(content if isinstance(content, list) else [content]):
         part = {"text": each} if isinstance(each, str) else mapping(each)
         if call := mapping(part.get("functionCall")):
             own = text(call.get("id")) or f"call-{number}-{at}"

@@ -61,8 +61,7 @@ def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
 def sessions_in_database(path: Path) -> Iterator[OpencodeSession]:
     """All sessions of the database, the oldest first."""
     with sources.connected(path) as connection:
-        found = sources.rows(connection, "SELECT * FROM session ORDER BY time_created, id")
-        for row in found:
+        for row in sources.rows(connection, "SELECT * FROM session ORDER BY time_created, id"):
             info = {
                 "id": row.get("id"),
                 "title": row.get("title"),

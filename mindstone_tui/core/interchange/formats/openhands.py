@@ -100,8 +100,7 @@ class _Talk:
             rest = {key: each for key, each in args.items() if key != "thought" and each}
             asked = _asked(response, text(made.get("tool_call_id")))
             function = text(made.get("function_name")) or kind
-            call = pieces.call(function, asked or rest, made.get("tool_call_id"))
-            self._calls[name] = call.id
+            self._calls[name] = pieces.call(function, asked or rest, made.get("tool_call_id")).id
         yield pieces.record("assistant", ts=ts, model=text(response.get("model")))
 
     def _observation(self, number: int, fields: Fields) -> Record:

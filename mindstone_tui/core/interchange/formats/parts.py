@@ -208,8 +208,7 @@ class MessageParts:
 
     def call(self, name: object, arguments: object, call: object = "") -> ToolCall:
         """Add a call; the file's own id where it has one."""
-        spare = f"{self._spare}-{len(self.calls)}"
-        self.calls.append(tool_call(call, name, arguments, spare))
+        self.calls.append(tool_call(call, name, arguments, f"{self._spare}-{len(self.calls)}"))
         return self.calls[-1]
 
     def give(

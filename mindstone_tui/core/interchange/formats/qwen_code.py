@@ -113,8 +113,7 @@ def _record(number: int, fields: Fields) -> Records:
 def _answer(fields: Fields, pieces: MessageParts, source: str, ts: str) -> Records:
     model = text(fields.get("model"))
     yield pieces.record("assistant", id=source, ts=ts, model=model)
-    usage = counted(mapping(fields.get("usageMetadata")), *_COUNTS)
-    yield from used(usage, model, answer=source)
+    yield from used(counted(mapping(fields.get("usageMetadata")), *_COUNTS), model, answer=source)
 
 
 def _results(fields: Fields, pieces: MessageParts, source: str, ts: str) -> Records:
