@@ -11,13 +11,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import is_running, read_regular, replace_file
-from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.tui import host
-from mindstone_tui.tui.themes import palette_of
+from mindstone_tui.tui import host, themes
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.model_list import Availability, Download
@@ -40,7 +38,7 @@ def host_for(
         glossary=glossary(settings),
         recordings=lambda key, turn: _recording(home, settings, key, turn),
         user_themes=home.themes,
-        palette=palette_of(os.environ),
+        palette=themes.palette_of(os.environ),
         folder=folder,
         session=session,
         at=at,
@@ -137,18 +135,18 @@ class HomeLibrary:
         """
         folder = self._home.session(SessionKey.parse(key)).folder
         own = folder / f"unsent.{os.getpid()}"
-        with contextlib.suppress(MindstoneError, OSError):
+        with contextlib.suppress(errors.MindstoneError, OSError):
             if text:
                 from mindstone_tui.core.redaction import Redactor  # only who writes needs it
 
-                replace_file(own, Redactor().redact(text).text.encode())
+                disk.replace_file(own, Redactor().redact(text).text.encode())
             elif text is not None:
                 own.unlink(missing_ok=True)
             else:
                 for path in sorted(folder.glob("unsent*")):
-                    if path == own or not is_running(int(path.suffix[1:] or 1 << 30)):
+                    if path == own or not disk.is_running(int(path.suffix[1:] or 1 << 30)):
                         path.replace(own)
-                        return read_regular(own).decode("utf-8", "replace")
+                        return disk.read_regular(own).decode("utf-8", "replace")
         return ""
 
 

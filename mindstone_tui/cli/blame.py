@@ -12,7 +12,7 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import hint, say_json, table
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import errors, paths
 from mindstone_tui.core.library.blame import (
     STAGED,
     KeptFiles,
@@ -21,7 +21,6 @@ from mindstone_tui.core.library.blame import (
     lines_added,
     runs,
 )
-from mindstone_tui.core.paths import from_home
 
 NOTES: Final = "refs/notes/mindstone"
 
@@ -38,7 +37,7 @@ def blame(
     By the bytes that undo kept around every call, never by a guess. `before` was there when a turn
     first touched the file; `unknown` was changed by hand, or cannot be proven.
     """
-    place = from_home(Path(file or ".")).resolve()
+    place = paths.from_home(Path(file or ".")).resolve()
     kept = KeptFiles(options.places(), place.parent if file else place, os.environ)
     if trailer:
         _add_trailers(kept, Path(trailer).absolute())
@@ -47,7 +46,7 @@ def blame(
     elif file:
         _blame_file(kept, place, json=json)
     else:
-        raise UsageError("No file is named.", "For example: mindstone blame src/app.py")
+        raise errors.UsageError("No file is named.", "For example: mindstone blame src/app.py")
 
 
 def _blame_file(kept: KeptFiles, file: Path, *, json: bool) -> None:

@@ -13,11 +13,10 @@ import typer
 from mindstone_tui import __version__
 from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
 from mindstone_tui.cli.output import in_lines, say, say_exactly, say_json, styled
+from mindstone_tui.core import errors, paths
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.doctor import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
-from mindstone_tui.core.errors import ExitCode, MindstoneError
-from mindstone_tui.core.paths import DEFAULT_SESSION
 
 ROOMS: Final = {
     "mindstone_tui.core.doctor.home:home": "Files",
@@ -50,17 +49,17 @@ def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
         told = f"\n{len(found)} checks: {len(worst)} failed, {warnings} to look at."
         say(told, "red" if worst else "yellow" if warnings else "green")
     if worst:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(errors.ExitCode.FAILED)
 
 
 def _examine(session: str) -> Iterator[tuple[str, Check]]:
     """Every check under its heading."""
-    settings, key, own = Settings(), DEFAULT_SESSION, next(iter(ROOMS.values()))
+    settings, key, own = Settings(), paths.DEFAULT_SESSION, next(iter(ROOMS.values()))
     try:
         settings = load(places(), os.environ).settings
         key = session_key(session)
         yield own, passed("config", "The settings are valid.")
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         yield own, refused("config", error)
     around = CheckEnvironment(places(), os.environ, settings, key)
     for room, heading in ROOMS.items():
@@ -68,7 +67,7 @@ def _examine(session: str) -> Iterator[tuple[str, Check]]:
         try:
             for check in getattr(import_module(module), function)(around):
                 yield heading, check
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             yield heading, refused(function, error)
 
 

@@ -16,8 +16,7 @@ import typer
 
 from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import given, switch
-from mindstone_tui.core import errors, numbers, paths, transcript
-from mindstone_tui.core.entries import KINDS, Line
+from mindstone_tui.core import entries, errors, numbers, paths, transcript
 from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.library import file_states, profile, projects
@@ -202,7 +201,7 @@ def _print_redacted(where: paths.SessionPlaces, wanted: Wanted, json: bool) -> N
     found = 0
     with _open(where) as history:
         for item in filter(wanted, history.read()):
-            if not isinstance(item, Line):
+            if not isinstance(item, entries.Line):
                 continue
             for place in transcript.blackened_in(history.whole(item).entry):
                 found += 1
@@ -222,9 +221,9 @@ _REDACTED_SHOWN: Final = 160
 
 def _wanted(kinds: Collection[str], turn: int | None) -> Wanted:
     """Which lines are shown; a damaged one always is."""
-    options.check_kinds(kinds, KINDS)
+    options.check_kinds(kinds, entries.KINDS)
     return lambda item: (
-        not isinstance(item, Line)
+        not isinstance(item, entries.Line)
         or ((not kinds or item.kind in kinds) and (turn is None or item.turn == turn))
     )
 
@@ -278,7 +277,7 @@ def _follow(
     try:
         while True:
             for item in follower.poll():
-                if isinstance(item, Line):
+                if isinstance(item, entries.Line):
                     standings.take(item)
                 if wanted(item):
                     _print(item, standings, json)

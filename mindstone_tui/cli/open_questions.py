@@ -11,8 +11,7 @@ from typing import Final
 import typer
 
 from mindstone_tui.api import connect
-from mindstone_tui.cli import line_chat, options
-from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.cli import line_chat, options, output
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
@@ -41,16 +40,16 @@ def waiting(
         question, allowed = _meant(words, found)
         raise typer.Exit(asyncio.run(_decide(question, allowed, why.strip())))
     if json:
-        say_json({"waiting": found})
+        output.say_json({"waiting": found})
     elif not found:
-        hint("Nothing waits for a decision.")
+        output.hint("Nothing waits for a decision.")
     for each in [] if json else found:
-        say(f"{each.number}  {each.sentence(datetime.now(UTC))}", "bold")
-        say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
+        output.say(f"{each.number}  {each.sentence(datetime.now(UTC))}", "bold")
+        output.say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
         in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
         for line in in_full.splitlines():
-            say(f"   {line}")
-        say(f"   {each.how()}")
+            output.say(f"   {line}")
+        output.say(f"   {each.how()}")
 
 
 def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, bool]:

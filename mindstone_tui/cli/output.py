@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from mindstone_tui.core.errors import ExitCode, MindstoneError
-from mindstone_tui.core.numbers import megabytes, seconds
+from mindstone_tui.core import errors, numbers
 from mindstone_tui.core.text import for_terminal
 
 _NARROWEST: Final = 12
@@ -26,7 +25,7 @@ PIPE_CLOSED: Final = 141
 """What a shell reports for a program that wrote to a pipe nobody reads."""
 
 
-class OutputRefused(MindstoneError):
+class OutputRefused(errors.MindstoneError):
     """What stands behind stdout takes nothing more; its remedy is not ours to know."""
 
 
@@ -205,9 +204,9 @@ def finish_output(code: int) -> int:
         _flush(sys.stdout)
     except SystemExit:
         return PIPE_CLOSED
-    except MindstoneError as error:
+    except errors.MindstoneError as error:
         complain(error.what, error.remedy)
-        return code or ExitCode.FAILED
+        return code or errors.ExitCode.FAILED
     return code
 
 
@@ -300,7 +299,7 @@ class Progress:
         self._draw(done)
 
     def _sized(self, count: int) -> str:
-        return megabytes(count) if self._bytes else f"{count:,}"
+        return numbers.megabytes(count) if self._bytes else f"{count:,}"
 
     def clear(self) -> None:
         """Take the bar away, for what is said next."""
@@ -318,7 +317,7 @@ class Progress:
             cells = round(min(1.0, done / self._total) * _WIDTH)
             bar = "█" * cells + "░" * (_WIDTH - cells)
             of = f"{self._sized(done)} of {self._sized(self._total)}"
-            left = f", {seconds((self._total - done) / rate)} left" if rate > 0 else ""
+            left = f", {numbers.seconds((self._total - done) / rate)} left" if rate > 0 else ""
             text = f"{self.part:8} {bar} {of} ({self._sized(round(rate))}/s{left})"
         else:
             text = f"{self.part:8} {done:,} ({rate:,.0f}/s)"

@@ -36,10 +36,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.library.model_list import prices_of
-from mindstone_tui.core.replay import compare
-from mindstone_tui.core.replay.playback import SAMPLE_WINDOW, Replay, open_sample, playable
-from mindstone_tui.core.replay.rehearsal import SHIPPED_EMBEDDER, RehearsalOptions, by_meaning
-from mindstone_tui.core.replay.verify_requests import Rebuilt, prove, rebuilt_calls
+from mindstone_tui.core.replay import compare, playback, rehearsal, verify_requests
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
 from mindstone_tui.core.transcript import History
 
@@ -48,7 +45,7 @@ async def _in_lines(
     history: History, settings: Settings, note: str, speed: float, at: int | None, *, json: bool
 ) -> None:
     """Play a session in lines, without waiting unless told to."""
-    replay = Replay(history, settings, note=note, speed=speed, stays=False, reports=json)
+    replay = playback.Replay(history, settings, note=note, speed=speed, stays=False, reports=json)
     if at is not None and not replay.go_to_turn(at):
         raise NoSuchEntry(f"There is no turn {at}.", "Omit --at to play it all.")
     show = say_json if json else line_chat.EventPrinter(recorded=True).show
@@ -63,8 +60,8 @@ def _in_app(history: History, settings: Settings, note: str, speed: float, at: i
     from mindstone_tui.cli.app_host import host_for
     from mindstone_tui.tui.app import ReplayApp
 
-    async def open_replay() -> Replay:
-        replay = Replay(history, settings, note=note, speed=speed)
+    async def open_replay() -> playback.Replay:
+        replay = playback.Replay(history, settings, note=note, speed=speed)
         if at is not None:
             replay.go_to_turn(at)
         return replay
@@ -137,7 +134,7 @@ def _play(
     settings = settings_for(history, sample=sample)
     with Progress("lines", 0, quiet=json) as bar:
         options = rehearsal_options(settings, bar, vectors=vectors)
-        played, note = asyncio.run(playable(history, settings, options))
+        played, note = asyncio.run(playback.playable(history, settings, options))
         if in_lines:
             asyncio.run(_in_lines(played, settings, note, speed or 0.0, at, json=json))
             return
@@ -151,7 +148,7 @@ def _requested(history: History, *, sample: bool, json: bool) -> History:
     settings = settings_for(history, sample=True)
     with Progress("lines", 0, quiet=json) as bar:
         options = rehearsal_options(settings, bar, vectors=False)
-        rehearsed, note = asyncio.run(playable(history, settings, options))
+        rehearsed, note = asyncio.run(playback.playable(history, settings, options))
     hint(note)
     return rehearsed
 
@@ -159,14 +156,14 @@ def _requested(history: History, *, sample: bool, json: bool) -> History:
 def _show_turn(
     history: History, turn: int, call: int | None, *, whole: bool, check: bool, json: bool
 ) -> None:
-    for rebuilt in rebuilt_calls(history, turn, call):
+    for rebuilt in verify_requests.rebuilt_calls(history, turn, call):
         say_json(rebuilt) if json else _print_rebuilt(rebuilt, whole=whole)
         if check and rebuilt.matches is False:
             raise typer.Exit(ExitCode.FAILED)
 
 
 def _prove(history: History, *, json: bool) -> None:
-    proof = prove(history)
+    proof = verify_requests.prove(history)
     if json:
         say_json({"session": str(history.places.key), **msgspec.structs.asdict(proof)})
     else:
@@ -183,7 +180,7 @@ def _prove(history: History, *, json: bool) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _print_rebuilt(rebuilt: Rebuilt, *, whole: bool) -> None:
+def _print_rebuilt(rebuilt: verify_requests.Rebuilt, *, whole: bool) -> None:
     state = {True: "matches its hash", False: "DOES NOT MATCH", None: "imported, never sent"}
     say(
         f"turn {rebuilt.turn}, call {rebuilt.call}: {len(rebuilt.messages)} messages, "
@@ -277,7 +274,7 @@ def source_of(name: str, *, sample: bool) -> Iterator[History]:
     if sample and name:
         raise UsageError("Give a session or --sample, not both.")
     if sample:
-        yield open_sample(places())
+        yield playback.open_sample(places())
         return
     with History(places().session(session_to_read(name))) as history:
         yield history
@@ -292,7 +289,7 @@ def settings_for(
     """
     wanted = dict(flags or {})
     if sample:
-        wanted.setdefault("context.window", SAMPLE_WINDOW)
+        wanted.setdefault("context.window", playback.SAMPLE_WINDOW)
     found = load(places(), os.environ, flags=wanted).settings
     if history is not None and not found.context.window and (own := compare.window_of(history)):
         return load(places(), os.environ, flags={**wanted, "context.window": own}).settings
@@ -301,13 +298,15 @@ def settings_for(
 
 def rehearsal_options(
     settings: Settings, bar: Progress | None, *, vectors: bool
-) -> RehearsalOptions:
+) -> rehearsal.RehearsalOptions:
     """How to rehearse; only the model that ships with the program is asked for meaning."""
-    if vectors and settings.recall.embedder != SHIPPED_EMBEDDER:
+    if vectors and settings.recall.embedder != rehearsal.SHIPPED_EMBEDDER:
         hint("A rehearsal calls no model, so recall searches by words only.")
         vectors = False
     progress = None if bar is None else lambda done, total: bar.at(done, total)
-    return by_meaning(progress) if vectors else RehearsalOptions(progress=progress)
+    return (
+        rehearsal.by_meaning(progress) if vectors else rehearsal.RehearsalOptions(progress=progress)
+    )
 
 
 def compare_modes(

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.disk import REAL, ensure_folder
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core import disk, errors
 
 LONGEST_LOG: Final = 4 << 20
 """When the log is longer than this, it is kept once as `.old` and started anew."""
@@ -30,14 +29,14 @@ def note(text: str, log: Path, *, apart: str = " ") -> bool:
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     entry = f"{moment} pid {os.getpid()}{apart}{text}\n".encode(errors="backslashreplace")
     try:
-        ensure_folder(log.parent)
+        disk.ensure_folder(log.parent)
         if log.exists() and log.stat().st_size > LONGEST_LOG:
             log.replace(log.with_name(f"{log.name}.old"))
-        fd = REAL.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd = disk.REAL.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            REAL.write(fd, entry)
+            disk.REAL.write(fd, entry)
         finally:
-            REAL.close(fd)
-    except (OSError, MindstoneError):
+            disk.REAL.close(fd)
+    except (OSError, errors.MindstoneError):
         return False
     return True

@@ -19,16 +19,15 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import api
+from mindstone_tui.core import entries, transcript
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.entries import Image, Line, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import CLIENT_GONE, MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
-from mindstone_tui.core.transcript import History
 from mindstone_tui.servers import match
 from mindstone_tui.servers.client import NOBODY, Client
 from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply, bounded
@@ -222,7 +221,7 @@ class Gateway:
     async def pieces(self, run: Run, reply: Reply) -> AsyncIterator[Piece]:
         """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
         run.stage += 1
-        calls: tuple[ToolCall, ...] = ()
+        calls: tuple[entries.ToolCall, ...] = ()
         asked = complete = used_tools = False
         while True:
             event = await run.events.get()
@@ -435,18 +434,18 @@ class Gateway:
                 room = self._rooms[key, named, own_tools] = Room(conversation, guest)
             return room
 
-    def _client_calls(self, run: Run, entry: str) -> tuple[ToolCall, ...]:
+    def _client_calls(self, run: Run, entry: str) -> tuple[entries.ToolCall, ...]:
         """The calls of an answer that run at the client."""
         key = SessionKey.parse(run.room.conversation.session)
-        with History(self._home.places.session(key)) as history:
-            line: Line = history.whole(history.find(entry))
+        with transcript.History(self._home.places.session(key)) as history:
+            line: entries.Line = history.whole(history.find(entry))
         if not isinstance(line.entry, AssistantMessage):
             return ()
         names = run.room.guest.names
         return tuple(call for call in line.entry.calls if call.name in names)
 
 
-def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[Image, ...]:
+def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[entries.Image, ...]:
     """A message's pictures and sounds, each in the session's own keeping."""
     return tuple(
         conversation.keep(picture.data, f"picture-{number}")
@@ -480,7 +479,7 @@ def _split(
     raise UsageError("The last message is the assistant's.", "End with what is asked.")
 
 
-def _added(left: Usage, right: Usage) -> Usage:
+def _added(left: entries.Usage, right: entries.Usage) -> entries.Usage:
     """The newest request's usage, with all that was answered since the client asked."""
     said = [each for each in (left.completion, right.completion) if each is not None]
     return msgspec.structs.replace(right, completion=sum(said) if said else None)

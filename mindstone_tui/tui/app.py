@@ -24,8 +24,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 
-from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.signals import on_ending
+from mindstone_tui.core import errors, signals
 from mindstone_tui.core.text import for_terminal, one_line, plural
 from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
@@ -160,7 +159,7 @@ class MindstoneApp(App[int]):
         return self.chat
 
     def on_mount(self) -> None:
-        on_ending(self._end)
+        signals.on_ending(self._end)
         if self.host.library is not None:
             self.set_interval(_LOOK_AGAIN, self._look_for_waiting)
         self.set_interval(1, self.watch_cache, pause=not self.host.settings.cache_warning)
@@ -222,7 +221,7 @@ class MindstoneApp(App[int]):
         event.stop()
         try:
             await self.navigator.open(event.screen, event.argument)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self.notify(f"{error.what} {error.remedy}", severity="error", markup=False)
 
     @on(TurnFinished)
@@ -358,7 +357,7 @@ def _wanted(action: str) -> tuple[str, str]:
 
 
 async def _no_conversation(_key: str) -> Conversation:
-    raise UsageError("A recording has no live session.", "`mindstone` opens one.")
+    raise errors.UsageError("A recording has no live session.", "`mindstone` opens one.")
 
 
 class ReplayApp(MindstoneApp):

@@ -19,8 +19,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings
 from mindstone_tui.core.errors import NoSuchEntry
-from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.text import as_written, unfenced
 from mindstone_tui.core.transcript.reader import Damaged, History, Item, read_line, standings_of
 
@@ -161,7 +160,7 @@ def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[Exc
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)
         if isinstance(line, Line) and line.kind in _PASSED_OVER:
             continue
-        for event in events_of(line):
+        for event in from_entry.events_of(line):
             if isinstance(event, _BETWEEN):
                 continue
             if not found or found[-1].turn != turn:
@@ -219,7 +218,7 @@ def whole(line: Item) -> str:
 def contains(line: Item, text: str) -> bool:
     """Whether the line contains the text, ignoring case."""
     wanted = text.casefold()
-    return wanted in describe_line(line).text.casefold() or wanted in whole(line).casefold()
+    return wanted in narrate.describe_line(line).text.casefold() or wanted in whole(line).casefold()
 
 
 _STRIDE: Final = 2_000

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
-from mindstone_tui.core import numbers
+from mindstone_tui.core import numbers, text
 from mindstone_tui.core.errors import MindstoneError, UnknownName, UsageError
-from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import terminal
 from mindstone_tui.tui.host import ModelChoice, Setup
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -369,7 +368,7 @@ class Navigator:
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")
-        choices = [Choice(name, one_line(one.question, 200)) for name, one in said.items()]
+        choices = [Choice(name, text.one_line(one.question, 200)) for name, one in said.items()]
         self._choose("Go back to before which message?", choices, take)
 
     async def _to_quit(self, argument: str) -> None:

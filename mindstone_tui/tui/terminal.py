@@ -27,8 +27,7 @@ from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from mindstone_tui.core.errors import MindstoneError, UsageError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.text import for_terminal
 
 _PROGRAMS: Final = (
@@ -42,7 +41,7 @@ _PROGRAMS: Final = (
 
 _PASTE: Final = "\x1b[200~"
 _PASTED: Final = "\x1b[201~"
-_ESCAPES: Final = pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
+_ESCAPES: Final = patterns.pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
 
 
 class PasteParser(XTermParser):
@@ -217,7 +216,7 @@ async def edit(app: App[int], text: str, command: list[str]) -> str:
             await asyncio.to_thread(subprocess.run, [*command, name], check=False)
         return await asyncio.to_thread(_read, path)
     except (OSError, SuspendNotSupported) as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"The editor `{shlex.join(command)}` could not be started ({error}).",
             "Set tui.editor in config.toml, or $EDITOR.",
         ) from error
@@ -236,4 +235,4 @@ async def show_plain(app: App[int], text: str) -> None:
             print(for_terminal(text))
             await asyncio.to_thread(input, "\n— press Enter to return to MindStone — ")
     except (EOFError, SuspendNotSupported) as error:
-        raise MindstoneError("This terminal cannot show plain scrollback.") from error
+        raise errors.MindstoneError("This terminal cannot show plain scrollback.") from error

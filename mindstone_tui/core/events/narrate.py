@@ -12,8 +12,7 @@ from typing import Final, assert_never
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, derived, store, window
-from mindstone_tui.core.entries.base import ZONES
+from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, store, window
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
@@ -368,7 +367,7 @@ Pressure = ev.ZoneChanged | ev.ShareCrossed | ev.VelocitySpiked | ev.AlertRaised
 def _of_pressure(event: Pressure) -> EventLine:
     match event:
         case ev.ZoneChanged(before=before, after=after, utilization=share):
-            relief = ZONES.index(after) < ZONES.index(before)
+            relief = base.ZONES.index(after) < base.ZONES.index(before)
             worse = after in ("orange", "red") and not relief
             return EventLine(
                 sign="✓" if relief else "●",

@@ -24,11 +24,10 @@ import msgspec
 
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.interchange import formats, read_bytes
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
-from mindstone_tui.core.interchange.formats import Format, format_of
 from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Gave, Record, Said
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
-from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.steps import Assembler
 from mindstone_tui.core.interchange.write_entries import ImportedBefore, Index, Writer
 from mindstone_tui.core.paths import SessionKey
@@ -135,7 +134,7 @@ def import_file(
     `clean` must be what the transcript cleans texts with, else a second import finds its own
     messages changed and adds them again.
     """
-    reader = format_of(path, format)
+    reader = formats.format_of(path, format)
     about = {"format": reader.name, "digest": file_digest(path)}
     return import_records(reader.read(path), transcript, path=path, **about, **how)
 
@@ -294,7 +293,7 @@ def _kept(tally: _Tally) -> tuple[Skipped, ...]:
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
-    with open_file(path) as stream:
+    with read_bytes.open_file(path) as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
@@ -377,7 +376,7 @@ def import_each(
 
     `follow` makes what takes in the lines of one session.
     """
-    reader = format_of(path, format)
+    reader = formats.format_of(path, format)
     about = {"format": reader.name, "digest": file_digest(path)}
     for began, found in conversations(reader.read(path), many=reader.many):
         lead, is_empty = _lead(found)
@@ -394,7 +393,7 @@ def import_each(
             transcript.close()
 
 
-def only_conversation(reader: Format, path: Path) -> tuple[Began, Iterator[Record]] | None:
+def only_conversation(reader: formats.Format, path: Path) -> tuple[Began, Iterator[Record]] | None:
     """The conversation of a file that holds one; None while nobody has said anything in it."""
     began, found = next(conversations(reader.read(path), many=False), (Began(), iter(())))
     lead, is_empty = _lead(found)
@@ -411,7 +410,7 @@ def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:
     return lead, True
 
 
-def key_for(reader: Format, path: Path, began: Began, agent: str) -> SessionKey:
+def key_for(reader: formats.Format, path: Path, began: Began, agent: str) -> SessionKey:
     """The session that a conversation belongs in."""
     return key_of(reader.name, began.id or path.stem, agent)
 

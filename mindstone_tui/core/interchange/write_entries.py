@@ -23,9 +23,8 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
+from mindstone_tui.core.interchange import pictures, steps
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
-from mindstone_tui.core.interchange.pictures import keep_pictures
-from mindstone_tui.core.interchange.steps import AnsweredCall, WriteStep, joined_pieces, short_id
 from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
 
 Message = UserMessage | AssistantMessage | ToolReturned
@@ -132,7 +131,7 @@ class Writer:
         self.described = self._before.described
         """What an earlier import said of the conversation as a whole."""
 
-    def write(self, step: WriteStep) -> None:
+    def write(self, step: steps.WriteStep) -> None:
         """Write what is new of a step."""
         if step.opens and self._touched:
             self.end_turn()
@@ -147,7 +146,7 @@ class Writer:
         self._begin_turn(resumes=not (is_new and step.opens))
         if is_new:
             if isinstance(message, UserMessage) and step.said.images:
-                kept = keep_pictures(step.said.images, self._transcript)
+                kept = pictures.keep_pictures(step.said.images, self._transcript)
                 message = msgspec.structs.replace(message, images=kept)
             self._put(message, step.said.ts)
         elif late := [each.call for each in fresh if each.call.id not in self._before.pending]:
@@ -185,7 +184,7 @@ class Writer:
             return False
         if more.calls:
             return not self._before.asked_with(first.id, more.calls[0].id)
-        return bool(more.text) and not self._has(joined_pieces(first, more))
+        return bool(more.text) and not self._has(steps.joined_pieces(first, more))
 
     def _has(self, said: Said) -> bool:
         if not self._before.seen:
@@ -205,12 +204,12 @@ class Writer:
         self.first_turn = self.first_turn or self._turn
         self.last_turn = self._turn
 
-    def _put_answered(self, each: AnsweredCall) -> None:
+    def _put_answered(self, each: steps.AnsweredCall) -> None:
         if each.call.id not in self._before.called:
             self._put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
         result = _returned(each)
         if each.result.images:
-            kept = keep_pictures(each.result.images, self._transcript)
+            kept = pictures.keep_pictures(each.result.images, self._transcript)
             result = msgspec.structs.replace(result, images=kept)
         self._put(result, each.result.ts)
         self._before.pending.pop(each.call.id, None)
@@ -293,7 +292,7 @@ class ImportedBefore:
 
     def asked_with(self, message: str, call: str) -> bool:
         """Whether a message was written together with a call."""
-        return _hash(f"{message}\x00{short_id(call)}", 0) in self._asked
+        return _hash(f"{message}\x00{steps.short_id(call)}", 0) in self._asked
 
     def _learn(self, lines: Iterable[Line]) -> None:
         for line in lines:
@@ -358,7 +357,7 @@ def _called(call: str, name: str, arguments: str) -> ToolCalled:
     return ToolCalled(call=call, name=name, shown=f"{name} {arguments}", digest=digest)
 
 
-def _returned(each: AnsweredCall) -> ToolReturned:
+def _returned(each: steps.AnsweredCall) -> ToolReturned:
     return ToolReturned(
         call=each.call.id,
         name=each.call.name,

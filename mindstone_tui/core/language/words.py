@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from mindstone_tui.core.language.languages import ENGLISH, language_of, small_words
-from mindstone_tui.core.language.lists import english
+from mindstone_tui.core.language import languages, lists
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import Known
 
@@ -75,7 +74,7 @@ _SYMBOL: Final = pattern_of("[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-
 
 def stopwords() -> frozenset[str]:
     """English words that nothing is looked for by."""
-    return english("stopwords")
+    return lists.english("stopwords")
 
 
 def fold(text: str) -> str:
@@ -157,7 +156,7 @@ def root(word: str) -> str:
 def query_terms(text: str) -> list[str]:
     """The distinct words worth looking for; stopwords only if there is nothing else."""
     distinct = list(dict.fromkeys(indexed(text).split()))
-    common = _small_words(language_of(text))
+    common = _small_words(languages.language_of(text))
     telling = [word for word in distinct if word not in common] or distinct
     if text.isascii():
         return telling
@@ -168,9 +167,9 @@ def query_terms(text: str) -> list[str]:
 @cache
 def _small_words(language: str) -> frozenset[str]:
     """The small words of English and of another language, as they are indexed."""
-    if language == ENGLISH:
+    if language == languages.ENGLISH:
         return stopwords()
-    words = small_words().get(language, ())
+    words = languages.small_words().get(language, ())
     return stopwords().union(each for word in words for each in words_of(word))
 
 

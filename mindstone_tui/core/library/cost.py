@@ -17,9 +17,8 @@ import msgspec
 from mindstone_tui.core import errors, numbers, paths, transcript
 from mindstone_tui.core.entries import Line, Usage, conversation, derived, store, window
 from mindstone_tui.core.entries.base import added
-from mindstone_tui.core.interchange.describe import AnswerCounts
+from mindstone_tui.core.interchange import describe, import_session
 from mindstone_tui.core.interchange.formats import base, format_of
-from mindstone_tui.core.interchange.import_session import conversations
 from mindstone_tui.core.providers.cache_rules import SentPrompt, expect, rules_of
 from mindstone_tui.core.providers.catalogue import PriceBook as PriceBook
 from mindstone_tui.core.providers.catalogue import Prices, cost
@@ -164,7 +163,7 @@ class CostFold:
 
     def take(self, records: Iterable[base.Record], turn_of: Mapping[str, int]) -> None:
         """A whole conversation of another program, its turns as they were imported."""
-        turn, began, at, counts = 0, "", "", AnswerCounts()
+        turn, began, at, counts = 0, "", "", describe.AnswerCounts()
         names: dict[str, str] = {}
         for record in records:
             match record:
@@ -308,7 +307,7 @@ def _take_file(fold: CostFold, described: store.SessionDescribed, turns: Mapping
     path = Path(described.path)
     with contextlib.suppress(errors.MindstoneError, OSError):
         reader = format_of(path)
-        for began, records in conversations(reader.read(path), many=reader.many):
+        for began, records in import_session.conversations(reader.read(path), many=reader.many):
             if not reader.many or began.id == described.conversation:
                 fold.take(records, turns)
     return bool(fold.sent)

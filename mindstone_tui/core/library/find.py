@@ -12,19 +12,16 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.config import Settings
+from mindstone_tui.core import config, errors, signals, transcript
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.entries.provenance import ImportSource
-from mindstone_tui.core.errors import IndexUnavailable, UsageError, VectorsUnavailable
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, embedding, inject, ranking
 from mindstone_tui.core.recall import index as recall_index
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.passages import parse_time
-from mindstone_tui.core.signals import usable_cores
 from mindstone_tui.core.text import inside
-from mindstone_tui.core.transcript import History
 
 Scope = Literal["session", "agent", "all"]
 SCOPES: Final[tuple[Scope, ...]] = ("session", "agent", "all")
@@ -89,7 +86,7 @@ class StoredRecall:
     """A session's index, with those of its neighbours if the scope is wider, open for questions."""
 
     def __init__(
-        self, home: Places, key: SessionKey, settings: Settings, scope: Scope = "session"
+        self, home: Places, key: SessionKey, settings: config.Settings, scope: Scope = "session"
     ) -> None:
         self._own = str(key)
         self._scope: Scope = scope
@@ -213,7 +210,7 @@ def checked_scope(name: str) -> Scope:
     for scope in SCOPES:
         if scope == name:
             return scope
-    raise UsageError(f"Unknown scope {name}.", f"Use {', '.join(SCOPES)}.")
+    raise errors.UsageError(f"Unknown scope {name}.", f"Use {', '.join(SCOPES)}.")
 
 
 Progress = Callable[[str, int, int], None]
@@ -233,7 +230,7 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True):
 
 def index_session(
     places: SessionPlaces,
-    settings: Settings,
+    settings: config.Settings,
     progress: Progress = lambda what, done, goal: None,
     *,
     wait: bool,
@@ -255,7 +252,7 @@ def bring_up_to_date(
     places: SessionPlaces, index: recall_index.RecallIndex, progress: Progress, *, wait: bool
 ) -> Indexed:
     """Add the words that are missing, and the vectors if told to wait for them."""
-    with History(places) as history:
+    with transcript.History(places) as history:
         goal = history.head.seq + 1
         catch_up(index, reading(history), lambda seq: progress("words", seq + 1, goal))
     failure = _make_vectors(index, progress) if wait else ""
@@ -269,10 +266,10 @@ def _make_vectors(index: recall_index.RecallIndex, progress: Progress) -> str:
 
     goal = index.pending()
     try:
-        with ThreadPoolExecutor(usable_cores()) as threads:
+        with ThreadPoolExecutor(signals.usable_cores()) as threads:
             while index.embed_pending(_EMBEDDED_AT_ONCE, through=threads.map):
                 progress("vectors", max(goal - index.pending(), 0), goal)
-    except VectorsUnavailable as error:
+    except errors.VectorsUnavailable as error:
         return error.sentence
     return ""
 
@@ -294,11 +291,11 @@ def _fresh(each: SessionPlaces, embedder: embedding.Embedder) -> recall_index.Re
     """A session's index with all its words; vectors are taken as far as they are."""
     if not each.transcript.exists():
         raise each.missing()
-    with History(each) as history:
+    with transcript.History(each) as history:
         try:
             index = recall_index.RecallIndex.of(each, embedder)
             catch_up(index, reading(history))
-        except IndexUnavailable:
+        except errors.IndexUnavailable:
             # A disk that cannot be written can still be read: this index lasts for one question.
             index = recall_index.InMemoryIndex(embedder)
             catch_up(index, reading(history))
@@ -309,7 +306,7 @@ def _moment(text: str) -> float | None:
     if not text:
         return None
     if (moment := parse_time(text)) is None:
-        raise UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+        raise errors.UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
     return moment.timestamp()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, errors, paths, text, transcript
-from mindstone_tui.core.entries import Line, ToolCall, derived
+from mindstone_tui.core.entries import Line, ToolCall, derived, standings, store
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     ToolAnswered,
@@ -25,8 +25,6 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
     TurnEnded,
 )
-from mindstone_tui.core.entries.standings import not_rewound
-from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
@@ -215,7 +213,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
     """What waits in one session, oldest first."""
     with transcript.History(places) as history:
         every = list(history.newest(_KINDS, LOOKED_BACK))
-        lines = not_rewound(every)[::-1]
+        lines = standings.not_rewound(every)[::-1]
         made = _planned(lines)
         said = [] if made is None else [history.whole(each) for each in history.turn(made.turn)]
         asked = still_open(lines)
@@ -331,13 +329,13 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
     trust = TrustFile(home.trust)
     for line in lines:
         match line.entry:
-            case TrustAsked(folder=folder, digest=digest, files=files):
+            case store.TrustAsked(folder=folder, digest=digest, files=files):
                 waiting.pop(folder, None)
                 if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
                     shown = f"Trust in {folder}\n" + "\n".join(files)
                     asked = {"kind": "trust", "call": folder, "shown": shown}
                     waiting[folder] = _proposal(session, line, **asked)
-            case ProjectTrusted(folder=folder):
+            case store.ProjectTrusted(folder=folder):
                 waiting.pop(folder, None)
     return list(waiting.values())
 

@@ -17,10 +17,9 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource, is_imported
-from mindstone_tui.core.errors import MindstoneError, RecallError
+from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
@@ -31,7 +30,6 @@ from mindstone_tui.core.recall.catch_up import reading
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import rewinds_of
 
 _AROUND: Final = 80
@@ -71,7 +69,7 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a word of the question stands in it; else it is only near in meaning."""
     program: str = profiles.OWN
     folder: str = ""
-    imported: ImportSource | None = None
+    imported: provenance.ImportSource | None = None
     """The program and the file that the words come from, if they were not said here."""
     superseded_by: int | None = None
     """The newer statement, also found, that replaces this one."""
@@ -110,7 +108,7 @@ def _read(
     scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
     try:
         return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
-    except (MindstoneError, OSError):  # `doctor` says what is wrong with it
+    except (errors.MindstoneError, OSError):  # `doctor` says what is wrong with it
         return []
 
 
@@ -133,7 +131,7 @@ def _scored(
                 speaker=speaker,
                 kind=line.kind,
                 by="reading",
-                imported=UNKNOWN if is_imported(line) else None,
+                imported=provenance.UNKNOWN if provenance.is_imported(line) else None,
             )
 
 
@@ -232,7 +230,7 @@ class _Search(msgspec.Struct, frozen=True):
                 keys = [each.key for each in chosen if each not in unread]
                 allowed = _allowed(wanted)
                 found = library.search(self.query, more, keys, allowed=allowed, asked=self.asked)
-        except RecallError:
+        except errors.RecallError:
             return [], list(chosen)
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
         kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
@@ -333,7 +331,7 @@ def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
     try:
         with contextlib.closing(AllSessions(home, None)) as library:
             files = library.done(keys, touched) if keys else []
-    except RecallError:
+    except errors.RecallError:
         return list(hits)
     return [
         msgspec.structs.replace(hit, changed_since=_changed(paths, Path(hit.folder), hit.ts))
@@ -353,7 +351,7 @@ def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
 def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[Line]:
     """The lines of a session that are meant and in force."""
     calls: dict[str, str] = {}
-    with History(session) as history:
+    with transcript.History(session) as history:
         rewinds = rewinds_of(history)
         for line in reading(history)(0):
             if rewinds.of(line) is not None:
@@ -414,6 +412,6 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         speaker=hit.passage.speaker,
         kind=hit.passage.kind,
         says=hit.parts.get("words", 0.0) > 0,
-        imported=UNKNOWN if hit.passage.imported else None,
+        imported=provenance.UNKNOWN if hit.passage.imported else None,
         superseded_by=hit.superseded_by,
     )

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mindstone_tui.core import disk, redaction
 from mindstone_tui.core.config.settings import HistorySettings, Settings
 from mindstone_tui.core.context import budget, measure, trim, window_view
 from mindstone_tui.core.context.fold import Fold, Placed, merged, single, state_of
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
-from mindstone_tui.core.disk import REAL, ensure_folder, open_regular, read_regular
 from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.interchange.describe import Trust
@@ -37,11 +37,9 @@ from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.library.profile import keep_profile, read_profile, stored_profile, take_next
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.catch_up import CatchUp, reading
-from mindstone_tui.core.recall.embedding import open_embedder
+from mindstone_tui.core.recall import catch_up, embedding
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Chunker, Passage
-from mindstone_tui.core.redaction import Redactor, secrets_of
 from mindstone_tui.core.tokens import CHARACTERS_IN_TWO_TOKENS, UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
@@ -247,7 +245,7 @@ def plan_imported_window(
     with transcript.history() as history:
         if past is None:
             past = Past()
-            for line in reading(history)(0):
+            for line in catch_up.reading(history)(0):
                 past.take(line)
         context = settings.context
         prune = initial_prune(
@@ -289,7 +287,7 @@ class Cleaner:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._redactor = Redactor(secrets_of(environ))
+        self._redactor = redaction.Redactor(redaction.secrets_of(environ))
         self._known: dict[str, str] = {}
         self._room = _REMEMBERED
 
@@ -329,7 +327,7 @@ class Importer:
         self._trust = Trust(believes=partial(keeps_its_own, environ), folder=project)
         self._progress = progress
         self._on_busy = on_busy
-        self._embedder = open_embedder(settings.recall.embedder)
+        self._embedder = embedding.open_embedder(settings.recall.embedder)
         self._clean = Cleaner(environ)
         self._lease: Lease | None = None
         self._uptake: _Uptake | None = None
@@ -401,7 +399,7 @@ class Importer:
     def _open(self, key: SessionKey) -> Transcript:
         """The session to write to, with the right to do so; others wait, and so do we."""
         own = self._home.session(key)
-        ensure_folder(own.folder)
+        disk.ensure_folder(own.folder)
         if (upstream := upstream_of(self._home, self._settings.history, key)) is None:
             self._take(Lease(own))
             return Transcript(own, clean=self._clean, channel=IMPORTED)
@@ -460,7 +458,7 @@ class _Uptake:
         self.index = index
         self._newest = transcript.head.hash
         with transcript.history() as history:
-            self._words = CatchUp(index, reading(history))
+            self._words = catch_up.CatchUp(index, catch_up.reading(history))
             self._profile = read_profile(transcript.places, stored_profile(transcript.places))
             self._unbroken = history.size == transcript.size
         self._past = Past()
@@ -511,7 +509,7 @@ def _records_in(file: Path) -> int:
     if file.suffix != ".jsonl":
         return 0
     try:
-        with os.fdopen(open_regular(file), "rb") as stream:
+        with os.fdopen(disk.open_regular(file), "rb") as stream:
             chunks = iter(lambda: stream.read(_CHUNK), b"")
             # `count` would take as long as all the rest of this.
             return sum(len(chunk) - len(chunk.replace(b"\n", b"")) for chunk in chunks)
@@ -544,8 +542,8 @@ class ImportedFiles:
         """A file is done; what it held is on disk."""
         done = _as_done(file)
         self._done[done.path] = done
-        ensure_folder(self._path.parent)
-        descriptor = REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        disk.ensure_folder(self._path.parent)
+        descriptor = disk.REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(descriptor, msgspec.json.encode(done) + b"\n")
         finally:
@@ -553,7 +551,7 @@ class ImportedFiles:
 
     def _read(self) -> dict[str, _Done]:
         try:
-            raw = read_regular(self._path, most=_LARGEST)
+            raw = disk.read_regular(self._path, most=_LARGEST)
         except OSError:
             return {}
         found: dict[str, _Done] = {}

@@ -18,17 +18,15 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import disk, signals
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.errors import MindstoneError, VectorsUnavailable
-from mindstone_tui.core.library import vectors
-from mindstone_tui.core.library.agent_files import AgentFilesIndex
+from mindstone_tui.core.library import agent_files, vectors
 from mindstone_tui.core.library.profile import OWN, stored_profile
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.signals import return_freed_memory, usable_cores
 from mindstone_tui.core.transcript.encode import timestamp
 
 _AT_ONCE: Final = 8
@@ -65,7 +63,7 @@ class _Worker:
         self._settings = settings
         self._embedder = embedder
         self._lock = _identity(vectors.lock_file(home))
-        self._threads = ThreadPoolExecutor(usable_cores())
+        self._threads = ThreadPoolExecutor(signals.usable_cores())
         self.made = 0
 
     def run(self) -> None:
@@ -95,7 +93,7 @@ class _Worker:
                 except (MindstoneError, OSError):  # one broken index is not the others' matter
                     continue
         for agent in {each.key.agent for each in self._home.sessions()}:
-            files = AgentFilesIndex(self._home.agent(agent), self._embedder)
+            files = agent_files.AgentFilesIndex(self._home.agent(agent), self._embedder)
             with contextlib.closing(files):
                 while self._there() and files.embed_some(_AT_ONCE):
                     self.made += 1
@@ -119,7 +117,7 @@ class _Worker:
         """A few vectors; a text that the model cannot take costs only itself."""
         before = index.pending()
         try:
-            return index.embed_pending(_AT_ONCE * usable_cores(), through=self._threads.map)
+            return index.embed_pending(_AT_ONCE * signals.usable_cores(), through=self._threads.map)
         except VectorsUnavailable:
             if index.pending() == before:
                 raise
@@ -134,7 +132,7 @@ class _Worker:
             running=True, pid=os.getpid(), made=self.made, pending=pending, session=session
         )
         with contextlib.suppress(OSError):
-            replace_file(vectors.progress_file(self._home), msgspec.json.encode(told))
+            disk.replace_file(vectors.progress_file(self._home), msgspec.json.encode(told))
 
 
 def _last_said(session: SessionPlaces) -> str:
@@ -163,7 +161,7 @@ def main() -> None:
     config, data, state = (Path(each) for each in sys.argv[1:4])
     os.chdir("/")
     os.nice(_LEAST_PRIORITY)
-    return_freed_memory()
+    signals.return_freed_memory()
     home = Places(config=config, data=data, state=state)
     with contextlib.suppress(MindstoneError):
         work(home, load(home, os.environ).settings)

@@ -15,8 +15,7 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, disk, entries, errors
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.library.agent_files import files_of, state_of_files
-from mindstone_tui.core.library.lease import only_one
+from mindstone_tui.core.library import agent_files, lease
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.recall import embedding, multilingual, store
 
@@ -122,11 +121,11 @@ def follow(
 def _lacking(home: Places, session: SessionPlaces) -> bool:
     """Whether a session has vectors to be made, or its agent's files changed since then."""
     agent = home.agent(session.key.agent)
-    files = files_of(agent.agent)
+    files = agent_files.files_of(agent.agent)
     waiting = pending_everywhere(home)
     if str(session.key) in waiting or files in waiting:
         return True
-    return state_of_files(agent) != _look(
+    return agent_files.state_of_files(agent) != _look(
         home.library, lambda database: str(database.execute(_READ_OF, (files,)).get or ""), ""
     )
 
@@ -143,4 +142,4 @@ def progress_file(home: Places) -> Path:
 
 def locked(home: Places) -> contextlib.AbstractContextManager[bool]:
     """True while the lock is ours, False when another has it; raises where there can be none."""
-    return only_one(home.state, lock_file(home).name)
+    return lease.only_one(home.state, lock_file(home).name)

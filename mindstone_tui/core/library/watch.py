@@ -34,11 +34,8 @@ from mindstone_tui.core.interchange.describe import Trust
 from mindstone_tui.core.interchange.formats import Format, format_of, formats
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.interchange.write_entries import ImportedBefore
-from mindstone_tui.core.library.find import index_session
+from mindstone_tui.core.library import find, profile, raw_copy, take_over
 from mindstone_tui.core.library.lease import Lease, only_one
-from mindstone_tui.core.library.profile import profile_of
-from mindstone_tui.core.library.raw_copy import RawCopy
-from mindstone_tui.core.library.take_over import Cleaner, Importer, upstream_of
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript import Transcript
@@ -153,7 +150,7 @@ class LiveImport:
         settings: Settings,
         environ: Mapping[str, str],
         file: Path,
-        clean: Cleaner,
+        clean: take_over.Cleaner,
     ) -> None:
         self.file = file
         self.folder = ""
@@ -205,7 +202,9 @@ class LiveImport:
                 return None
             lease.give_back()
         added = 0
-        importer = Importer(self._home, self._settings, self._environ, project=self.folder)
+        importer = take_over.Importer(
+            self._home, self._settings, self._environ, project=self.folder
+        )
         for report in importer.take(self.file, None, ""):
             added += report.added
             if report.session:
@@ -224,7 +223,7 @@ class LiveImport:
         if not lease.try_take():
             return None
         try:
-            upstream = upstream_of(self._home, self._settings.history, key)
+            upstream = take_over.upstream_of(self._home, self._settings.history, key)
             transcript = Transcript(own, clean=self._clean, channel=IMPORTED, upstream=upstream)
             with contextlib.closing(transcript):
                 # Until it is on disk, what is learned on the way counts for nothing.
@@ -264,8 +263,8 @@ class LiveImport:
     def _make_findable(self) -> None:
         assert self.key is not None
         own = self._home.session(self.key)
-        index_session(own, self._settings, wait=False)
-        profile_of(own)
+        find.index_session(own, self._settings, wait=False)
+        profile.profile_of(own)
 
 
 class LiveImports:
@@ -275,7 +274,7 @@ class LiveImports:
         self._home = home
         self._settings = settings
         self._environ = environ
-        self._clean = Cleaner(environ)
+        self._clean = take_over.Cleaner(environ)
         self._open: dict[Path, LiveImport] = {}
 
     def of(self, file: Path) -> LiveImport:
@@ -488,7 +487,7 @@ class FolderWatch:
         wish = load(self._home, self._environ).settings.attach  # said while a resident may run
         if not wish.keep_raw or live.key is None or live.shared:
             return
-        copy = RawCopy(self._home.session(live.key))
+        copy = raw_copy.RawCopy(self._home.session(live.key))
         full = copy.source is not None and copy.source.full
         if not full and not copy.take(file, wish.raw_bytes):
             note(f"The raw copy of {live.key} is full (attach.raw_bytes).", self._home.log)

@@ -17,9 +17,8 @@ from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.search import SessionHit, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
-from mindstone_tui.core.recall.acts import Done, signature_of
-from mindstone_tui.core.recall.embedding import open_embedder
 
 T = TypeVar("T")
 
@@ -87,8 +86,8 @@ class WorkDone:
     def fixes(self, error: str, count: int) -> list[Remedy]:
         """What was done after an error like this one, where it did not come back."""
 
-        def ask(done: Done) -> list[Remedy]:
-            met = done.like(signature_of(error), _FOLLOWED)
+        def ask(done: acts.Done) -> list[Remedy]:
+            met = done.like(acts.signature_of(error), _FOLLOWED)
             return list(remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
 
         return [
@@ -139,10 +138,10 @@ class WorkDone:
             for place in newest
         ]
 
-    def _ask(self, ask: Callable[[Done], T]) -> T:
+    def _ask(self, ask: Callable[[acts.Done], T]) -> T:
         excluded = set(self._settings.recall.exclude)
         sessions = [each for each in self._home.sessions() if str(each.key) not in excluded]
-        library = AllSessions(self._home, open_embedder(self._settings.recall.embedder))
+        library = AllSessions(self._home, embedding.open_embedder(self._settings.recall.embedder))
         with contextlib.closing(library):
             library.bring_up_to_date(sessions, self._progress)
             return library.done([each.key for each in sessions], ask)
@@ -163,7 +162,7 @@ def _alike(error: str, failures: Sequence[Act]) -> list[Act]:
     return alike if asked else []
 
 
-def remedies(done: Done, met: Sequence[Act]) -> Iterator[Remedy]:
+def remedies(done: acts.Done, met: Sequence[Act]) -> Iterator[Remedy]:
     """The newest first, one a session: where an error came back, only its last time counts."""
     seen: set[str] = set()
     for error in sorted(met, key=lambda act: act.ts, reverse=True):

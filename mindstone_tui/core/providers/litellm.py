@@ -17,9 +17,8 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, errors, lockdown
 from mindstone_tui.core.entries import Message, Request, Usage
-from mindstone_tui.core.providers import dialect, model_server, tool_names
+from mindstone_tui.core.providers import base, dialect, model_server, tool_names
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Deltas, Finished, Options
 from mindstone_tui.core.providers.errors import failure_of
 from mindstone_tui.core.providers.stream import Translator, field
 
@@ -30,7 +29,7 @@ _CACHE: Final = {"type": "ephemeral"}
 _THINKING_FIELDS: Final = ("thinking_blocks", "reasoning_content")
 
 
-def call_of(request: Request, options: Options, address: Address) -> dict[str, Any]:
+def call_of(request: Request, options: base.Options, address: Address) -> dict[str, Any]:
     """The keyword arguments of one call."""
     call: dict[str, Any] = {
         "model": address.model,
@@ -56,7 +55,7 @@ def call_of(request: Request, options: Options, address: Address) -> dict[str, A
     return {name: value for name, value in call.items() if value is not None}
 
 
-def messages_for(request: Request, options: Options, model: str) -> list[Message]:
+def messages_for(request: Request, options: base.Options, model: str) -> list[Message]:
     """The messages, fit for this model."""
     keeps_thinking = understands_marks(model)
     fit = [_fit(message, keeps_thinking) for message in request.messages]
@@ -128,7 +127,7 @@ class RemoteProvider(model_server.ModelServer):
         if litellm is not None and not self._users:
             await _close_connections(litellm)
 
-    async def _attempt(self, request: Request, options: Options, attempt: int) -> Deltas:
+    async def _attempt(self, request: Request, options: base.Options, attempt: int) -> base.Deltas:
         litellm = self._litellm = await asyncio.to_thread(lockdown.import_litellm)
         self._users.add(self)
         translator, patience = Translator(), options.timeout
@@ -149,7 +148,7 @@ class RemoteProvider(model_server.ModelServer):
         if not _is_complete(stream):
             # litellm ends a stream that was cut like one that was finished; we do not.
             raise self._unfinished(began=bool(field(stream, "chunks")))
-        yield Finished(
+        yield base.Finished(
             reason=model_server.reason_of(translator),
             usage=translator.usage if _was_reported(stream) else Usage(),
             model=translator.model or self._address.model,

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core.entries import Message, Request, ToolSchema
-from mindstone_tui.core.providers import dialect, http, litellm, openai_chat, tool_names
+from mindstone_tui.core.providers import base, dialect, http, litellm, openai_chat, tool_names
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Options
 
 PREFIX: Final = "responses/"
 """Before a model's name it asks for this format, as it does for litellm."""
@@ -23,7 +22,7 @@ _THOUGHT: Final = ("response.reasoning_summary_text.delta", "response.reasoning_
 _ENDS: Final = ("response.completed", "response.incomplete")
 
 
-def call(request: Request, options: Options, address: Address) -> http.HttpCall:
+def call(request: Request, options: base.Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     name = dialect.wire_name(address).removeprefix(PREFIX)
     system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
@@ -50,7 +49,7 @@ def call(request: Request, options: Options, address: Address) -> http.HttpCall:
     )
 
 
-def _tool_wishes(request: Request, options: Options) -> dict[str, Any]:
+def _tool_wishes(request: Request, options: base.Options) -> dict[str, Any]:
     asked = dialect.tool_wishes(request, options)
     if options.sampling.tool_choice == "named" and asked:
         asked["tool_choice"] = {"type": "function", "name": options.sampling.tool}

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
-from mindstone_tui.core.disk import REAL, ensure_folder, place_error, replace_file
+from mindstone_tui.core import disk, numbers
 from mindstone_tui.core.errors import MindstoneError, PlaceError, ProviderUnreachable
-from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers.discovery import is_loopback
 from mindstone_tui.core.providers.local_models import LocalModel, ModelPart, path_of, present
@@ -59,7 +58,7 @@ class PartFile:
         self.path = path
         self.have = 0
         self._model = model
-        self._file: IO[bytes] = os.fdopen(REAL.open(path, os.O_RDWR | os.O_CREAT), "r+b")
+        self._file: IO[bytes] = os.fdopen(disk.REAL.open(path, os.O_RDWR | os.O_CREAT), "r+b")
         self._whole = hashlib.sha256()
         self._piece = hashlib.sha256()
         self._at = 0
@@ -107,8 +106,8 @@ class PartFile:
             )
         self._file.flush()
         os.fsync(self._file.fileno())
-        REAL.replace(self.path, target)
-        REAL.sync_folder(target.parent)
+        disk.REAL.replace(self.path, target)
+        disk.REAL.sync_folder(target.parent)
 
     def discard(self) -> None:
         """Leave nothing of it."""
@@ -178,7 +177,7 @@ def remove(places: Places, model: LocalModel) -> int:
             try:
                 path.unlink()
             except OSError as error:
-                raise place_error(path, error) from error
+                raise disk.place_error(path, error) from error
             freed += size
     shutil.rmtree(_staging(places, model), ignore_errors=True)
     return freed
@@ -198,7 +197,7 @@ async def fetch(
     if await asyncio.to_thread(intact, places, model):
         progress(model.size, model.size)
         return target
-    ensure_folder(places.models)
+    disk.ensure_folder(places.models)
     try:
         part = PartFile(part_of(places, model), model)
         try:
@@ -212,7 +211,7 @@ async def fetch(
         finally:
             part.close()
     except OSError as error:
-        raise place_error(target, error) from error
+        raise disk.place_error(target, error) from error
     progress(model.size, model.size)
     return target
 
@@ -224,8 +223,8 @@ def _check_space(folder: Path, model: LocalModel, have: int) -> None:
     needed = model.size - have + 2 * largest + _SPARE
     if (free := shutil.disk_usage(folder).free) < needed:
         raise PlaceError(
-            f"{model.name} needs {megabytes(needed)} of disk space while it is downloaded; "
-            f"{megabytes(free)} are free at {folder}.",
+            f"{model.name} needs {numbers.megabytes(needed)} of disk space while it is downloaded; "
+            f"{numbers.megabytes(free)} are free at {folder}.",
             "Make room there, or set MINDSTONE_HOME to a larger disk.",
         )
 
@@ -345,7 +344,7 @@ async def _from_registry(
 async def _staged(folder: Path) -> AsyncIterator[Path]:
     """An empty folder for one package, gone afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
-    ensure_folder(folder)
+    disk.ensure_folder(folder)
     try:
         yield folder
     finally:
@@ -379,7 +378,7 @@ async def _download(
 ) -> None:
     """Let the client download a package into `staging`, and watch it grow."""
     wanted = staging / "requirements.txt"
-    replace_file(wanted, f"{piece.requirement}\n".encode())
+    disk.replace_file(wanted, f"{piece.requirement}\n".encode())
     command = (
         *client,
         *("download", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet"),

@@ -27,11 +27,9 @@ from mindstone_tui.core.interchange.samples import SampleProbe
 from mindstone_tui.core.language import sentences, words
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.providers.base import Finished, Options, Retrying
-from mindstone_tui.core.providers.registry import resolve
+from mindstone_tui.core.providers import base, registry
 from mindstone_tui.core.recall.inject import Vacancy
-from mindstone_tui.core.replay.rehearsal import UNNAMED, Rehearsal, RehearsalOptions, rehearse
-from mindstone_tui.core.replay.what_if import PriceOf, WhatIfOutcome, no_prices, outcome_of
+from mindstone_tui.core.replay import rehearsal, what_if
 from mindstone_tui.core.transcript import History
 
 Where = Literal["window", "summary", "recall"]
@@ -51,7 +49,7 @@ class AnswerPiece(Part):
     tool: bool = False
 
 
-def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
+def standing(held: rehearsal.Rehearsal) -> tuple[AnswerPiece, ...]:
     """What the window shows at the end: its messages as sent, and what was derived."""
     fold = held.window.fold
     pieces = [
@@ -61,7 +59,7 @@ def standing(held: Rehearsal) -> tuple[AnswerPiece, ...]:
             turn=item.line.turn,
             tool=isinstance(item.line.entry, conversation.ToolReturned),
         )
-        for item in fold.placed(model=fold.model or UNNAMED, turn=fold.turn)
+        for item in fold.placed(model=fold.model or rehearsal.UNNAMED, turn=fold.turn)
         if item.line is not None
     ]
     return (*pieces, *(piece for text in fold.derived.values() for piece in _derived(text)))
@@ -78,7 +76,7 @@ def _derived(text: str) -> list[AnswerPiece]:
 
 
 def brought_back(
-    held: Rehearsal, question: str, room: int, count: Count
+    held: rehearsal.Rehearsal, question: str, room: int, count: Count
 ) -> tuple[AnswerPiece, ...]:
     """What recall would add for a question, within its share."""
     vacancy = Vacancy(shown=held.window.fold.shown, recent=(), tokens=room, count=count)
@@ -167,7 +165,7 @@ class Compared(Part, omit_defaults=False):
 
     mode: str
     measures: dict[str, Share]
-    outcome: WhatIfOutcome
+    outcome: what_if.WhatIfOutcome
     answers: tuple[ProbeAnswer, ...]
     judged: Judged | None = None
 
@@ -191,8 +189,8 @@ class Comparison(Part, omit_defaults=False):
 class Comparing(msgspec.Struct, frozen=True, kw_only=True):
     """How a comparison is held."""
 
-    options: RehearsalOptions
-    price_of: PriceOf = no_prices
+    options: rehearsal.RehearsalOptions
+    price_of: what_if.PriceOf = what_if.no_prices
     judge: Ask | None = None
     progress: Callable[[str, int, int], None] | None = None
     """Hears (mode, lines done, lines in all)."""
@@ -238,7 +236,7 @@ async def _in_mode(
         counting=True,
         progress=None if tell is None else lambda at, of: tell(mode, at, of),
     )
-    held = await rehearse(source, settings, options)
+    held = await rehearsal.rehearse(source, settings, options)
     room = int((settings.context.window or ASSUMED_WINDOW) * settings.budget.memory_injection / 100)
     count = options.counters(options.model).text
     here = standing(held)
@@ -250,7 +248,7 @@ async def _in_mode(
     return Compared(
         mode=mode,
         measures=_measures(answers),
-        outcome=outcome_of(mode, held, how.price_of),
+        outcome=what_if.outcome_of(mode, held, how.price_of),
         answers=answers,
         judged=judged,
     )
@@ -311,7 +309,7 @@ def _measures(answers: Sequence[ProbeAnswer]) -> dict[str, Share]:
     }
 
 
-async def _judge(ask: Ask, held: Rehearsal, here: Sequence[AnswerPiece]) -> Judged:
+async def _judge(ask: Ask, held: rehearsal.Rehearsal, here: Sequence[AnswerPiece]) -> Judged:
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
     original = as_text(passages_of(lines))[-_JUDGED_CHARS:]
@@ -367,11 +365,11 @@ LONGEST: Final = 4_096
 
 def asking(model: str, settings: ModelSettings, home: Places, environ: Mapping[str, str]) -> Ask:
     """Ask a model directly; nothing of it is recorded, because no session is open."""
-    provider = resolve(model, settings, home, environ)
+    provider = registry.resolve(model, settings, home, environ)
     taken: Counter[str] = Counter()
 
     async def ask(purpose: str, messages: Sequence[Message]) -> str:
-        options = Options(
+        options = base.Options(
             max_tokens=LONGEST,
             timeout=settings.timeout,
             retries=settings.retries,
@@ -382,9 +380,9 @@ def asking(model: str, settings: ModelSettings, home: Places, environ: Mapping[s
         gathering = Gathering(0, 0)
         reason = ""
         async for delta in provider.stream(Request(model=model, messages=tuple(messages)), options):
-            if isinstance(delta, Finished):
+            if isinstance(delta, base.Finished):
                 reason = delta.reason
-            elif not isinstance(delta, Retrying):
+            elif not isinstance(delta, base.Retrying):
                 gathering.take(delta)
         if reason == "length":
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import manual, plan, policies, summaries
@@ -20,7 +21,6 @@ from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, standings, window
-from mindstone_tui.core.errors import ContinuityError, MindstoneError, WindowError
 from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall import candidates, index, passages, store
@@ -29,7 +29,6 @@ from mindstone_tui.core.recall.inject import CONSIDERED, Vacancy, choose, inject
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
 from mindstone_tui.core.replay.survey import Place, Reference, references_in
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
-from mindstone_tui.core.transcript import History
 
 
 class Continuing:
@@ -72,7 +71,7 @@ class Continuing:
                 count=self._count,
                 budget=min(handoff.BUDGET, usable * HANDOFF_SHARE // 100),
             )
-        except ContinuityError as error:
+        except errors.ContinuityError as error:
             return Effect(held=False, why=error.what)
         entry = derived.HandoffWritten(
             path=f"handoffs/{self._letter.covers.last:08d}-{self._letter.sha256[:12]}.md",
@@ -91,7 +90,7 @@ class Continuing:
             taken = handoff_store.take_over(
                 self._letter, since, self._count, replayed=used, nonce=self._letter.sha256[:16]
             )
-        except ContinuityError as error:
+        except errors.ContinuityError as error:
             return Effect(held=False, why=error.what)
         return Effect(lines=(self._window.record(taken.entry(self._window.fold.state)),))
 
@@ -226,7 +225,7 @@ class Rehearsal:
 
     def __init__(
         self,
-        source: History,
+        source: transcript.History,
         settings: Settings,
         options: RehearsalOptions,
         references: Mapping[int, tuple[Reference, ...]],
@@ -293,7 +292,7 @@ class Rehearsal:
         """What a person changed; the window writes it down for this session."""
         live, fixed = self.window, self._options.fixed
         # Some of it makes no sense in this window, and is left out.
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             match line.entry:
                 case window.InstructionsChanged(sections=sections):
                     live.set_instructions(sections)
@@ -324,7 +323,7 @@ class Rehearsal:
         try:
             expected = room if self.recollection.on else 0
             await plan.make_room(self.window, target, expected=expected)
-        except WindowError:
+        except errors.WindowError:
             return  # the request itself says so in a moment
         vacancy = vacancy_beside(self.window.fold, room, self._count)
         if (injected := self.recollection.gather(text, vacancy)) is not None:
@@ -358,7 +357,7 @@ class Rehearsal:
             await plan.prepare(
                 self.window, self._target(planned), call=self._number, tail=self._tail
             )
-        except WindowError as error:
+        except errors.WindowError as error:
             self.refused.append(f"turn {line.turn}: {error.what}")
 
     def _target(self, planned: window.PromptPlanned | None = None) -> Target:
@@ -375,7 +374,7 @@ AS_IT_IS: Final = RehearsalOptions()
 
 
 async def rehearse(
-    source: History, settings: Settings, options: RehearsalOptions = AS_IT_IS
+    source: transcript.History, settings: Settings, options: RehearsalOptions = AS_IT_IS
 ) -> Rehearsal:
     """Hold the conversation once more under these settings."""
     lines = [source.whole(item) for item in source.read() if isinstance(item, Line)]

@@ -17,10 +17,7 @@ from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.config.edit import all_keys, nearest
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.window_view import PromptPrices
-from mindstone_tui.core.entries import Line, Part, Usage
-from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial
-from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.entries.window import ContextWindowPruned, PromptPlanned, ToolResultsTrimmed
+from mindstone_tui.core.entries import Line, Part, Usage, conversation, derived, window
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.cost import sent_in
 from mindstone_tui.core.numbers import percent, tokens
@@ -160,17 +157,17 @@ class _Tally:
 
     def take(self, line: Line) -> None:
         match line.entry:
-            case PromptPlanned(purpose="") as plan if plan.measure is not None:
+            case window.PromptPlanned(purpose="") as plan if plan.measure is not None:
                 self._plan(line.turn, plan)
-            case ContextWindowPruned(left=left, trigger=trigger) if trigger != "import":
+            case window.ContextWindowPruned(left=left, trigger=trigger) if trigger != "import":
                 self._counts["prunes"] += 1
                 self._counts["left"] += len(left)
-            case ToolResultsTrimmed():
+            case window.ToolResultsTrimmed():
                 self._counts["trims"] += 1
-            case SummaryDerived():
+            case derived.SummaryDerived():
                 self._counts["summaries"] += 1
 
-    def _plan(self, turn: int, plan: PromptPlanned) -> None:
+    def _plan(self, turn: int, plan: window.PromptPlanned) -> None:
         assert plan.measure is not None
         tokens = plan.measure.tokens
         stable = min(plan.stable_prefix, tokens)
@@ -337,14 +334,16 @@ def _plans(lines: Iterable[Line], sent: _Recorded) -> dict[int, _Plan]:
     """
     began = [it.began for it, _ in sent]
     found: dict[int, _Plan] = {}
-    plan, stable, summed = PromptPlanned(call=0, at=0, through=0, spans=()), 1 << 40, (0, 0)
+    plan, stable, summed = window.PromptPlanned(call=0, at=0, through=0, spans=()), 1 << 40, (0, 0)
     for line in lines:
         match line.entry:
-            case SummaryDerived(tokens_before=before, tokens_after=after):
+            case derived.SummaryDerived(tokens_before=before, tokens_after=after):
                 summed = summed[0] + before, summed[1] + after
-            case PromptPlanned(purpose="") as plan if plan.measure is not None:
+            case window.PromptPlanned(purpose="") as plan if plan.measure is not None:
                 stable = min(stable, plan.stable_prefix)
-            case AssistantMessage() | AssistantPartial() if plan.measure is not None:
+            case conversation.AssistantMessage() | conversation.AssistantPartial() if (
+                plan.measure is not None
+            ):
                 at = bisect_right(began, epoch(line.ts)) - 1
                 if at >= 0 and at not in found:
                     found[at] = _Plan(plan.measure.tokens, stable, summed)

@@ -15,9 +15,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.config.settings import HistorySettings
-from mindstone_tui.core.disk import REAL, ensure_folder, place_error
-from mindstone_tui.core.errors import HistoryAway, MindstoneError, UsageError
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.shared.passage_store import PassageStore, uncovered
 from mindstone_tui.core.shared.postgres import PostgresStore
@@ -73,7 +72,7 @@ def catch_up(
         if url:
             try:
                 told += _catch_up_from(url, home, history, wanted, elsewhere)
-            except MindstoneError as error:
+            except errors.MindstoneError as error:
                 told.append(f"{error.what} This is what this machine has.")
     return told
 
@@ -108,8 +107,8 @@ def _catch_up_from(
                 continue
             try:
                 fetch(home.session(found.key), store)
-            except MindstoneError as error:
-                if isinstance(error, HistoryAway):
+            except errors.MindstoneError as error:
+                if isinstance(error, errors.HistoryAway):
                     raise
                 told.append(error.sentence)
     return told
@@ -120,7 +119,7 @@ def only_there(home: Places, history: HistorySettings) -> list[SessionSummary]:
     try:
         with contextlib.closing(open_address(history, history.url)) as store:
             there, where = store.sessions(), store.name
-    except MindstoneError:
+    except errors.MindstoneError:
         return []
     return [
         SessionSummary(
@@ -143,8 +142,8 @@ def only_there(home: Places, history: HistorySettings) -> list[SessionSummary]:
 
 def fetch(places: SessionPlaces, store: history_store.HistoryStore) -> Head:
     """Bring one copy up to date; the head it has then."""
-    ensure_folder(places.folder)
-    copy = CopiedFile(places, REAL, store)
+    disk.ensure_folder(places.folder)
+    copy = CopiedFile(places, disk.REAL, store)
     try:
         with copy.locked():
             copy.catch_up()
@@ -182,7 +181,7 @@ class Feed:
                     self._places.key, seq, _LISTENS
                 ):
                     continue
-            except (MindstoneError, OSError):
+            except (errors.MindstoneError, OSError):
                 # Whoever writes next hears why. Here there is nobody to tell.
                 self._stop.wait(_TRIES_AGAIN[min(failures, len(_TRIES_AGAIN) - 1)])
                 failures += 1
@@ -245,7 +244,7 @@ def push(home: Places, store: PostgresStore, key: SessionKey, progress: Progress
 def pull(home: Places, store: PostgresStore, key: SessionKey, *, again: bool) -> Head:
     """Have here what the server keeps; with `again`, whatever is here is set aside first."""
     if store.find(key) is None:
-        raise UsageError(
+        raise errors.UsageError(
             f"{store.name} has no session {key}.", "`mindstone history status` lists what it has."
         )
     if again:
@@ -258,12 +257,12 @@ def set_aside(places: SessionPlaces) -> Path | None:
     if not places.transcript.exists():
         return None
     aside = places.lost / encode.timestamp(datetime.now(UTC)).replace(":", "")
-    ensure_folder(aside)
+    disk.ensure_folder(aside)
     try:
         earlier = places.folder / EARLIER_INDEX
         for path in (places.transcript, places.offsets, earlier, places.indexed):
             if path.exists():
                 path.rename(aside / path.name)
     except OSError as error:
-        raise place_error(aside, error) from error
+        raise disk.place_error(aside, error) from error
     return aside

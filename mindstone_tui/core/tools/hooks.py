@@ -17,8 +17,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.tools import shell
-from mindstone_tui.core.tools.base import ToolContext, decoded
+from mindstone_tui.core.tools import base, shell
 
 HookEvent = Literal[
     "SessionStart",
@@ -146,7 +145,7 @@ def _seconds(given: object) -> float:
 
 
 async def run_hook(
-    hook: Hook, told: Mapping[str, object], context: ToolContext, seconds: float
+    hook: Hook, told: Mapping[str, object], context: base.ToolContext, seconds: float
 ) -> tuple[shell.CommandFinished, HookVerdict]:
     """Run a hook to its end, confined where the context says so; its whole tree ends with it."""
     cwd = context.workspace.cwd
@@ -173,13 +172,13 @@ def verdict_of(hook: Hook, finished: shell.CommandFinished, seconds: float) -> H
         return HookVerdict(status="failed", why=f"it printed more than {_FLOOD:,} bytes")
     if finished.ending == "interrupted":
         return HookVerdict(status="failed", why="interrupted")
-    errors = _words(decoded(finished.errors))
+    errors = _words(base.decoded(finished.errors))
     if finished.code == 2:
         return HookVerdict(status="blocked", why=errors or "it gave no reason")
     if finished.code != 0:
         said = f": {errors}" if errors else ""
         return HookVerdict(status="failed", why=f"exit code {finished.code}{said}")
-    return _printed(hook, decoded(finished.kept))
+    return _printed(hook, base.decoded(finished.kept))
 
 
 class _Specific(msgspec.Struct):

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular, replace_file
-from mindstone_tui.core.errors import ToolError
+from mindstone_tui.core import disk, errors
 
 _PATIENCE: Final = 300.0
 """Seconds that a person may take in the browser."""
@@ -66,7 +65,7 @@ class TokenFile:
     def known(self) -> dict[str, Any]:
         """All of it; nothing where there is none."""
         try:
-            return msgspec.json.decode(read_regular(self._path), type=dict[str, Any])
+            return msgspec.json.decode(disk.read_regular(self._path), type=dict[str, Any])
         except (OSError, msgspec.DecodeError):
             return {}
 
@@ -76,7 +75,7 @@ class TokenFile:
 
     def keep(self, name: str, value: Any) -> None:
         """Write one of them down."""
-        replace_file(self._path, msgspec.json.encode({**self.known(), name: value}))
+        disk.replace_file(self._path, msgspec.json.encode({**self.known(), name: value}))
 
 
 def signed(name: str, url: str, path: Path) -> Any:
@@ -87,7 +86,7 @@ def signed(name: str, url: str, path: Path) -> Any:
 
     async def refuse(*address: str) -> None:
         del address
-        raise ToolError(wants_sign_in(name))
+        raise errors.ToolError(wants_sign_in(name))
 
     from mcp.shared.auth import OAuthMetadata  # as above
 
@@ -127,12 +126,12 @@ async def sign_in(url: str, path: Path, show: Callable[[str], None]) -> bool:
 
         found = await asyncio.wait_for(answered, _PATIENCE)
         if "code" not in found:
-            raise ToolError(f"The server said no: {found['error'][:200]}.", "Try again.")
+            raise errors.ToolError(f"The server said no: {found['error'][:200]}.", "Try again.")
         fields = {key: found[key] for key in ("code", "state", "iss") if key in found}
         return AuthorizationCodeResult(**fields)
 
     # Whatever was kept belongs to another registration, or to another address altogether.
-    await asyncio.to_thread(replace_file, path, msgspec.json.encode({"url": url}))
+    await asyncio.to_thread(disk.replace_file, path, msgspec.json.encode({"url": url}))
     async with await asyncio.start_server(hear, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         own = _provider(url, path, f"http://127.0.0.1:{port}/", ask, answer)

@@ -24,8 +24,7 @@ from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, one_line
-from mindstone_tui.core.transcript.encode import timestamp, written_at
-from mindstone_tui.core.transcript.reader import History
+from mindstone_tui.core.transcript import encode, reader
 
 _PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
 _LATELY: Final = 30
@@ -98,7 +97,7 @@ def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
     """What a person said lately in the sessions of a folder, oldest first; in their own last."""
     said: list[tuple[bool, str, str]] = []
     for places in lately_used(home, _LATELY):
-        with contextlib.suppress(MindstoneError, OSError), History(places) as history:
+        with contextlib.suppress(MindstoneError, OSError), reader.History(places) as history:
             lines = list(history.newest(("user_message", "instructions_changed"), _LOOKED_BACK))
             if places.key == own or folder in {place_of(line.entry) for line in lines}:
                 said += [
@@ -122,7 +121,7 @@ def start_over(places: SessionPlaces) -> Path:
             f"{places.key} has a transcript, and that is never set aside.",
             f"`mindstone verify --session {places.key}` says how it is.",
         )
-    aside = places.lost / timestamp(datetime.now(UTC)).replace(":", "")
+    aside = places.lost / encode.timestamp(datetime.now(UTC)).replace(":", "")
     ensure_folder(aside)
     try:
         for path in sorted(places.folder.iterdir()):
@@ -150,7 +149,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
     finally:
         os.close(fd)
     if newest is None:
-        touched = timestamp(datetime.fromtimestamp(status.st_mtime, UTC))
+        touched = encode.timestamp(datetime.fromtimestamp(status.st_mtime, UTC))
         return _unreadable(places, status.st_size, touched)
     return SessionSummary(
         session=str(places.key),
@@ -159,7 +158,7 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
         size=status.st_size,
         entries=newest.seq + 1,
         turns=newest.turn,
-        updated=written_at(newest.id) or newest.ts,
+        updated=encode.written_at(newest.id) or newest.ts,
         role=spoken.role if spoken else "",
         said=spoken.ts if spoken else "",
         text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",

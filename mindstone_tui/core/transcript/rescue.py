@@ -14,21 +14,18 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.disk import is_running, read_blob, read_regular
-from mindstone_tui.core.entries import KINDS, Blob, Draft
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import disk, entries, errors, patterns
 from mindstone_tui.core.transcript.encode import restore
 
 CHANNEL: Final = "rescue"
 """Marks lines that were written after the program that had them was gone."""
-_NAME: Final = pattern_of(r"unsaved-\w+-(\d+)\.jsonl")
+_NAME: Final = patterns.pattern_of(r"unsaved-\w+-(\d+)\.jsonl")
 
 
 def left_behind(folder: Path) -> Iterator[Path]:
     """The files of programs that are gone, oldest first."""
     for path in sorted(folder.glob("unsaved-*.jsonl")):
-        if (found := _NAME.fullmatch(path.name)) and not is_running(int(found[1])):
+        if (found := _NAME.fullmatch(path.name)) and not disk.is_running(int(found[1])):
             yield path
 
 
@@ -36,27 +33,29 @@ def waiting(folder: Path) -> Counter[str]:
     """How many lines of each session could not be saved by programs that are gone."""
     found: Counter[str] = Counter()
     for path in left_behind(folder):
-        with contextlib.suppress(MindstoneError, OSError):
+        with contextlib.suppress(errors.MindstoneError, OSError):
             found.update(session for session, _ in read_rescued(path))
     return found
 
 
-def read_rescued(path: Path) -> Iterator[tuple[str, Draft]]:
+def read_rescued(path: Path) -> Iterator[tuple[str, entries.Draft]]:
     """Each entry of a file with its session, which older files do not name; broken lines are none.
 
     Raises `OSError` or `PlaceError` where the file cannot be read.
     """
-    for raw in read_regular(path).splitlines():
+    for raw in disk.read_regular(path).splitlines():
         try:
             fields: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
             ts, turn = str(fields.pop("ts")), fields.pop("turn")
-            session, kind = str(fields.pop("session", "")), KINDS[fields["kind"]]
-            blobs = msgspec.convert(fields.pop("blobs", {}), dict[str, Blob])
+            session, kind = str(fields.pop("session", "")), entries.KINDS[fields["kind"]]
+            blobs = msgspec.convert(fields.pop("blobs", {}), dict[str, entries.Blob])
             fields.pop("altered", None)
             beside = path.parent / "blobs"
-            texts = {name: read_blob(beside, one.sha256).decode() for name, one in blobs.items()}
+            texts = {
+                name: disk.read_blob(beside, one.sha256).decode() for name, one in blobs.items()
+            }
             restore(fields, texts)
             entry = msgspec.convert(fields, kind)
         except (msgspec.MsgspecError, KeyError):
             continue
-        yield session, Draft(entry=entry, turn=turn, channel=CHANNEL, ts=ts)
+        yield session, entries.Draft(entry=entry, turn=turn, channel=CHANNEL, ts=ts)

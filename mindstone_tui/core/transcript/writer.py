@@ -37,8 +37,7 @@ from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.line import MAX_LINE, seal
 from mindstone_tui.core.entries.quotes import LineOf, pointing
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.transcript import copy, encode, history_store, reader
-from mindstone_tui.core.transcript.file import LONGEST_WRITE, Replacements, Tail, TranscriptFile
+from mindstone_tui.core.transcript import copy, encode, file, history_store, reader
 
 _ENVELOPE: Final = 1 << 10
 
@@ -55,7 +54,7 @@ class _Pending(msgspec.Struct):
 class Transcript:
     """A session's history, open for appending; several processes may hold one at a time."""
 
-    longest_write = LONGEST_WRITE
+    longest_write = file.LONGEST_WRITE
     """Bytes that are written at once."""
 
     def __init__(
@@ -92,7 +91,7 @@ class Transcript:
         if create:
             ensure_folder(places.folder, disk)
         self._copy = copy.CopiedFile(places, disk, upstream) if upstream is not None else None
-        self._ledger = self._copy or TranscriptFile(places, disk, create=create)
+        self._ledger = self._copy or file.TranscriptFile(places, disk, create=create)
         try:
             self._settle()
         except errors.MindstoneError:
@@ -135,7 +134,7 @@ class Transcript:
         return waiting[-1] if waiting else self._ledger.newest.turn
 
     @property
-    def replacements(self) -> Replacements:
+    def replacements(self) -> file.Replacements:
         """What other programs put in this file's place so far."""
         return self._ledger.replacements
 
@@ -382,8 +381,8 @@ class Transcript:
         return line
 
     def _seal(
-        self, pending: _Pending, before: Tail, batch: int | None, name: str, moment: datetime
-    ) -> tuple[bytes, Tail]:
+        self, pending: _Pending, before: file.Tail, batch: int | None, name: str, moment: datetime
+    ) -> tuple[bytes, file.Tail]:
         """A draft as the line that follows `before`, and the tail it makes."""
         draft = pending.draft
         body = pending.body or encode.prepare(draft.entry, self._as_written, self.keep_blob)
@@ -403,7 +402,7 @@ class Transcript:
             extra=body.extra if batch is None else b'%b,"batch":%d' % (body.extra, batch),
         )
         size = before.size + len(raw)
-        return raw, Tail(size, before.size, before.seq + 1, digest, name, turn, session)
+        return raw, file.Tail(size, before.size, before.seq + 1, digest, name, turn, session)
 
 
 def _not_kept(error: errors.HistoryAway) -> errors.EntryNotSaved:

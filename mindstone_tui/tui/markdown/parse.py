@@ -16,9 +16,8 @@ import msgspec
 from textual.content import Content, Span
 from textual.style import Style
 
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import patterns, values
 from mindstone_tui.core.text import for_terminal
-from mindstone_tui.core.values import Value
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -103,7 +102,7 @@ def diffed(diff: str) -> Content:
     return Content(diff, spans=spans)
 
 
-_HUNK: Final = pattern_of(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK: Final = patterns.pattern_of(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def numbered(diff: str) -> Content:
@@ -135,7 +134,7 @@ MOST_BRACKETS = 4_000
 search for its end, and the screen stands still meanwhile."""
 
 
-class Piece(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, eq=False):
+class Piece(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True, eq=False):
     """Lines that are drawn alike."""
 
     content: Content

@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import for_terminal
+from mindstone_tui.core import patterns, text
 from mindstone_tui.tui.host import CommandHelp
 
 MOST = 50
-_WORD_BEFORE = pattern_of(r"(?:^|\s)(@\S*)$")
+_WORD_BEFORE = patterns.pattern_of(r"(?:^|\s)(@\S*)$")
 
 
 USUAL: Final = (
@@ -155,4 +154,4 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _offered(name: str) -> bool:
     usual = not name.startswith(".") and name not in CLUTTER
-    return usual and "\n" not in name and for_terminal(name) == name
+    return usual and "\n" not in name and text.for_terminal(name) == name

@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.paths import from_home
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import paths, patterns
 from mindstone_tui.core.text import for_terminal, is_editable, plural
 
 LONG_LINES: Final = 8
@@ -17,10 +16,10 @@ _TELLING: Final = 8
 """Characters by which a paste is told from what was typed around it."""
 PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 SOUNDS: Final = frozenset({".wav", ".mp3"})
-_SIGN: Final = pattern_of(
+_SIGN: Final = patterns.pattern_of(
     r"\[(?:pasted [\d,]+ (?:lines|characters)|(?:image|sound|file) [^\]\n]+) #\d+\]"
 )
-_MENTIONED: Final = pattern_of(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
+_MENTIONED: Final = patterns.pattern_of(r'(?:^|\s)@(?:"([^"\n]+)"|(\S+))')
 
 
 def with_newlines(pasted: str) -> str:
@@ -105,7 +104,7 @@ class Pastes:
             return None
         if len(words) != 1:
             return None
-        path = self._folder / from_home(words[0])
+        path = self._folder / paths.from_home(words[0])
         meant = text.strip().startswith("file://") or _kind(path) != "file"
         return path if meant and _is_file(path) else None
 

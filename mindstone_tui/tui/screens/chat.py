@@ -18,8 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker
 
-from mindstone_tui.core import numbers
-from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core import errors, numbers
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
@@ -76,7 +75,7 @@ class TalkScreen(Screen[None]):
     panel = query_one(ContextPanel)
     status = query_one(StatusLine)
 
-    async def show_problem(self, error: MindstoneError) -> None:
+    async def show_problem(self, error: errors.MindstoneError) -> None:
         """Say why there is nothing to show."""
         from mindstone_tui.core import events as ev  # not for the first picture
 
@@ -186,7 +185,7 @@ class ChatScreen(TalkScreen):
         """Open the session, then draw every event in order until it closes."""
         try:
             self.talk = await self._open(self.host.session)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             await self.show_problem(error)
             prompt = self.input_area.prompt  # nothing can be said here, and the last line says so
             prompt.write("\n".join(each.text for each in self._early.values()))
@@ -431,7 +430,7 @@ class ChatScreen(TalkScreen):
         assert self.talk is not None
         try:
             self.talk.send(event.text, attachments=event.attachments, steer=event.steer)
-        except UsageError as error:
+        except errors.UsageError as error:
             self.input_area.prompt.write(event.text)
             self.notify(f"{error.what} {error.remedy}", severity="error", timeout=10)
 

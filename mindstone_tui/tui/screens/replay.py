@@ -24,10 +24,7 @@ from mindstone_tui.core.replay.playback import SPEEDS, Position, Replay
 from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
 from mindstone_tui.tui.screens.chat import TalkScreen
-from mindstone_tui.tui.widgets.base import LineInput
-from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
-from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.exchange import Card
+from mindstone_tui.tui.widgets import base, context_panel, conversation, exchange
 
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 _ROWS: Final = 2
@@ -195,11 +192,11 @@ class ReplayScreen(TalkScreen):
     def compose(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="left"):
-                yield ConversationView(id="conversation")
-            yield ContextPanel(id="panel")
+                yield conversation.ConversationView(id="conversation")
+            yield context_panel.ContextPanel(id="panel")
         yield Timeline()
-        yield LineInput(id="where", compact=True)
-        yield StatusLine()
+        yield base.LineInput(id="where", compact=True)
+        yield context_panel.StatusLine()
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
@@ -243,8 +240,10 @@ class ReplayScreen(TalkScreen):
                 off = self.panel.has_class("-off")
                 await self.conversation.remove()
                 await self.panel.remove()
-                await self.query_one("#left").mount(ConversationView(id="conversation"))
-                await self.query_one("#main").mount(ContextPanel(id="panel"))
+                await self.query_one("#left").mount(
+                    conversation.ConversationView(id="conversation")
+                )
+                await self.query_one("#main").mount(context_panel.ContextPanel(id="panel"))
                 self.panel.set_class(off, "-off")
             self.set_focus(self.conversation)
         self._drawn = True
@@ -331,12 +330,12 @@ class ReplayScreen(TalkScreen):
     def _chosen(self, event: Timeline.Chosen) -> None:
         self._jump(event.seq)
 
-    @on(LeftLog.Wanted)
-    def _left_wanted(self, event: LeftLog.Wanted) -> None:
+    @on(context_panel.LeftLog.Wanted)
+    def _left_wanted(self, event: context_panel.LeftLog.Wanted) -> None:
         self.action_turn(event.turn)
 
-    @on(Card.Opened)
-    def _open_source(self, event: Card.Opened) -> None:
+    @on(exchange.Card.Opened)
+    def _open_source(self, event: exchange.Card.Opened) -> None:
         if event.passage.session == self.status.session:
             self._jump(event.passage.seq)
 

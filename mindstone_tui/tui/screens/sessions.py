@@ -17,10 +17,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.provenance import MARK
-from mindstone_tui.core.entries.standings import turns_in_words
-from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core import errors, numbers
+from mindstone_tui.core.entries import provenance, standings
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library import projects
 from mindstone_tui.core.library.projects import shown_folder
@@ -197,7 +195,7 @@ class SessionsScreen(PickScreen[Picked]):
             if len(asked.words) >= SHORTEST:
                 self._say("searching…")
                 self._show(asked, await self._library.search(asked.words, asked.wanted))
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self._say(f"{error.what} {error.remedy}")
 
     def _say(self, text: str) -> None:
@@ -264,7 +262,7 @@ def _session(row: profiles.ListedSession, current: bool, now: datetime, width: i
         ("● " if current else "  ", "$primary"),
         name,
         " " * max(0, width - name.cell_length),
-        (f"{when:>12}{turns_in_words(row.turns, row.rewound):>11}  ", "$muted"),
+        (f"{when:>12}{standings.turns_in_words(row.turns, row.rewound):>11}  ", "$muted"),
         show.line(row.title, 120),
     )
 
@@ -276,7 +274,7 @@ def _name(row: profiles.ListedSession) -> str:
 
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
-    speaker = f"{hit.speaker}, {MARK}" if hit.imported else hit.speaker
+    speaker = f"{hit.speaker}, {provenance.MARK}" if hit.imported else hit.speaker
     if hit.superseded_by is not None:
         speaker += f", superseded by #{hit.superseded_by}"
     name = show.line(hit.session.removeprefix("agent:"), 22).plain

@@ -13,10 +13,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, ProgressBar, Static
 
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.numbers import megabytes
-from mindstone_tui.tui import show
-from mindstone_tui.tui.host import Setup
+from mindstone_tui.core import errors, numbers
+from mindstone_tui.tui import host, show
 from mindstone_tui.tui.widgets.approval import Gate
 from mindstone_tui.tui.widgets.base import LineInput
 
@@ -36,7 +34,7 @@ class KeyScreen(ModalScreen[str]):
         Binding("down", "app.focus_next", "Next field", show=False),
     ]
 
-    def __init__(self, setup: Setup, provider: str, model: str) -> None:
+    def __init__(self, setup: host.Setup, provider: str, model: str) -> None:
         super().__init__()
         self._setup = setup
         self._provider = provider
@@ -89,7 +87,7 @@ class KeyScreen(ModalScreen[str]):
                 model,
                 self.query_one("#address", Input).value.strip() if self._own else "",
             )
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Nothing was kept.", "$error")
             # A server that answers for no model by itself wants its name; else the key was wrong.
             self.query_one("#model" if not model else "#key").focus()
@@ -123,7 +121,7 @@ class FetchScreen(ModalScreen[str]):
     ]
 
     def __init__(
-        self, setup: Setup, model: Download, *, grace: float, clock: Callable[[], float]
+        self, setup: host.Setup, model: Download, *, grace: float, clock: Callable[[], float]
     ) -> None:
         super().__init__()
         self._setup = setup
@@ -138,10 +136,10 @@ class FetchScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         model = self._model
         with Vertical(id="dialog"):
-            title = f"Download {model.title} ({megabytes(model.bytes)})"
+            title = f"Download {model.title} ({numbers.megabytes(model.bytes)})"
             yield Static(Content.styled(title, "bold"), markup=False)
             best = "The best model that fits this machine. " * (model == self._setup.download)
-            about = best + _ABOUT.format(note=model.skills, memory=megabytes(model.memory))
+            about = best + _ABOUT.format(note=model.skills, memory=numbers.megabytes(model.memory))
             yield Static(Content.styled(about, "$muted"), markup=False)
             yield ProgressBar(total=model.bytes, show_eta=False, id="progress")
             yield Static(
@@ -161,7 +159,7 @@ class FetchScreen(ModalScreen[str]):
         self._say(f"Downloading… {_STOPS}")
         try:
             name = await self._setup.fetch(self._model.name, self._progress, self._tell)
-        except MindstoneError as error:
+        except errors.MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Enter tries again.", "$error")
         else:
             self.dismiss(name)

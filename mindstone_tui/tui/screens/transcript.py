@@ -28,9 +28,8 @@ from mindstone_tui.core.entries import Line, standings, store
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, Item
-from mindstone_tui.tui import show
+from mindstone_tui.tui import host, show
 from mindstone_tui.tui.from_entries import whole
-from mindstone_tui.tui.host import Browse
 from mindstone_tui.tui.widgets.base import LineInput
 
 PAGE: Final = 100
@@ -64,7 +63,7 @@ class LineList(ScrollView, can_focus=True):
             super().__init__()
             self.line = line
 
-    def __init__(self, browse: Browse) -> None:
+    def __init__(self, browse: host.Browse) -> None:
         super().__init__()
         self._browse = browse
         self._length = 0
@@ -306,7 +305,7 @@ class TranscriptScreen(Screen[None]):
 
     def __init__(
         self,
-        browse: Browse,
+        browse: host.Browse,
         session: str,
         where: str = "",
         *,

@@ -16,13 +16,10 @@ from textual.widgets import Static
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.core.entries.derived import HERE, RecalledPassage
-from mindstone_tui.core.entries.provenance import MARK
-from mindstone_tui.core.events import narrate
-from mindstone_tui.core.events.narrate_entry import EventLine, without_name
+from mindstone_tui.core.entries import derived, provenance
+from mindstone_tui.core.events import narrate, narrate_entry
 from mindstone_tui.core.text import as_written, exact, for_terminal, plural
-from mindstone_tui.tui import show
-from mindstone_tui.tui.from_entries import ExchangeEvents
+from mindstone_tui.tui import from_entries, show
 from mindstone_tui.tui.markdown.parse import numbered
 from mindstone_tui.tui.widgets.base import Fold, GrowsQuietly
 from mindstone_tui.tui.widgets.markdown import Prose
@@ -40,18 +37,18 @@ class Card(Static, can_focus=True):
     class Opened(Message):
         """The source of a passage is wanted."""
 
-        def __init__(self, passage: RecalledPassage) -> None:
+        def __init__(self, passage: derived.RecalledPassage) -> None:
             super().__init__()
             self.passage = passage
 
     class Dropped(Message):
         """A passage is not wanted."""
 
-        def __init__(self, passage: RecalledPassage) -> None:
+        def __init__(self, passage: derived.RecalledPassage) -> None:
             super().__init__()
             self.passage = passage
 
-    def __init__(self, passage: RecalledPassage) -> None:
+    def __init__(self, passage: derived.RecalledPassage) -> None:
         self.passage = passage
         self._whole = False
         super().__init__(self._drawn(), markup=False, classes="card body")
@@ -64,7 +61,7 @@ class Card(Static, can_focus=True):
         where = [passage.speaker, *place, numbers.day(passage.ts)]
         where.append(passage.imported)
         if passage.superseded_by is not None:
-            here = HERE * passage.superseded_here
+            here = derived.HERE * passage.superseded_here
             where.append(f"superseded by #{passage.superseded_by}{here}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
         head = Content.styled(said, "$context-recalled")
@@ -194,7 +191,7 @@ class ToolCall(Fold):
 
     def title(self) -> Content:
         sign, colour = _SIGNS[self.state]
-        target = without_name(self.shown.partition("\n")[0], self.tool)
+        target = narrate_entry.without_name(self.shown.partition("\n")[0], self.tool)
         parts = [Content.styled(f"{sign} ", colour), show.line(self.tool, 30, "bold")]
         if self.state in _WORDS:
             # First, because a long command leaves no room for it behind.
@@ -212,7 +209,7 @@ class ToolCall(Fold):
         if self.ended is None:
             return
         if self.state in ("refused", "error") and self.ended.finding:
-            target = without_name(self.shown.partition("\n")[0], self.tool)
+            target = narrate_entry.without_name(self.shown.partition("\n")[0], self.tool)
             why = show.line(news(self.ended.finding, target), 200, "$muted")
             yield Static(why, classes="body", markup=False)
         elif self.ended.diff:
@@ -325,7 +322,7 @@ class LongQuestion(Fold):
 class Aside(Static):
     """One line about what happened to the window, the session or the turn."""
 
-    def __init__(self, line: EventLine) -> None:
+    def __init__(self, line: narrate_entry.EventLine) -> None:
         super().__init__(_drawn(line), markup=False, classes=f"aside -{line.tone}")
         self.loud = line.tone in ("warning", "error")
 
@@ -358,7 +355,7 @@ class Bookkeeping(Fold):
         yield Static(Content("\n").join(lines), classes="body", markup=False)
 
 
-def _drawn(line: EventLine) -> Content:
+def _drawn(line: narrate_entry.EventLine) -> Content:
     colour = {"note": "$muted", "good": "$success"}.get(line.tone, f"${line.tone}")
     parts = [Content.styled(f"{line.sign} {line.text}", colour)]
     if line.detail:
@@ -385,7 +382,7 @@ class ExchangeView(Vertical, GrowsQuietly):
     ExchangeView { width: 1fr; height: auto; }
     """
 
-    def __init__(self, exchange: ExchangeEvents) -> None:
+    def __init__(self, exchange: from_entries.ExchangeEvents) -> None:
         super().__init__()
         self.exchange = exchange
         self._waiting: list[Widget] | None = []
@@ -407,7 +404,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         """Draw one more event."""
         match event:
             case ev.TurnStarted(text=text, imported=imported):
-                self._ask(text, MARK if imported else "")
+                self._ask(text, provenance.MARK if imported else "")
             case ev.MessageSteered(text=text):
                 self._answer = self._thought = None
                 self._ask(text, "sent while the turn was running")

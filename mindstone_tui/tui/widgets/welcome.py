@@ -15,8 +15,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
-from mindstone_tui.tui import show
-from mindstone_tui.tui.host import ModelChoice, Setup
+from mindstone_tui.tui import host, show
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
 GUIDE: Final = "local/guide"
@@ -40,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def first_steps(setup: Setup | None, model: str) -> list[Step]:
+def first_steps(setup: host.Setup | None, model: str) -> list[Step]:
     """What is worth offering: everything while only the guide answers, else something to see."""
     if setup is None:
         return []
@@ -63,7 +62,7 @@ class Welcome(Vertical):
             super().__init__()
             self.step = step
 
-    def __init__(self, ready: ev.SessionReady, setup: Setup | None = None) -> None:
+    def __init__(self, ready: ev.SessionReady, setup: host.Setup | None = None) -> None:
         super().__init__(id="welcome")
         self._ready = ready
         self.steps = first_steps(setup, ready.model)
@@ -96,7 +95,7 @@ class Welcome(Vertical):
     def on_mount(self) -> None:
         self._draw()
 
-    def offer(self, found: Sequence[ModelChoice]) -> None:
+    def offer(self, found: Sequence[host.ModelChoice]) -> None:
         """List the models that could answer instead; none is used until it is chosen."""
         others = [
             choice
@@ -127,7 +126,7 @@ class Welcome(Vertical):
         self.post_message(self.Chosen(self.steps[event.option_index]))
 
 
-def _about(choice: ModelChoice) -> str:
+def _about(choice: host.ModelChoice) -> str:
     window = f"{numbers.tokens(choice.window)} window · " if choice.window else ""
     return f"{window}{choice.note}"
 

@@ -17,8 +17,7 @@ from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.language.intent import is_small_talk
-from mindstone_tui.core.language.sentences import shortened
+from mindstone_tui.core.language import intent, sentences
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
@@ -281,7 +280,7 @@ def outcomes(source: StorySource) -> Outcomes:
     found: Outcomes = {name: {} for name in kinds}
 
     def add(kind: str, words: str, line: Line | Action) -> None:
-        words = shortened(" ".join(words.split()), _ASKED)
+        words = sentences.shortened(" ".join(words.split()), _ASKED)
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
     rewinds = rewinds_of(source.history)
@@ -290,7 +289,7 @@ def outcomes(source: StorySource) -> Outcomes:
         match line.entry:
             case conversation.UserMessage(text=text):
                 words = as_written(text)
-                if not is_small_talk(words):
+                if not intent.is_small_talk(words):
                     add("Asked", words, line)
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
                     if (name := _SETTLED.get(each.kind)) and (each.sure or name == "Corrected"):
