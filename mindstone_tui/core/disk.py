@@ -18,10 +18,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from msgspec import DecodeError
+
+from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
 from mindstone_tui.core.patterns import pattern_of
+
+T = TypeVar("T")
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -309,6 +314,13 @@ def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -
     if len(data) > most:
         raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
     return data
+
+
+def read_stored(path: Path, kind: type[T]) -> T | None:
+    """A file of our own as its type; None where there is none that can be read."""
+    with contextlib.suppress(OSError, DecodeError):
+        return read_as(read_regular(path), kind)
+    return None
 
 
 @contextlib.contextmanager

@@ -162,6 +162,11 @@ def now() -> int:
     return int(time.time())
 
 
+def said_by(role: Literal["user", "tool"], content: object, **more: Any) -> ClientMessage:
+    """A message from its content: the words and the pictures in it."""
+    return ClientMessage(role=role, text=text_of(content), pictures=pictures_of(content), **more)
+
+
 def text_of(content: object) -> str:
     """The words of a content: a text, or parts of which those that are text are joined."""
     if isinstance(content, str):

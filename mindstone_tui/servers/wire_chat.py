@@ -64,22 +64,14 @@ def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
     for message in messages:
         match message:
             case {"role": "user", "content": content}:
-                yield wire.ClientMessage(
-                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
-                )
+                yield wire.said_by("user", content)
             case {"role": "assistant"}:
                 calls = tuple(_calls(message.get("tool_calls")))
                 yield wire.ClientMessage(
                     role="assistant", text=wire.text_of(message.get("content")), calls=calls
                 )
             case {"role": "tool", "tool_call_id": str(call)}:
-                given = message.get("content")
-                yield wire.ClientMessage(
-                    role="tool",
-                    text=wire.text_of(given),
-                    call=call,
-                    pictures=wire.pictures_of(given),
-                )
+                yield wire.said_by("tool", message.get("content"), call=call)
             case {"role": "system" | "developer"}:
                 continue
             case _:

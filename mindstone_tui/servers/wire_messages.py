@@ -70,16 +70,11 @@ def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
                 for block in content if isinstance(content, list) else []:
                     match block:
                         case {"type": "tool_result", "tool_use_id": str(call)}:
-                            yield wire.ClientMessage(
-                                role="tool",
-                                text=wire.text_of(block.get("content")),
-                                call=call,
-                                failed=block.get("is_error") is True,
-                                pictures=wire.pictures_of(block.get("content")),
+                            failed = block.get("is_error") is True
+                            yield wire.said_by(
+                                "tool", block.get("content"), call=call, failed=failed
                             )
-                yield wire.ClientMessage(
-                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
-                )
+                yield wire.said_by("user", content)
             case {"role": "assistant", "content": content}:
                 calls = tuple(_calls(content))
                 yield wire.ClientMessage(role="assistant", text=_spoken(content), calls=calls)

@@ -75,9 +75,7 @@ def _messages(items: list[Any]) -> Iterator[wire.ClientMessage]:
                     role="tool", text=_output(given), call=call, pictures=wire.pictures_of(given)
                 )
             case {"role": "user", "content": content}:
-                yield wire.ClientMessage(
-                    role="user", text=wire.text_of(content), pictures=wire.pictures_of(content)
-                )
+                yield wire.said_by("user", content)
             case {"role": "assistant", "content": content}:
                 yield wire.ClientMessage(role="assistant", text=wire.text_of(content))
             case {"role": "system" | "developer"} | {"type": "reasoning"}:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part, conversation, derived, window
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.text import one_line
+from mindstone_tui.core.values import shipped
 
 
 class Gauge(Part):
@@ -51,9 +49,7 @@ class Gauge(Part):
         return f"usual is at least {ends[0]}" if ends[0] else f"usual is at most {ends[1]}"
 
 
-GAUGES: Final = msgspec.json.decode(
-    Path(__file__).with_name("gauges.json").read_bytes(), type=tuple[Gauge, ...]
-)
+GAUGES: Final = shipped(__file__, "gauges.json", tuple[Gauge, ...])
 """The six metrics, and what is exported beside them; alerts begin further out and must last."""
 
 

@@ -20,7 +20,12 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core.config.edit import toml_value
-from mindstone_tui.core.disk import FILE_MODE, read_regular, replace_file, writing_beside
+from mindstone_tui.core.disk import (
+    FILE_MODE,
+    read_stored,
+    replace_file,
+    writing_beside,
+)
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit, launcher
 from mindstone_tui.core.interchange.attach_targets import (
@@ -406,10 +411,7 @@ def _kept_file(places: Places) -> Path:
 
 
 def _stored(places: Places) -> _Attachments:
-    try:
-        return msgspec.json.decode(read_regular(_kept_file(places)), type=_Attachments)
-    except (OSError, msgspec.MsgspecError):
-        return _Attachments({})
+    return read_stored(_kept_file(places), _Attachments) or _Attachments({})
 
 
 def _real(path: Path) -> Path:

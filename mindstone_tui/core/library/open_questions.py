@@ -266,9 +266,7 @@ class WaitingRoom:
     def _numbered(self, found: list[OpenQuestion], *, all_: bool) -> list[OpenQuestion]:
         """The same with numbers that stay: who read a list means what had the number then."""
         path = self._home.state / "waiting.json"
-        known: dict[str, int] = {}
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
-            known = msgspec.json.decode(disk.read_regular(path), type=dict[str, int])
+        known = disk.read_stored(path, dict[str, int]) or {}
         waits = {one.key for one in found}
         numbers = {key: number for key, number in known.items() if key in waits or not all_}
         for one in found:

@@ -485,10 +485,7 @@ def profile_from(lines: Iterable[Line]) -> SessionProfile:
 
 def stored_profile(places: SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept, however old."""
-    try:
-        return msgspec.json.decode(disk.read_regular(places.profile), type=SessionProfile)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    return disk.read_stored(places.profile, SessionProfile)
 
 
 def _salt(history: transcript.History) -> str:

@@ -15,7 +15,13 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder, read_regular, replace_file, replace_with
+from mindstone_tui.core.disk import (
+    ensure_folder,
+    read_regular,
+    read_stored,
+    replace_file,
+    replace_with,
+)
 from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange.read_bytes import open_file
 from mindstone_tui.core.paths import SessionPlaces
@@ -44,10 +50,7 @@ class RawCopy:
     @property
     def source(self) -> RawSource | None:
         """The file it was taken from; None where nothing is kept."""
-        try:
-            return msgspec.json.decode(read_regular(self._about), type=RawSource)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_stored(self._about, RawSource)
 
     def take(self, file: Path, most: int) -> bool:
         """Add what is new in the file; False once the copy has become as large as it may.

@@ -12,11 +12,10 @@ import msgspec
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library.profile import OWN, ListedSession
+from mindstone_tui.core.values import shipped
 
 _ID: Final = "{id}"
-RESUME_COMMANDS: Final = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, tuple[str, ...]]
-)
+RESUME_COMMANDS: Final = shipped(__file__, "resume_command.json", dict[str, tuple[str, ...]])
 """Words of each program's own command; what is left out has none that takes a session."""
 
 

@@ -25,7 +25,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.disk import REAL, ensure_folder, read_regular, replace_file
+from mindstone_tui.core.disk import REAL, ensure_folder, read_stored, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange import discover, import_session
@@ -522,10 +522,7 @@ def only_watch(home: Places) -> AbstractContextManager[bool]:
 
 
 def _stored(home: Places) -> WatchState:
-    try:
-        return msgspec.json.decode(read_regular(state_file(home)), type=WatchState)
-    except (OSError, msgspec.MsgspecError):
-        return WatchState({})
+    return read_stored(state_file(home), WatchState) or WatchState({})
 
 
 def _stat(file: Path) -> SeenFile | None:

@@ -17,6 +17,7 @@ from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.providers.catalogue import knows_provider, look_up
 from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
 from mindstone_tui.core.providers.key_store import stored_key
+from mindstone_tui.core.values import shipped
 
 _ALIKE: Final = 0.75
 """How much a provider's name must be like another to be a slip of the pen."""
@@ -50,10 +51,7 @@ class KnownProvider(entries.Part):
 
 
 KNOWN: Final = {
-    each.name: each
-    for each in msgspec.json.decode(
-        Path(__file__).with_name("known_providers.json").read_bytes(), type=list[KnownProvider]
-    )
+    each.name: each for each in shipped(__file__, "known_providers.json", list[KnownProvider])
 }
 VARIABLES: Final = {name: each.variables for name, each in KNOWN.items() if each.variables}
 _UNKNOWN: Final = KnownProvider(name="")

@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.values import shipped
 
 PREFIX: Final = "local/"
 _MEGABYTE: Final = 1_000_000
@@ -87,9 +86,7 @@ class LocalModel(entries.Part):
         return self.size + _OVERHEAD + self.token_bytes * window
 
 
-CATALOGUE: Final = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(), type=tuple[LocalModel, ...]
-)
+CATALOGUE: Final = shipped(__file__, "local_models.json", tuple[LocalModel, ...])
 """The best first."""
 
 

@@ -23,6 +23,7 @@ from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide import provider as guide
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out, unnamed_things
 from mindstone_tui.core.providers.local_models import LocalModel
+from mindstone_tui.core.values import shipped
 
 _NOTES: Final = f"""\
 Answer the question from the notes. If they do not say what is asked, answer: {NOTHING_SAYS_SO}
@@ -35,9 +36,8 @@ _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
 _PLACE: Final = "You work in "
 """How the head of a prompt says where the program was started."""
-_EXAMPLES: Final = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(),
-    type=tuple[tuple[str, str, dict[str, str]], ...],
+_EXAMPLES: Final = shipped(
+    __file__, "local_prompt.json", tuple[tuple[str, str, dict[str, str]], ...]
 )
 """One request for each tool: small models follow examples better than rules."""
 TOOLS: Final = tuple(name for name, _, _ in _EXAMPLES)

@@ -8,18 +8,14 @@ reach the transcript. Anything with the wrong type is treated as absent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from mindstone_tui.core import bounded_json, entries, errors
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
+from mindstone_tui.core.values import shipped
 
-_NAMES: Final = msgspec.json.decode(
-    Path(__file__).with_name("usage_names.json").read_bytes(), type=dict[str, tuple[str, ...]]
-)
+_NAMES: Final = shipped(__file__, "usage_names.json", dict[str, tuple[str, ...]])
 """Under which names providers report each figure; a point leads one level down."""
 
 

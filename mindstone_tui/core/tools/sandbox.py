@@ -31,6 +31,7 @@ import msgspec
 from mindstone_tui.core import disk, errors, patterns
 from mindstone_tui.core.tools import control_files, landlock, seccomp
 from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.values import shipped
 
 
 class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,9 +56,7 @@ class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Git's settings that hold no credential and run nothing."""
 
 
-_KNOWN: Final = msgspec.json.decode(
-    Path(__file__).with_name("toolchains.json").read_bytes(), type=_Toolchains
-)
+_KNOWN: Final = shipped(__file__, "toolchains.json", _Toolchains)
 SYSTEM: Final = _KNOWN.system
 OFFLINE: Final = _KNOWN.offline
 

@@ -64,10 +64,7 @@ class TokenFile:
 
     def known(self) -> dict[str, Any]:
         """All of it; nothing where there is none."""
-        try:
-            return msgspec.json.decode(disk.read_regular(self._path), type=dict[str, Any])
-        except (OSError, msgspec.DecodeError):
-            return {}
+        return disk.read_stored(self._path, dict[str, Any]) or {}
 
     def _get(self, name: str, kind: Any) -> Any:
         told = self.known().get(name)
