@@ -18,9 +18,8 @@ from typing import Annotated, Final
 import typer
 
 from mindstone_tui.api import Conversation, connect
-from mindstone_tui.cli import line_chat, options
+from mindstone_tui.cli import line_chat, options, output
 from mindstone_tui.cli.options import given, switch
-from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, say_json, say_words
 from mindstone_tui.core import events, patterns, signals
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.events.narrate import aside
@@ -58,7 +57,7 @@ def run(
     is_command = text.startswith("/") and "\n" not in text
     show: Show = line_chat.EventPrinter(quiet=quiet, introduce=not is_command, exact=True).show
     if json:
-        show = say_json if reports else _say_all_but_reports
+        show = output.say_json if reports else _say_all_but_reports
     opening = connect(
         session,
         channel="run",
@@ -79,7 +78,7 @@ def run(
 
 def _say_all_but_reports(event: events.AnyEvent) -> None:
     if not isinstance(event, events.ContextReported):
-        say_json(event)
+        output.say_json(event)
 
 
 def _tell_waiting(session: str) -> None:
@@ -88,7 +87,7 @@ def _tell_waiting(session: str) -> None:
     with contextlib.suppress(MindstoneError, OSError):
         found = waiting_in(home, home.session(options.session_key(session)))
         if told := in_short(found, datetime.now(UTC), "mindstone waiting"):
-            hint(told)
+            output.hint(told)
 
 
 def _prompt(argument: str) -> str:
@@ -125,7 +124,7 @@ async def _take(
         done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
             why = f"The turn took longer than {seconds:g} seconds."
-            complain(why, "Raise --timeout to allow more.")
+            output.complain(why, "Raise --timeout to allow more.")
             conversation.interrupt(why)
             await outcome
             return ExitCode.FAILED
@@ -143,7 +142,7 @@ def _show_trouble(event: events.AnyEvent) -> None:
     line = aside(event)
     noticed = isinstance(event, events.Noticed)
     if line is not None and (line.tone == "error" or (noticed and line.tone == "warning")):
-        complain(line.text, line.detail)
+        output.complain(line.text, line.detail)
 
 
 async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
@@ -152,7 +151,7 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
         try:
             show(event)
         except SystemExit:  # a task that raises this would end the loop before the session
-            return PIPE_CLOSED
+            return output.PIPE_CLOSED
         match event:
             case events.Noticed(waits_for=call) if call and decline:
                 why = "declined by `mindstone run --decline`"
@@ -179,6 +178,7 @@ _BEGINNINGS: Final = frozenset({"/task start", "/memory add", "/rules add"})
 """What may begin a session; everything else is about one that exists."""
 
 _SLASHED: Final = patterns.pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memory|health|rules)\b")
+"""Commands that a refusal names, which are typed without a slash here."""
 
 
 def task(
@@ -260,7 +260,7 @@ def health(
         from mindstone_tui.core.library.compactions import compactions
 
         text, programs = compactions(options.places())
-        say_json({"programs": programs}) if json else say_words(text)
+        output.say_json({"programs": programs}) if json else output.say_words(text)
     else:
         run_command("health", words or [], session, json, model, context_window)
 
@@ -289,11 +289,11 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
         match event:
             case events.CommandPrinted(text=text, ok=True, data=data):
                 said = {"text": text} if data is None else data
-                say_json(said) if json else say_words(text)
+                output.say_json(said) if json else output.say_words(text)
             case events.CommandPrinted(text=text):
-                complain(_at_the_shell(text))
+                output.complain(_SLASHED.sub(r"mindstone \1", text))
             case events.Noticed(message=message):
-                hint(message)
+                output.hint(message)
             case events.CommandEnded(exit_code=ending):
                 break
             case _:
@@ -302,8 +302,3 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
     async for event in conversation.events():
         _show_trouble(event)
     return ending
-
-
-def _at_the_shell(said: str) -> str:
-    """A refusal with the commands it names as they are typed here."""
-    return _SLASHED.sub(r"mindstone \1", said)

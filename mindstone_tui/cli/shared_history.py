@@ -9,16 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mindstone_tui.cli.options import (
-    JsonOption,
-    fetch_news,
-    given,
-    option,
-    places,
-    session_key,
-    switch,
-)
-from mindstone_tui.cli.output import hint, say, say_exactly, say_json, table
+from mindstone_tui.cli import options, output
 from mindstone_tui.core.config import edit, load, store
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
@@ -32,7 +23,9 @@ SessionsArgument = Annotated[
     typer.Argument(metavar="[SESSION]...", help="Sessions; the default one if omitted."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
-ServerOption = Annotated[str, option("URL", "Server; the one in history.url if omitted.", "--url")]
+ServerOption = Annotated[
+    str, options.option("URL", "Server; the one in history.url if omitted.", "--url")
+]
 
 
 history_app = typer.Typer(
@@ -48,25 +41,27 @@ def status(
         None, metavar="[SESSION]...", help="Sessions; all if omitted."
     ),
     url: ServerOption = "",
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Compare the sessions here with those on the server. Copies nothing."""
     asked = [SessionKey.parse(each) for each in sessions or ()]
     with _server(url) as server:
-        found = compare(places(), server, asked)
+        found = compare(options.places(), server, asked)
         name = server.name
     there = {each.session for each in found}
     for key in asked:
         if str(key) not in there:
-            raise places().session(key).missing()
+            raise options.places().session(key).missing()
     if json:
-        say_json({"server": name, "sessions": found})
+        output.say_json({"server": name, "sessions": found})
         return
     if not found:
-        hint(f"{name} answers; there are no sessions yet, here or there.")
+        output.hint(f"{name} answers; there are no sessions yet, here or there.")
         return
-    table(("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(it) for it in found])
-    hint(f"{name} answers.")
+    output.table(
+        ("SESSION", "COPY HERE", "LINES HERE", "THERE", "IN USE BY"), [_row(it) for it in found]
+    )
+    output.hint(f"{name} answers.")
 
 
 @history_app.command("push")
@@ -74,11 +69,11 @@ def push_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
     url: ServerOption = "",
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Copy sessions to the server. Goes on where it was broken off; changes nothing here."""
     with _server(url) as server:
-        states = compare(places(), server, [] if every else _named(sessions))
+        states = compare(options.places(), server, [] if every else _named(sessions))
         wanted = [SessionKey.parse(one.session) for one in states if one.here is not None]
         if not every:
             wanted = _named(sessions)
@@ -89,9 +84,11 @@ def push_sessions(
 def pull_sessions(
     sessions: SessionsArgument = None,
     every: AllOption = False,
-    again: bool = switch("--again", "Move the local copy aside first and fetch everything again."),
+    again: bool = options.switch(
+        "--again", "Move the local copy aside first and fetch everything again."
+    ),
     url: ServerOption = "",
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Copy sessions from the server. Every line is verified as it arrives."""
     if every and again:
@@ -104,7 +101,7 @@ def pull_sessions(
 @history_app.command("move")
 def move(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Session to move.")],
-    to: Annotated[str, option("server|files", "Where it is kept from now on.", "--to")],
+    to: Annotated[str, options.option("server|files", "Where it is kept from now on.", "--to")],
     url: ServerOption = "",
 ) -> None:
     """Move one session to the server, or back to files.
@@ -113,20 +110,20 @@ def move(
     """
     if to not in ("server", "files"):
         raise UsageError(f"{to} is no place for a session.", "Use --to server or --to files.")
-    key = session_key(session)
+    key = options.session_key(session)
     with _server(url) as server:
         _copy(server, [key], "push" if to == "server" else "pull")
         if _settings().address_for(key) and to == "server" and not url:
             return
     known = dict(_settings().sessions)
     known[str(key)] = (url or _settings().url) if to == "server" else ""
-    file = store(places(), "history.sessions", edit.toml_value(known))
-    hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
+    file = store(options.places(), "history.sessions", edit.toml_value(known))
+    output.hint(f"{key} is kept {'on the server' if to == 'server' else 'in files'} now ({file}).")
 
 
 @history_app.command("index")
 def index_sessions(
-    sessions: SessionsArgument = None, every: AllOption = False, json: JsonOption = False
+    sessions: SessionsArgument = None, every: AllOption = False, json: options.JsonOption = False
 ) -> None:
     """Make what sessions here say searchable on the server.
 
@@ -134,10 +131,10 @@ def index_sessions(
     """
     from mindstone_tui.core.library.shared_search import publish_session  # 18 ms
 
-    home, settings = places(), load(places(), os.environ).settings
+    home, settings = options.places(), load(options.places(), os.environ).settings
     named = [home.session(key) for key in _named(sessions)]
     wanted = [each for each in home.sessions() if each.server.exists()] if every else named
-    fetch_news([each.key for each in wanted])
+    options.fetch_news([each.key for each in wanted])
     words_only = False
     for each in wanted:
         if (done := publish_session(each, settings)) is None:
@@ -145,27 +142,27 @@ def index_sessions(
                 f"{each.key} is not kept on a server.", "Set history.url, or push it first."
             )
         if json:
-            say_json(done)
+            output.say_json(done)
             continue
         by_meaning = f", {done.vectors:,} with a vector" if done.meaning else ""
-        say(f"{each.key}  {plural(done.passages, 'passage')} added{by_meaning}")
+        output.say(f"{each.key}  {plural(done.passages, 'passage')} added{by_meaning}")
         words_only = words_only or not done.meaning
     if words_only:
-        hint("Search there works by words only: the server has no pgvector.")
+        output.hint("Search there works by words only: the server has no pgvector.")
     if not wanted:
-        hint("There are no sessions here that a server keeps.")
+        output.hint("There are no sessions here that a server keeps.")
 
 
 @history_app.command("schema")
 def print_schema(
-    role: str = given("", "ROLE", "Also grant this role what it needs.", "--role"),
+    role: str = options.given("", "ROLE", "Also grant this role what it needs.", "--role"),
 ) -> None:
     """Print the SQL that makes the tables, for `psql`. May be run again; it only adds."""
-    say_exactly(schema.as_script(role))
+    output.say_exactly(schema.as_script(role))
 
 
 def _settings() -> HistorySettings:
-    return load(places(), os.environ).settings.history
+    return load(options.places(), os.environ).settings.history
 
 
 @contextlib.contextmanager
@@ -182,7 +179,7 @@ def _server(url: str) -> Iterator[postgres.PostgresStore]:
 
 
 def _named(sessions: list[str] | None) -> list[SessionKey]:
-    return [SessionKey.parse(each) for each in sessions or ()] or [session_key("")]
+    return [SessionKey.parse(each) for each in sessions or ()] or [options.session_key("")]
 
 
 def _row(one: SessionState) -> tuple[str, ...]:
@@ -206,23 +203,25 @@ def _copy(
     for key in keys:
         try:
             head = (
-                push(places(), server, key, lambda done, all_: None)
+                push(options.places(), server, key, lambda done, all_: None)
                 if direction == "push"
-                else pull(places(), server, key, again=again)
+                else pull(options.places(), server, key, again=again)
             )
-            publish_quietly(places().session(key), load(places(), os.environ).settings)
+            publish_quietly(
+                options.places().session(key), load(options.places(), os.environ).settings
+            )
         except MindstoneError as error:
             if len(keys) == 1:
                 raise
             failed = True
-            hint(error.sentence)
+            output.hint(error.sentence)
             continue
         if json:
-            say_json({"session": str(key), "seq": head.seq, "hash": head.hash})
+            output.say_json({"session": str(key), "seq": head.seq, "hash": head.hash})
         else:
             lines = plural(head.seq + 1, "line")
-            say(f"{key}  {lines}, head {head.seq}:{head.hash[:16]}… here and there")
+            output.say(f"{key}  {lines}, head {head.seq}:{head.hash[:16]}… here and there")
     if not keys:
-        hint("There are no sessions to copy.")
+        output.hint("There are no sessions to copy.")
     if failed:
         raise typer.Exit(ExitCode.FAILED)

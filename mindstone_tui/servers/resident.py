@@ -24,9 +24,8 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui import __version__, api
-from mindstone_tui.core import diagnostics, disk, paths, signals
+from mindstone_tui.core import diagnostics, disk, errors, paths, signals
 from mindstone_tui.core.config import load
-from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.servers import attached, gateway, lookup, page
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer
@@ -122,9 +121,9 @@ class TokenFile:
         return token
 
 
-def already() -> UsageError:
+def already() -> errors.UsageError:
     """Why a second one does not start."""
-    return UsageError(
+    return errors.UsageError(
         "A resident serves this home already.",
         "`mindstone serve --status` says where, `mindstone serve --stop` ends it.",
     )
@@ -143,7 +142,7 @@ async def ask(found: Listening, method: str, params: dict[str, Any], seconds: fl
                 hearing.cancel()
                 writer.close()
     except (OSError, TimeoutError) as error:
-        raise MindstoneError(
+        raise errors.MindstoneError(
             f"The resident (process {found.pid}) does not answer.",
             "See `mindstone serve --status`.",
         ) from error
@@ -256,7 +255,7 @@ class Resident:
         disk.ensure_folder(path.parent)
         elsewhere = path.parent != self._own.state  # where anybody may make a folder first
         if elsewhere and (commands := disk.open_to_changes(path.parent)):
-            raise UsageError(
+            raise errors.UsageError(
                 f"Others can change what lies in {path.parent}, where the socket would be.",
                 f"Run: {'; '.join(commands)}",
             )
@@ -318,7 +317,7 @@ class Resident:
                 # Deferred: most residents never have anything left to do.
                 from mindstone_tui.core.library.vector_worker import work
 
-                with contextlib.suppress(MindstoneError):
+                with contextlib.suppress(errors.MindstoneError):
                     await asyncio.to_thread(work, places, settings)
 
     async def _end_when_left_behind(self) -> None:
@@ -435,7 +434,7 @@ def _listen(port: int) -> socket.socket:
         listener.bind((HOST, port))
     except OSError as error:
         listener.close()
-        raise UsageError(
+        raise errors.UsageError(
             f"Port {port} is not free: {error.strerror}.",
             "Name another with --port, or 0 for any that is free.",
         ) from error
@@ -469,9 +468,9 @@ def start_in_background(places: paths.Places, arguments: list[str]) -> Listening
             return found
         ended, _ = os.waitpid(child, os.WNOHANG)
         if ended:
-            raise MindstoneError("The resident did not start.", f"{own.log} says why.")
+            raise errors.MindstoneError("The resident did not start.", f"{own.log} says why.")
         time.sleep(0.05)
-    raise MindstoneError(
+    raise errors.MindstoneError(
         f"The resident (process {child}) does not listen yet: this machine is very busy.",
         "`mindstone serve --status` says when it does.",
     )

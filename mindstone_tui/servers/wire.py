@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
-from mindstone_tui.core import bounded_json, values
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema, Usage
+from mindstone_tui.core import bounded_json, entries, values
 from mindstone_tui.core.errors import UsageError
 
 Ending = Literal["stop", "calls", "length"]
@@ -45,7 +44,7 @@ class ClientMessage(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[entries.ToolCall, ...] = ()
     call: str = ""
     """The call that a tool's message answers."""
     failed: bool = False
@@ -59,7 +58,7 @@ class ClientRequest(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only
     model: str
     messages: tuple[ClientMessage, ...]
     instructions: str = ""
-    tools: tuple[ToolSchema, ...] = ()
+    tools: tuple[entries.ToolSchema, ...] = ()
     stream: bool = False
     user: str = ""
     conversation: str = ""
@@ -67,7 +66,7 @@ class ClientRequest(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only
     previous: str = ""
     """The response that this one goes on from."""
     with_usage: bool = False
-    sampling: Sampling = Sampling()
+    sampling: entries.Sampling = entries.Sampling()
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -77,8 +76,8 @@ class Reply(msgspec.Struct, kw_only=True):
     model: str
     text: str = ""
     thought: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    usage: Usage = Usage()
+    calls: tuple[entries.ToolCall, ...] = ()
+    usage: entries.Usage = entries.Usage()
     ending: Ending = "stop"
 
 
@@ -278,9 +277,9 @@ def chosen_tool(choice: object) -> ToolChoice:
     return {}
 
 
-def tools_of(tools: object) -> tuple[ToolSchema, ...]:
+def tools_of(tools: object) -> tuple[entries.ToolSchema, ...]:
     """The tools that a client offers, as most formats declare them."""
-    found: list[ToolSchema] = []
+    found: list[entries.ToolSchema] = []
     for tool in tools if isinstance(tools, list) else []:
         match tool:
             case {"type": "function", "function": {"name": str(name)} as told}:
@@ -292,7 +291,7 @@ def tools_of(tools: object) -> tuple[ToolSchema, ...]:
             case _:
                 continue
         about = str(told.get("description") or "")
-        found.append(ToolSchema(name=name, description=about, parameters=parameters))
+        found.append(entries.ToolSchema(name=name, description=about, parameters=parameters))
     return tuple(found)
 
 
@@ -318,7 +317,7 @@ def arguments_of(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value or {}).decode()
 
 
-def given_to(call: ToolCall) -> Any:
+def given_to(call: entries.ToolCall) -> Any:
     """A call's arguments as an object; what is no JSON counts as none."""
     try:
         return msgspec.json.decode(call.arguments or "{}")
@@ -341,6 +340,6 @@ def texts(told: dict[str, Any], *names: str) -> Iterator[str]:
         yield value if isinstance(value, str) else ""
 
 
-def tokens_of(usage: Usage) -> tuple[int, int]:
+def tokens_of(usage: entries.Usage) -> tuple[int, int]:
     """Prompt and completion, 0 where nobody knows."""
     return usage.prompt or 0, usage.completion or 0

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Sampling, ToolCall, ToolSchema
-from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core import entries, errors
 from mindstone_tui.servers import wire
 
 FORMAT: Final = "gemini"
@@ -34,7 +33,7 @@ def reader(called: str) -> partial[wire.ClientRequest]:
     """What reads a body that was sent to `MODEL:METHOD`."""
     model, _, method = called.rpartition(":")
     if method not in ("generateContent", "streamGenerateContent"):
-        raise UsageError(f"There is no method {method}.", "Use generateContent.")
+        raise errors.UsageError(f"There is no method {method}.", "Use generateContent.")
     return partial(read, model, stream=method == "streamGenerateContent")
 
 
@@ -51,7 +50,7 @@ def read(model: str, told: dict[str, Any], *, stream: bool) -> wire.ClientReques
     )
 
 
-def _sampling(told: dict[str, Any]) -> Sampling:
+def _sampling(told: dict[str, Any]) -> entries.Sampling:
     config = told.get("generationConfig")
     given: dict[str, Any] = config if isinstance(config, dict) else {}
     schema = given.get("responseJsonSchema") or _plain(given.get("responseSchema"))
@@ -61,7 +60,7 @@ def _sampling(told: dict[str, Any]) -> Sampling:
             choice = wire.chosen_tool(_CHOICES[mode])
         case _:
             choice = {}
-    return Sampling(
+    return entries.Sampling(
         max_tokens=wire.whole_number(given, "maxOutputTokens", least=1),
         temperature=wire.number(given, "temperature"),
         top_p=wire.number(given, "topP"),
@@ -88,7 +87,7 @@ def _messages(contents: list[Any]) -> Iterator[wire.ClientMessage]:
     for content in contents:
         parts = _parts(content)
         if not isinstance(content, dict) or content.get("role", "user") not in ("user", "model"):
-            raise UsageError("A content has no role that is known.", "Use user or model.")
+            raise errors.UsageError("A content has no role that is known.", "Use user or model.")
         calls = [part["functionCall"] for part in parts if "functionCall" in part]
         if content.get("role") == "model":
             known = tuple(_call(call, made) for call in calls)
@@ -108,12 +107,12 @@ def _messages(contents: list[Any]) -> Iterator[wire.ClientMessage]:
         yield wire.ClientMessage(role="user", text=_said(parts), pictures=_pictures(parts))
 
 
-def _call(told: Any, made: Counter[str]) -> ToolCall:
+def _call(told: Any, made: Counter[str]) -> entries.ToolCall:
     name = told.get("name") if isinstance(told, dict) else None
     if not isinstance(name, str):
-        raise UsageError("A call has no name.", "See the format's reference.")
+        raise errors.UsageError("A call has no name.", "See the format's reference.")
     arguments = wire.arguments_of(told.get("args"))
-    return ToolCall(id=_named(told, name, made), name=name, arguments=arguments)
+    return entries.ToolCall(id=_named(told, name, made), name=name, arguments=arguments)
 
 
 def _named(told: dict[str, Any], name: str, counted: Counter[str]) -> str:
@@ -128,7 +127,7 @@ def _pictures(parts: Iterable[dict[str, Any]]) -> tuple[wire.Picture, ...]:
     return wire.pictures_of([{"type": "image", "source": source} for source in sources])
 
 
-def _tools(tools: object) -> Iterator[ToolSchema]:
+def _tools(tools: object) -> Iterator[entries.ToolSchema]:
     for group in tools if isinstance(tools, list) else []:
         declared = group.get("functionDeclarations") if isinstance(group, dict) else None
         for tool in declared if isinstance(declared, list) else []:
@@ -136,7 +135,7 @@ def _tools(tools: object) -> Iterator[ToolSchema]:
                 case {"name": str(name)}:
                     schema = tool.get("parametersJsonSchema") or _plain(tool.get("parameters"))
                     about = str(tool.get("description") or "")
-                    yield ToolSchema(
+                    yield entries.ToolSchema(
                         name=name, description=about, parameters=schema or wire.NOTHING
                     )
 

@@ -88,11 +88,7 @@ def _spoken(content: object) -> str:
     """What the assistant said: its reasoning is no part of that."""
     if not isinstance(content, list):
         return wire.text_of(content)
-    return wire.text_of([block for block in content if _is_text(block)])
-
-
-def _is_text(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text"
+    return wire.text_of([it for it in content if isinstance(it, dict) and it.get("type") == "text"])
 
 
 def _calls(content: object) -> Iterator[ToolCall]:

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from mindstone_tui.core import disk, paths
 from mindstone_tui.core.config import edit
 from mindstone_tui.core.config.settings import (
     BudgetSettings,
@@ -26,9 +27,7 @@ from mindstone_tui.core.config.settings import (
     Settings,
     ZoneSettings,
 )
-from mindstone_tui.core.disk import place_error, read_regular, replace_file
 from mindstone_tui.core.errors import ConfigError, SessionNameError, UnknownName
-from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.text import one_line
 
 Origin = Callable[[str], str]
@@ -136,7 +135,7 @@ def _check_tables(settings: Settings, origin: Origin) -> None:
 def _check_others(settings: Settings, origin: Origin) -> None:
     try:
         if settings.session.default:
-            SessionKey.parse(settings.session.default)
+            paths.SessionKey.parse(settings.session.default)
     except SessionNameError as error:
         raise ConfigError(
             f"session.default ({origin('session.default')}): {error.what}", error.remedy
@@ -240,7 +239,7 @@ class _Layer(msgspec.Struct, frozen=True):
 
 
 def load(
-    places: Places,
+    places: paths.Places,
     environ: Mapping[str, str],
     *,
     profile: str = "",
@@ -262,7 +261,7 @@ def load(
         return msgspec.structs.replace(plain, ignored=(*ignored, whole))
 
 
-def store(places: Places, name: str, text: str) -> Path:
+def store(places: paths.Places, name: str, text: str) -> Path:
     """Set one key in the user's file, keeping the rest of it as it is; the file is returned.
 
     Nothing is written unless the settings would be sound with it.
@@ -275,11 +274,11 @@ def store(places: Places, name: str, text: str) -> Path:
     _merge(
         places, "", [_typed(tomllib.loads(after), str(file), SettingSource("user", str(file)))], ()
     )
-    replace_file(file, after.encode())
+    disk.replace_file(file, after.encode())
     return file
 
 
-def profiles(places: Places) -> dict[str, str]:
+def profiles(places: paths.Places) -> dict[str, str]:
     """Every profile by name: `shipped`, or the user's own file."""
     shipped = {
         file.name.removesuffix(".toml"): "shipped"
@@ -291,7 +290,7 @@ def profiles(places: Places) -> dict[str, str]:
 
 
 def _merge(
-    places: Places, profile: str, layers: list[_Layer], ignored: tuple[Ignored, ...]
+    places: paths.Places, profile: str, layers: list[_Layer], ignored: tuple[Ignored, ...]
 ) -> Loaded:
     values: dict[str, Any] = {}
     sources: dict[str, SettingSource] = {}
@@ -315,12 +314,12 @@ def _merge(
     return Loaded(settings=settings, sources=everything, profile=profile, ignored=ignored)
 
 
-def _profile_layers(places: Places, name: str) -> Iterator[_Layer]:
+def _profile_layers(places: paths.Places, name: str) -> Iterator[_Layer]:
     if name:
         yield _typed(_profile_text(places, name), f"profile {name}", SettingSource("profile", name))
 
 
-def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
+def _budget_layers(places: paths.Places, layers: list[_Layer]) -> Iterator[_Layer]:
     """The shares of the profile that `budget.profile` names, below all that is set by hand."""
     for layer in reversed(layers):
         if (name := layer.values.get("budget.profile")) is None:
@@ -332,7 +331,7 @@ def _budget_layers(places: Places, layers: list[_Layer]) -> Iterator[_Layer]:
         return
 
 
-def _profile_text(places: Places, name: str) -> dict[str, Any]:
+def _profile_text(places: paths.Places, name: str) -> dict[str, Any]:
     available = profiles(places)
     if name not in available:
         near = edit.nearest(name, available)
@@ -366,9 +365,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _text_of(file: Path) -> str:
     try:
-        return read_regular(file).decode()
+        return disk.read_regular(file).decode()
     except OSError as error:
-        raise place_error(file, error) from error
+        raise disk.place_error(file, error) from error
 
 
 def _read_foreign(file: Path) -> dict[str, Any]:
@@ -380,9 +379,9 @@ def _read_foreign(file: Path) -> dict[str, Any]:
     try:
         if file.parent.is_symlink():
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(file.parent))
-        text = read_regular(file, most=LARGEST_FOREIGN, follow=False).decode()
+        text = disk.read_regular(file, most=LARGEST_FOREIGN, follow=False).decode()
     except OSError as error:
-        raise ConfigError(place_error(file, error).what) from error
+        raise ConfigError(disk.place_error(file, error).what) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not TOML: {error}.") from error
     if text.count("[") + text.count("{") > MOST_BRACKETS or text.count(".") > MOST_DOTS:

@@ -12,8 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_arguments
-from mindstone_tui.core.entries import Line, Part, ToolCall
+from mindstone_tui.core import bounded_json, entries
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import unfenced
@@ -79,7 +78,7 @@ ERROR_SHOWN: Final = 1_200
 """Characters of an error that are carried along whole."""
 
 
-class Action(Part):
+class Action(entries.Part):
     """One tool call with what came of it."""
 
     kind: ActionKind
@@ -111,11 +110,11 @@ def kind_of(name: str) -> ActionKind:
     return "read" if bare in _READS else "other"
 
 
-def plan_in(call: ToolCall) -> tuple[tuple[str, StepStatus], ...]:
+def plan_in(call: entries.ToolCall) -> tuple[tuple[str, StepStatus], ...]:
     """The steps that a call writes down as what is to be done, each with how far it is."""
     if call.name.lower().rpartition(".")[2].rpartition("__")[2].replace("-", "_") not in _PLANS:
         return ()
-    fields = read_arguments(call.arguments) or {}
+    fields = bounded_json.read_arguments(call.arguments) or {}
     listed = next((one for name in _PLAN_FIELDS if isinstance(one := fields.get(name), list)), [])
     found: list[tuple[str, StepStatus]] = []
     for step in listed:
@@ -129,20 +128,20 @@ def plan_in(call: ToolCall) -> tuple[tuple[str, StepStatus], ...]:
     return tuple(found)
 
 
-def told(call: ToolCall) -> str:
+def told(call: entries.ToolCall) -> str:
     """The arguments of a call without what it replaces, as JSON; a plan by how long it is."""
     if steps := plan_in(call):
         return msgspec.json.encode(f"a plan of {len(steps)} steps").decode()
-    fields = read_arguments(call.arguments) if kind_of(call.name) == "change" else None
+    fields = bounded_json.read_arguments(call.arguments) if kind_of(call.name) == "change" else None
     if not fields or not fields.keys() & _REPLACED:
         return call.arguments
     kept = {name: value for name, value in fields.items() if name not in _REPLACED}
     return msgspec.json.encode(kept).decode()
 
 
-def targets_of(call: ToolCall) -> tuple[str, ...]:
+def targets_of(call: entries.ToolCall) -> tuple[str, ...]:
     """The command that a call runs, or the files that it names."""
-    fields = read_arguments(call.arguments) or {}
+    fields = bounded_json.read_arguments(call.arguments) or {}
     if kind_of(call.name) == "command":
         return tuple(_command(fields))[:1]
     named = [fields[field] for field in _PATH_FIELDS if isinstance(fields.get(field), str)]
@@ -165,9 +164,9 @@ def _texts(fields: Mapping[str, object]) -> list[str]:
     return [value for value in fields.values() if isinstance(value, str)]
 
 
-def actions_of(lines: Iterable[Line]) -> tuple[Action, ...]:
+def actions_of(lines: Iterable[entries.Line]) -> tuple[Action, ...]:
     """Every call that has a result, in the order of the results."""
-    asked: dict[str, ToolCall] = {}
+    asked: dict[str, entries.ToolCall] = {}
     found: list[Action] = []
     for line in lines:
         entry = line.entry
@@ -178,7 +177,7 @@ def actions_of(lines: Iterable[Line]) -> tuple[Action, ...]:
     return tuple(found)
 
 
-def done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
+def done(call: entries.ToolCall, result: ToolReturned, line: entries.Line) -> Iterator[Action]:
     """What a call did, as its result tells it: something for each file that it names."""
     kind = kind_of(call.name)
     code = exit_code(result) if kind == "command" else None
@@ -196,7 +195,7 @@ def done(call: ToolCall, result: ToolReturned, line: Line) -> Iterator[Action]:
         )
 
 
-def failure_of(call: ToolCall, result: ToolReturned) -> str:
+def failure_of(call: entries.ToolCall, result: ToolReturned) -> str:
     """What a call says that failed; empty where nothing did."""
     kind = kind_of(call.name)
     failed = any(_has_failed(kind, about, result) for about in targets_of(call))

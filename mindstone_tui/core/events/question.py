@@ -9,10 +9,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.events import Answer, AskedPart, AskedScope, ToolAsked
+from mindstone_tui.core import events, values
 from mindstone_tui.core.events.narrate_entry import surface_of, without_name
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.values import Value
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before anything answers it."""
@@ -28,10 +27,10 @@ _QUESTIONS: Final = {
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")
 
-_ONCE: Final = AskedScope(scope="once", label="Allow once")
+_ONCE: Final = events.AskedScope(scope="once", label="Allow once")
 
 
-class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """All that a person decides by."""
 
     question: str
@@ -45,9 +44,9 @@ class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """What will happen, once: a command in full, or the path that is changed. As it was written:
     whoever draws it makes it harmless, as with `diff`."""
     diff: str
-    parts: tuple[AskedPart, ...]
+    parts: tuple[events.AskedPart, ...]
     """What each part of a command does."""
-    scopes: tuple[AskedScope, ...]
+    scopes: tuple[events.AskedScope, ...]
     """How far each yes would reach, and where it would be kept, in plain words."""
     no: str = "Decline"
 
@@ -66,7 +65,7 @@ class Explanation(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         ]
 
 
-def explain(asked: ToolAsked) -> Explanation:
+def explain(asked: events.ToolAsked) -> Explanation:
     """What a question is about, in words that every surface can show."""
     words = _QUESTIONS.get(asked.risk, "Allow {tool}?")
     title, _, body = asked.shown.partition("\n")
@@ -92,16 +91,16 @@ def explain(asked: ToolAsked) -> Explanation:
     )
 
 
-def scopes_of(asked: ToolAsked) -> tuple[AskedScope, ...]:
+def scopes_of(asked: events.ToolAsked) -> tuple[events.AskedScope, ...]:
     """Every yes that is offered, once first."""
     return asked.scopes or (_ONCE,)
 
 
 def answer_to(
-    asked: ToolAsked, choice: str, *, why: str = "", how: str = "", seen: float = 0.0
-) -> Answer:
+    asked: events.ToolAsked, choice: str, *, why: str = "", how: str = "", seen: float = 0.0
+) -> events.Answer:
     """A person's word: `allow-N` is the yes of that number, and whatever was not offered a no."""
-    no = Answer(allowed=False, why=why, how=how, seen=round(seen, 3), asked=asked.since)
+    no = events.Answer(allowed=False, why=why, how=how, seen=round(seen, 3), asked=asked.since)
     for number, scope in enumerate(scopes_of(asked)):
         if choice == f"allow-{number}":
             return msgspec.structs.replace(

@@ -19,13 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import disk, patterns
 from mindstone_tui.core.config.edit import toml_value
-from mindstone_tui.core.disk import (
-    FILE_MODE,
-    read_stored,
-    replace_file,
-    writing_beside,
-)
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit, launcher
 from mindstone_tui.core.interchange.attach_targets import (
@@ -36,7 +31,6 @@ from mindstone_tui.core.interchange.attach_targets import (
     settings_files,
 )
 from mindstone_tui.core.paths import Places, written_beside
-from mindstone_tui.core.patterns import pattern_of
 
 _LARGEST: Final = 64 << 20
 
@@ -156,7 +150,7 @@ def apply(places: Places, changes: Iterable[SettingsChange]) -> None:
     wanted = [each for each in changes if each.changes]
     for each in wanted:
         _check_unchanged(each)
-    with writing_beside(written_beside(places), [each.path for each in wanted]):
+    with disk.writing_beside(written_beside(places), [each.path for each in wanted]):
         _write(wanted)
 
 
@@ -200,14 +194,14 @@ def remember(
         after = hashlib.sha256(each.after).hexdigest()
         known[str(each.path)] = _WrittenFile(path=str(each.path), before=before, after=after)
     kept.files[name] = list(known.values())
-    replace_file(_kept_file(places), msgspec.json.encode(kept))
+    disk.replace_file(_kept_file(places), msgspec.json.encode(kept))
 
 
 def forget(places: Places, program: AttachTarget, project: Path | None) -> None:
     """Undone: nothing is kept of it any more."""
     kept = _stored(places)
     if kept.files.pop(_name(program, project), None) is not None and kept.files:
-        replace_file(_kept_file(places), msgspec.json.encode(kept))
+        disk.replace_file(_kept_file(places), msgspec.json.encode(kept))
     if not kept.files:
         _kept_file(places).unlink(missing_ok=True)
         launcher.remove_launcher(places)
@@ -338,13 +332,13 @@ def _without_ours(path: Path, text: str, program: AttachTarget) -> str:
 
 
 _LINES: Final = {
-    ".yaml": pattern_of(rf"^([ ]+){SERVER}:.*\n(?:\1[ ]+.*\n)*", re.MULTILINE),
-    ".md": pattern_of(
+    ".yaml": patterns.pattern_of(rf"^([ ]+){SERVER}:.*\n(?:\1[ ]+.*\n)*", re.MULTILINE),
+    ".md": patterns.pattern_of(
         rf"\n?<!-- {SERVER} -->\n(?:(?!<!-- {SERVER} -->).)*?<!-- /{SERVER} -->\n", re.DOTALL
     ),
 }
 """Our lines in files that are neither JSON nor TOML."""
-_EXTENSIONS: Final = pattern_of(
+_EXTENSIONS: Final = patterns.pattern_of(
     r"^extensions:[ \t]*\n(?=(?:[ \t]*(?:#.*)?\n)*(?:([ ]+)[^\s-]|\S|\Z))", re.MULTILINE
 )
 
@@ -366,7 +360,7 @@ def _with_lines(path: Path, text: str, program: AttachTarget, command: AttachCom
     return f"{before}{head}{indent}{SERVER}: {line}\n{after}"
 
 
-_TOML_TABLE: Final = pattern_of(
+_TOML_TABLE: Final = patterns.pattern_of(
     rf"^\[mcp_servers\.{SERVER}(?:\.\w+)?\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE
 )
 
@@ -411,7 +405,7 @@ def _kept_file(places: Places) -> Path:
 
 
 def _stored(places: Places) -> _Attachments:
-    return read_stored(_kept_file(places), _Attachments) or _Attachments({})
+    return disk.read_stored(_kept_file(places), _Attachments) or _Attachments({})
 
 
 def _real(path: Path) -> Path:
@@ -477,6 +471,6 @@ def _put(path: Path, data: bytes | None) -> None:
     if data is None:
         path.unlink()
         return
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else FILE_MODE
-    replace_file(path, data)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else disk.FILE_MODE
+    disk.replace_file(path, data)
     path.chmod(mode)

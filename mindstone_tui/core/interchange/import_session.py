@@ -22,17 +22,14 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
+from mindstone_tui.core import errors, paths, patterns, text
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
-from mindstone_tui.core.errors import InterchangeError
 from mindstone_tui.core.interchange import formats, read_bytes
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
 from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Gave, Record, Said
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
 from mindstone_tui.core.interchange.steps import Assembler
 from mindstone_tui.core.interchange.write_entries import ImportedBefore, Index, Writer
-from mindstone_tui.core.paths import SessionKey
-from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line, without_injected
 from mindstone_tui.core.transcript import Transcript
 from mindstone_tui.core.transcript.encode import Clean
 
@@ -99,9 +96,9 @@ class _Tally:
             case Broken(line=line, why=why):
                 self.skipped_total += 1
                 if len(self.skipped) < MOST_SKIPPED:
-                    self.skipped.append(Skipped(line=line, why=one_line(why, _LONGEST_WHY)))
+                    self.skipped.append(Skipped(line=line, why=text.one_line(why, _LONGEST_WHY)))
             case Aside(what=what):
-                name = one_line(what, 60)
+                name = text.one_line(what, 60)
                 known = name in self.left_out or len(self.left_out) < _MOST_KINDS
                 self.left_out[name if known else "other"] += 1
             case _:
@@ -117,7 +114,7 @@ class _Tally:
             skipped=tuple(self.skipped),
             skipped_total=self.skipped_total,
             left_out=dict(sorted(self.left_out.items())),
-            path=one_line(str(path), 4_096),
+            path=text.one_line(str(path), 4_096),
             title=self.description.title,
         )
 
@@ -167,7 +164,7 @@ def import_records(
         _describe(transcript, writer, described)
         transcript.append(
             Imported(
-                path=one_line(str(path), 4_096),
+                path=text.one_line(str(path), 4_096),
                 format=format,
                 sha256=digest,
                 added=writer.added + writer.taken_before,
@@ -254,7 +251,7 @@ def _take_all(
 
 def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -> None:
     match record:
-        case Said(role="user", text=said) if (own := without_injected(said)) != said:
+        case Said(role="user", text=said) if (own := text.without_injected(said)) != said:
             tally.left_out["recall that was given to it"] += 1
             steps = assembler.say(msgspec.structs.replace(record, text=own)) if own else iter(())
         case Said():
@@ -276,10 +273,10 @@ def _describe(transcript: Transcript, writer: Writer, described: SessionDescribe
         transcript.append(described)
 
 
-def key_of(program: str, conversation: str, agent: str) -> SessionKey:
+def key_of(program: str, conversation: str, agent: str) -> paths.SessionKey:
     """The session that a conversation of a program belongs in."""
     name = re.sub(r"[^a-z0-9._-]+", "-", conversation.lower()).strip("-.")
-    return SessionKey(agent, f"{program}-{name[:_LONGEST_NAME] or 'session'}")
+    return paths.SessionKey(agent, f"{program}-{name[:_LONGEST_NAME] or 'session'}")
 
 
 def _kept(tally: _Tally) -> tuple[Skipped, ...]:
@@ -302,14 +299,16 @@ def file_digest(path: Path) -> str:
 # -- folders, and files that hold many ------------------------------------------------------------
 
 SUFFIXES: Final = (".jsonl", ".json", ".db", ".vscdb", ".zip", ".zst")
-_MARKDOWN: Final = pattern_of(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
+_MARKDOWN: Final = patterns.pattern_of(r"\.aider\.chat\.history\.md|\.specstory/history/[^/]+\.md")
 """Texts that are sessions; any other text in a folder is not looked at."""
 _BESIDE: Final = (
     ("ui_messages.json", "api_conversation_history.json"),
     ("base_state.json", "events"),
 )
 """Files that tell more of the session that another file or folder beside them is."""
-_ABOUT: Final = pattern_of(r"(?:\.settings|\.runtime|(?<=sessions/cli/)(?P<id>[^/.]+))\.json$")
+_ABOUT: Final = patterns.pattern_of(
+    r"(?:\.settings|\.runtime|(?<=sessions/cli/)(?P<id>[^/.]+))\.json$"
+)
 """Files about the session of the same name: of Droid, of Qwen Code, of Kiro."""
 _LIST: Final = "sessions/sessions.json"
 _PIECES: Final = frozenset({"message", "part"})
@@ -319,7 +318,7 @@ _LONGEST_LEAD: Final = 256
 _LONGEST_SILENCE: Final = 10_000
 """Records without a message after which a conversation is believed to have one."""
 
-OpenSession = Callable[[SessionKey], Transcript]
+OpenSession = Callable[[paths.SessionKey], Transcript]
 
 
 def sources(path: Path) -> list[Path]:
@@ -328,7 +327,7 @@ def sources(path: Path) -> list[Path]:
         return [path]
     found = sorted(each for each in _below(path) if _could_be_session(each) and each.is_file())
     if not found:
-        raise InterchangeError(
+        raise errors.InterchangeError(
             f"There is no session file in {path}.",
             f"Files should end in {', '.join(SUFFIXES)}; of texts, only .aider.chat.history.md and "
             "those in .specstory/history are read from a folder.",
@@ -410,7 +409,7 @@ def _lead(records: Iterator[Record]) -> tuple[list[Record], bool]:
     return lead, True
 
 
-def key_for(reader: formats.Format, path: Path, began: Began, agent: str) -> SessionKey:
+def key_for(reader: formats.Format, path: Path, began: Began, agent: str) -> paths.SessionKey:
     """The session that a conversation belongs in."""
     return key_of(reader.name, began.id or path.stem, agent)
 

@@ -12,14 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.errors import InterchangeError
-from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core import errors, patterns
 
-_SPACE: Final = pattern_of(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_TEXT: Final = pattern_of(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_WORD: Final = pattern_of(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_SPACE: Final = patterns.pattern_of(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_TEXT: Final = patterns.pattern_of(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_WORD: Final = patterns.pattern_of(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _BLOCK: Final = r"/\*(?:[^*]|\*(?!/))*\*/"
-_EXTRA: Final = pattern_of(
+_EXTRA: Final = patterns.pattern_of(
     rf'"(?:[^"\\\x00-\x1f]|\\.)*"|(?P<extra>^[ \t]*//[^\n]*\n|[ \t]*//[^\r\n]*|[ \t]*{_BLOCK}'
     rf"|,(?=(?:[ \t\r\n]|//[^\n]*\n|{_BLOCK})*[}}\]]))",
     re.MULTILINE,
@@ -88,7 +87,7 @@ def with_member(text: str, way: tuple[str, ...], key: str, value: object) -> str
     """The text with a member put into the object at the end of a way, which is made if need be."""
     node, missing = _reached(parse(text), way)
     if node.members is None:
-        raise InterchangeError(f"`{'.'.join(way)}` is no object there.", "Correct it first.")
+        raise errors.InterchangeError(f"`{'.'.join(way)}` is no object there.", "Correct it first.")
     for name in reversed(missing):
         key, value = name, {key: value}
     return _inserted(text, node, f"{json.dumps(key)}: ", value, [e.node for e in node.members])
@@ -100,7 +99,7 @@ def with_item(text: str, way: tuple[str, ...], value: object) -> str:
     if missing:
         return with_member(text, way[:-1], way[-1], [value])
     if node.items is None:
-        raise InterchangeError(f"`{'.'.join(way)}` is no list there.", "Correct it first.")
+        raise errors.InterchangeError(f"`{'.'.join(way)}` is no list there.", "Correct it first.")
     return _inserted(text, node, "", value, node.items)
 
 
@@ -228,6 +227,6 @@ class _Reader:
         return at
 
 
-def _broken(text: str, at: int) -> InterchangeError:
+def _broken(text: str, at: int) -> errors.InterchangeError:
     line = text.count("\n", 0, at) + 1
-    return InterchangeError(f"it is no JSON from line {line} on", "Correct it first.")
+    return errors.InterchangeError(f"it is no JSON from line {line} on", "Correct it first.")

@@ -16,9 +16,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language.content import parts
+from mindstone_tui.core.language import content, sentences
 from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
-from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import remembers
@@ -92,12 +91,12 @@ def replaces(later: str, earlier: str) -> bool:
 def _states(sentence: str) -> bool:
     """Whether a sentence says how something is or shall be, and not only that somebody is glad."""
     told = _STATES.search(sentence) or ":" in sentence or "=" in sentence
-    return bool(told or _words(sentence).values or parts(sentence).value)
+    return bool(told or _words(sentence).values or content.parts(sentence).value)
 
 
 def _sentences(text: str) -> Iterator[str]:
     """What a text states, in lower case with one kind of apostrophe; questions state nothing."""
-    for part in parts_of(text[:_READ].replace("’", "'")):
+    for part in sentences.parts_of(text[:_READ].replace("’", "'")):
         if not part.rstrip(" )\"'!.").endswith(("?", "？", "؟")):
             yield part.lower()
 
@@ -118,7 +117,7 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if both_dated or (not opens and (apart or _ADDS.search(sentence))):
         return False
     shared = _shared(new.stems, old.stems)
-    ours, theirs = parts(sentence, corrects=opens), parts(earlier)
+    ours, theirs = content.parts(sentence, corrects=opens), content.parts(earlier)
     narrower = bool(ours.slot) and not set(ours.slot) <= {*theirs.slot, *theirs.subject}
     if not narrower and _denies(sentence, earlier, new, old, shared, opens=opens):
         return True
@@ -172,7 +171,7 @@ def _denies(
         if (
             what.given & old.given
             or (_shared(what.stems, old.stems) and len(shared) >= min(2, len(old.stems)))
-            or _shared(what.stems, _words(" ".join(parts(earlier).value)).stems)
+            or _shared(what.stems, _words(" ".join(content.parts(earlier).value)).stems)
         ):
             return True
     if _DENIES.search(sentence) and _DENIES.search(earlier) and not opens:

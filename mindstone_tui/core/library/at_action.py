@@ -16,18 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core import errors, paths, patterns, tokens, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation
-from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import all_sessions, projects, work
-from mindstone_tui.core.paths import DEFAULT_SESSION, Places, SessionKey, project_of
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall.acts import Act, Done, named_in, programs_of, signature_of
 from mindstone_tui.core.statements.recogniser import kind_of_sentence
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce, one_line
-from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History
 
 MOST_TOKENS: Final = 120
 """Most that one act is told, label included."""
@@ -46,19 +42,19 @@ _IN_ANY_ERROR: Final = frozenset(
      "traceback", "exit", "code", "the", "and", "not", "test", "tests", "line"]
 )  # fmt: skip
 _SETTLES: Final = frozenset(["rule", "correction", "memory", "preference", "decision"])
-_AROUND: Final = pattern_of(
+_AROUND: Final = patterns.pattern_of(
     r"\A(?:cd \S+ *(?:&&|;) *)+|\s*(?:\d?>&\d|\d?> */dev/null)|\s*\|\s*(?:tail|head|cat)\b.*\Z"
 )
 """What stands around a command and is no part of how it is called."""
-_BEFORE_IT: Final = pattern_of(
+_BEFORE_IT: Final = patterns.pattern_of(
     r"(?i)\A(?:(?:ok(?:ay)?|yes|yeah|no|hm+|well|so|and|also|now)\b[,. ]*)+"
 )
-_NOT_BY_ITSELF: Final = pattern_of(
+_NOT_BY_ITSELF: Final = patterns.pattern_of(
     r"(?i)\A(?:i|it|its|it's|that|that's|this|these|those|they|you|needs?|still)\b"
     r"|\Aat \S+ \(|(?:/[\w.-]+){4}|https?://\S{40}"
 )
 """What was pasted, and what means nothing without what was said before it."""
-_WRONG_FORM: Final = pattern_of(
+_WRONG_FORM: Final = patterns.pattern_of(
     r"(?i)not found|no such|no module named|cannot find|can't open|unrecogni[sz]ed|unknown |"
     r"invalid option|unexpected argument|missing script|permission denied|not recogni[sz]ed|usage:"
 )
@@ -72,15 +68,15 @@ class AtAction:
     """Speaks before and after acts, from all sessions of their project but the one that acts."""
 
     def __init__(
-        self, home: Places, environ: Mapping[str, str], excluded: Collection[str] = ()
+        self, home: paths.Places, environ: Mapping[str, str], excluded: Collection[str] = ()
     ) -> None:
         self._home = home
         self._excluded = frozenset(excluded)
         self._sessions = projects.ProjectSessions(home, environ)
         self._library = all_sessions.AllSessions(home, None)
-        self._known: dict[Path, tuple[SessionKey, ...]] = {}
+        self._known: dict[Path, tuple[paths.SessionKey, ...]] = {}
         """The sessions of each project, as they were when it was last made ready."""
-        self._told: set[tuple[SessionKey, str]] = set()
+        self._told: set[tuple[paths.SessionKey, str]] = set()
         self._lock = threading.Lock()
 
     def get_ready(self, folder: Path, *, read: bool = True) -> None:
@@ -88,7 +84,7 @@ class AtAction:
 
         Without that it costs a look at each session; what is in the library already is known.
         """
-        project = project_of(folder)
+        project = paths.project_of(folder)
         with self._lock:
             found = [
                 each
@@ -98,7 +94,7 @@ class AtAction:
             unread = self._library.bring_up_to_date(found) if read else []
             self._known[project] = tuple(each.key for each in found if each not in unread)
 
-    def before(self, call: ToolCall, folder: Path, own: SessionKey) -> str:
+    def before(self, call: ToolCall, folder: Path, own: paths.SessionKey) -> str:
         """What is worth knowing before a call; empty for nothing."""
         targets = actions.targets_of(call)
         if actions.kind_of(call.name) == "command" and targets:
@@ -107,7 +103,7 @@ class AtAction:
             targets = tuple(patched)
         elif actions.kind_of(call.name) != "change":
             return ""
-        project = project_of(folder)
+        project = paths.project_of(folder)
         for each in targets:
             path = os.path.relpath(folder / each, project)
             path = str(folder / each) if path.startswith("..") else path
@@ -120,7 +116,7 @@ class AtAction:
         call: ToolCall,
         result: conversation.ToolReturned,
         folder: Path,
-        own: SessionKey,
+        own: paths.SessionKey,
         *,
         ends_known: bool = True,
     ) -> str:
@@ -143,7 +139,7 @@ class AtAction:
 
     def _ask(
         self,
-        own: SessionKey,
+        own: paths.SessionKey,
         folder: Path,
         about: str,
         ask: Callable[[Done, str], tuple[str, str] | None],
@@ -152,7 +148,7 @@ class AtAction:
         if (own, about) in self._told or not self._lock.acquire(timeout=_WAITS):
             return ""
         try:
-            others = [key for key in self._known.get(project_of(folder), ()) if key != own]
+            others = [key for key in self._known.get(paths.project_of(folder), ()) if key != own]
             found = self._library.done(others, lambda done: ask(done, about)) if others else None
             if found is None:
                 return ""
@@ -187,8 +183,11 @@ class AtAction:
 
     def _said_in(self, act: Act) -> Iterator[str]:
         """The sentences of the person in the exchange of an act."""
-        places = self._home.session(SessionKey.parse(act.session))
-        with contextlib.suppress(MindstoneError, OSError), History(places) as history:
+        places = self._home.session(paths.SessionKey.parse(act.session))
+        with (
+            contextlib.suppress(errors.MindstoneError, OSError),
+            transcript.History(places) as history,
+        ):
             for line in history.turn(act.turn):
                 if isinstance(line.entry, conversation.UserMessage):
                     whole = history.whole(line).entry
@@ -251,8 +250,8 @@ def _is_same(about: str, path: str, project: Path) -> bool:
 
 
 def _place(act: Act) -> str:
-    key = SessionKey.parse(act.session)
-    named = key.main if key.agent == DEFAULT_SESSION.agent else act.session
+    key = paths.SessionKey.parse(act.session)
+    named = key.main if key.agent == paths.DEFAULT_SESSION.agent else act.session
     return f"{act.ts[:10]} in {named} #{act.seq}"
 
 
@@ -262,6 +261,6 @@ def _fitting(head: str, quoted: str) -> str:
     for width in _QUOTED:
         text = f'{head} "{one_line(quoted, width)}"'
         block = as_data(text, origin=f"{INJECTED}memory", nonce=nonce)
-        if rough_count(block) <= MOST_TOKENS:
+        if tokens.rough_count(block) <= MOST_TOKENS:
             return block
     return ""

@@ -27,13 +27,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from mindstone_tui.core import bounded_json, disk, errors, patterns
+from mindstone_tui.core import bounded_json, disk, errors, patterns, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation, derived, provenance
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.undo import changes, objects, origin, scan, steps
 
 _KINDS: Final = (*steps.KINDS, "assistant_message", "tool_called", "job_started", "job_ended")
@@ -116,7 +115,7 @@ class KeptFiles:
     def _take(self, places: SessionPlaces) -> None:
         store = objects.ObjectStore(places.files, limit=0)
         store.refresh()
-        with History(places) as history:
+        with transcript.History(places) as history:
             lines = [line for line in history.newest(_KINDS, 1 << 40) if not line.parent][::-1]
         self._stores.append(store)
         began: dict[str, str] = {}
@@ -171,7 +170,7 @@ class KeptFiles:
     def asked(self, session: str, turn: int) -> tuple[str, str]:
         """When a turn began, and what it was asked for; empty where that cannot be read."""
         places = self._home.session(SessionKey.parse(session))
-        with contextlib.suppress(errors.MindstoneError), History(places) as history:
+        with contextlib.suppress(errors.MindstoneError), transcript.History(places) as history:
             for line in map(history.whole, history.turn(turn)):
                 if isinstance(line.entry, conversation.UserMessage):
                     return line.ts, line.entry.text
@@ -212,7 +211,7 @@ class KeptFiles:
                 continue
             raw = places.transcript.read_bytes()
             if any(name in raw for name in names):
-                with History(places) as history:
+                with transcript.History(places) as history:
                     found += recorded_edits(history, profile.folder)
         ours = {path for call in self._calls for path in call.paths}
         for path in wanted:
@@ -349,7 +348,7 @@ def fitting(edits: Sequence[RecordedEdit], data: bytes) -> list[RecordedEdit]:
     return [found[0]._replace(whole=data), *found] if found else []
 
 
-def recorded_edits(history: History, folder: str) -> Iterator[RecordedEdit]:
+def recorded_edits(history: transcript.History, folder: str) -> Iterator[RecordedEdit]:
     """The edits of a session that was imported, oldest first."""
     asked: dict[str, ToolCall] = {}
     for line in list(history.newest(("assistant_message", "tool_returned"), 1 << 40))[::-1]:

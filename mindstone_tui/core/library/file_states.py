@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import disk, paths, text, transcript
-from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core import disk, errors, paths, text, transcript
 from mindstone_tui.core.undo import objects, restore, scan, steps
 from mindstone_tui.core.undo.changes import PathChange
 
@@ -59,14 +58,14 @@ class FilesOfSession:
             return self._by_hash(path.removeprefix(BY_HASH).lower())
         if (node := self._node(turn, path)) is None or node.kind not in ("file", "link"):
             what = "was not there" if node is None else f"was a {node.kind}"
-            raise UndoError(f"{text.exact(path)} {what} after turn {turn}.")
+            raise errors.UndoError(f"{text.exact(path)} {what} after turn {turn}.")
         return self._store.get(node.digest)
 
     def _by_hash(self, start: str) -> bytes:
         found = self._store.beginning_with(start) if len(start) >= _SHORTEST_HASH else []
         if len(found) != 1:
             how = "Nothing" if not found else "More than one content"
-            raise UndoError(
+            raise errors.UndoError(
                 f"{how} that this session keeps has the hash {text.exact(start)}.",
                 f"Write at least {_SHORTEST_HASH} of its digits; `/undo` and `--json` show them.",
             )
@@ -76,7 +75,7 @@ class FilesOfSession:
         states = self._steps.at(turn)
         meant = [key for key in states if path in (key[1], f"{key[0]}/{key[1]}")]
         if not meant:
-            raise UndoError(
+            raise errors.UndoError(
                 f"No turn of this session touched {text.exact(path)}.",
                 "`mindstone files` lists the paths that turns did touch.",
             )
@@ -85,7 +84,7 @@ class FilesOfSession:
     def write(self, turn: int, folder: Path) -> tuple[int, tuple[str, ...]]:
         """Put the files as they were into a new folder; how many, and what could not be."""
         if folder.exists() and any(folder.iterdir()):
-            raise UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
+            raise errors.UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
         disk.ensure_folder(folder)
         changes = [
             PathChange(path, None, node)

@@ -18,17 +18,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, numbers, patterns, transcript
+from mindstone_tui.core import disk, errors, numbers, paths, patterns, transcript
 from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
-from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, telling_projects
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.transcript.directory import SessionSummary, list_sessions, place_of
-from mindstone_tui.core.transcript.reader import named_kind, read_line
+from mindstone_tui.core.transcript import directory, reader
 
 ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"
@@ -267,7 +265,7 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
         ]
 
 
-class ListedSession(SessionSummary, frozen=True, kw_only=True):
+class ListedSession(directory.SessionSummary, frozen=True, kw_only=True):
     """A session in a list, with what it is."""
 
     program: str = OWN
@@ -292,28 +290,28 @@ class ListedSession(SessionSummary, frozen=True, kw_only=True):
 
 
 def list_described(
-    home: Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
+    home: paths.Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
 ) -> list[ListedSession]:
     """Every session with what it is, the one used last first.
 
     Without a filter only a little is read that was said since: a list must be quick.
     """
     if wanted is None:
-        listed = [_listed(home, each) for each in list_sessions(home)]
+        listed = [_listed(home, each) for each in directory.list_sessions(home)]
     else:
         listed = [each for each, _ in profiles_of(home, wanted, book)]
-    project_in = telling_projects()
+    project_in = paths.telling_projects()
     known = (msgspec.structs.replace(each, project=project_in(each.project)) for each in listed)
     return sorted(known, key=lambda each: each.used, reverse=True)
 
 
 def profiles_of(
-    home: Places, wanted: SessionFilter, book: PriceBook | None = None
+    home: paths.Places, wanted: SessionFilter, book: PriceBook | None = None
 ) -> Iterator[tuple[ListedSession, SessionProfile]]:
     """The sessions that are wanted, each with its profile up to its last line."""
     book = book or PriceBook()
-    for summary in list_sessions(home):
-        places = home.session(SessionKey(summary.agent, summary.main))
+    for summary in directory.list_sessions(home):
+        places = home.session(paths.SessionKey(summary.agent, summary.main))
         profile = profile_of(places) or SessionProfile()
         listed = _described(places, summary, profile)
         if wanted.takes(listed, profile):
@@ -360,8 +358,8 @@ def folded(sessions: list[ListedSession]) -> list[ListedSession]:
     return ordered
 
 
-def _listed(home: Places, summary: SessionSummary) -> ListedSession:
-    places = home.session(SessionKey(summary.agent, summary.main))
+def _listed(home: paths.Places, summary: directory.SessionSummary) -> ListedSession:
+    places = home.session(paths.SessionKey(summary.agent, summary.main))
     kept = stored_profile(places) or SessionProfile()
     if 0 <= summary.size - kept.read <= _READ_ON:
         kept = profile_of(places) or kept
@@ -369,7 +367,7 @@ def _listed(home: Places, summary: SessionSummary) -> ListedSession:
 
 
 def _described(
-    places: SessionPlaces, summary: SessionSummary, profile: SessionProfile
+    places: paths.SessionPlaces, summary: directory.SessionSummary, profile: SessionProfile
 ) -> ListedSession:
     usage, whole = profile.usage(), profile.whole()
     known = [each for each in (usage.prompt, usage.completion) if each is not None]
@@ -394,7 +392,7 @@ def _described(
     )
 
 
-def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
+def _last_used(profile: SessionProfile, summary: directory.SessionSummary) -> str:
     """When somebody last said something; an import's own time is no sign of that."""
     if profile.program == OWN or not profile.ended:
         return summary.updated
@@ -402,7 +400,7 @@ def _last_used(profile: SessionProfile, summary: SessionSummary) -> str:
     return max(profile.ended, summary.said)
 
 
-def profile_of(places: SessionPlaces) -> SessionProfile | None:
+def profile_of(places: paths.SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line, and kept so; None where it cannot be read."""
     kept = stored_profile(places)
     with contextlib.suppress(OSError):
@@ -415,7 +413,7 @@ def profile_of(places: SessionPlaces) -> SessionProfile | None:
     return known
 
 
-def current_profile(places: SessionPlaces) -> SessionProfile | None:
+def current_profile(places: paths.SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept; made if there is none, or other rules made it."""
     kept = stored_profile(places)
     return kept if kept and kept.version == _VERSION else profile_of(places)
@@ -424,26 +422,26 @@ def current_profile(places: SessionPlaces) -> SessionProfile | None:
 class Origins:
     """Where imported lines come from, for sessions as they lie on disk; each is looked up once."""
 
-    def __init__(self, home: Places) -> None:
+    def __init__(self, home: paths.Places) -> None:
         self._home = home
         self._known: dict[str, Provenance] = {}
 
     def __call__(self, session: str, seq: int) -> ImportSource:
         """The program and the file of an imported line."""
         if session not in self._known:
-            profile = current_profile(self._home.session(SessionKey.parse(session)))
+            profile = current_profile(self._home.session(paths.SessionKey.parse(session)))
             self._known[session] = profile.sources if profile else Provenance()
         return self._known[session].of(seq)
 
 
-def keep_profile(places: SessionPlaces, profile: SessionProfile) -> None:
+def keep_profile(places: paths.SessionPlaces, profile: SessionProfile) -> None:
     """Keep a profile for the next list; one that cannot be kept is made again then."""
     with contextlib.suppress(errors.MindstoneError, OSError):
         disk.replace_file(places.profile, msgspec.json.encode(profile))
 
 
 def read_profile(
-    places: SessionPlaces, known: SessionProfile | None = None
+    places: paths.SessionPlaces, known: SessionProfile | None = None
 ) -> SessionProfile | None:
     """What is known of a session brought up to its last line; None where it cannot be read."""
     try:
@@ -458,10 +456,10 @@ def read_profile(
                 known = SessionProfile(version=_VERSION, salt=salt)
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
-                if (kind := named_kind(raw)) == _TOOL_RESULT:
+                if (kind := reader.named_kind(raw)) == _TOOL_RESULT:
                     _take_result(known, raw)
                 elif kind not in _TELLS_NOTHING:
-                    line = read_line(raw, start)
+                    line = reader.read_line(raw, start)
                     if isinstance(line, Line):
                         _take(known, line)
     except (errors.MindstoneError, OSError):
@@ -483,7 +481,7 @@ def profile_from(lines: Iterable[Line]) -> SessionProfile:
     return profile
 
 
-def stored_profile(places: SessionPlaces) -> SessionProfile | None:
+def stored_profile(places: paths.SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept, however old."""
     return disk.read_stored(places.profile, SessionProfile)
 
@@ -545,7 +543,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 for path in files_in(call.arguments):
                     _count(day.files, path)
         case InstructionsChanged():
-            if place := place_of(entry):
+            if place := directory.place_of(entry):
                 profile.project = profile.begun_in or place
                 if profile.program == OWN or not profile.folder:
                     profile.folder = place

@@ -73,9 +73,7 @@ class ProjectRecall:
         Of the program's own session, nothing that stands in its window is told; without a word on
         what does, all of it.
         """
-        if not self._settings.attach.recall:
-            return ""
-        if not (asked_with := queries(prompt, ())):
+        if not self._settings.attach.recall or not (asked_with := queries(prompt, ())):
             return ""
         embedder = self._embedder if self._warm else None
         asked = [Asked(embedder, query) for query in asked_with]

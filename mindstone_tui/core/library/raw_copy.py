@@ -15,16 +15,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import (
-    ensure_folder,
-    read_regular,
-    read_stored,
-    replace_file,
-    replace_with,
-)
-from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core import disk, errors, paths
 from mindstone_tui.core.interchange.read_bytes import open_file
-from mindstone_tui.core.paths import SessionPlaces
 
 _PIECE: Final = 4 << 20
 """Bytes of the file that one piece of the copy holds at most."""
@@ -43,14 +35,14 @@ class RawSource(msgspec.Struct, kw_only=True):
 class RawCopy:
     """The copy that belongs to one session."""
 
-    def __init__(self, places: SessionPlaces) -> None:
+    def __init__(self, places: paths.SessionPlaces) -> None:
         self._folder = places.folder / "raw"
         self._about = self._folder / "source.json"
 
     @property
     def source(self) -> RawSource | None:
         """The file it was taken from; None where nothing is kept."""
-        return read_stored(self._about, RawSource)
+        return disk.read_stored(self._about, RawSource)
 
     def take(self, file: Path, most: int) -> bool:
         """Add what is new in the file; False once the copy has become as large as it may.
@@ -58,9 +50,9 @@ class RawCopy:
         A file that was replaced by another begins a copy of its own, and the one before stays.
         """
         if (known := self.source) is None or known.path != str(file):
-            ensure_folder(self._folder)
+            disk.ensure_folder(self._folder)
             known = RawSource(path=str(file))
-            replace_file(self._about, msgspec.json.encode(known))
+            disk.replace_file(self._about, msgspec.json.encode(known))
         generation = self._newest()
         with open_file(file) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -77,10 +69,10 @@ class RawCopy:
                 packed = zlib.compress(data)
                 if self.size + len(packed) > most:
                     known.full = True
-                    replace_file(self._about, msgspec.json.encode(known))
+                    disk.replace_file(self._about, msgspec.json.encode(known))
                     return False
-                ensure_folder(generation)
-                replace_file(_piece(generation, start, start + len(data)), packed)
+                disk.ensure_folder(generation)
+                disk.replace_file(_piece(generation, start, start + len(data)), packed)
                 if grown and last:  # it is in the new one
                     _piece(generation, at, end).unlink(missing_ok=True)
                 at, last, end = start, data, start + len(data)
@@ -96,17 +88,19 @@ class RawCopy:
         source = self.source
         pieces = _chain(self._newest())
         if source is None or not pieces:
-            raise InterchangeError(
+            raise errors.InterchangeError(
                 "No raw copy of this session is kept.",
                 "`mindstone attach PROGRAM --keep-raw` keeps one of what is written from then on.",
             )
         path = Path(source.path)
         if path.exists():
             whole = b"".join(map(_read, pieces))
-            if read_regular(path)[: len(whole)] == whole:
+            if disk.read_regular(path)[: len(whole)] == whole:
                 return path
-            raise InterchangeError(f"{path} is there, and is not what was kept.", "Move it first.")
-        replace_with(path, map(_read, pieces))
+            raise errors.InterchangeError(
+                f"{path} is there, and is not what was kept.", "Move it first."
+            )
+        disk.replace_with(path, map(_read, pieces))
         return path
 
     def _newest(self) -> Path:

@@ -11,13 +11,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from mindstone_tui.core import entries, paths, text, values
+from mindstone_tui.core import entries, errors, paths, text, values
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.errors import ProviderRefused, UnknownName
 from mindstone_tui.core.providers.catalogue import knows_provider, look_up
 from mindstone_tui.core.providers.discovery import is_loopback, ollama_address
 from mindstone_tui.core.providers.key_store import stored_key
-from mindstone_tui.core.values import shipped
 
 _ALIKE: Final = 0.75
 """How much a provider's name must be like another to be a slip of the pen."""
@@ -51,7 +49,8 @@ class KnownProvider(entries.Part):
 
 
 KNOWN: Final = {
-    each.name: each for each in shipped(__file__, "known_providers.json", list[KnownProvider])
+    each.name: each
+    for each in values.shipped(__file__, "known_providers.json", list[KnownProvider])
 }
 VARIABLES: Final = {name: each.variables for name, each in KNOWN.items() if each.variables}
 _UNKNOWN: Final = KnownProvider(name="")
@@ -83,7 +82,7 @@ def find_key(provider: str, environ: Mapping[str, str], path: Path) -> ApiKey | 
         if secret := environ.get(name, "").strip():
             return ApiKey(secret=secret, origin=name)
     if stored is not None:
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"The key for {provider} is in the system's keyring, which does not give it: "
             f"{stored.problem}.",
             f"Unlock the keyring, set {variables_of(provider)[0]}, or store the key again.",
@@ -95,7 +94,7 @@ def has_key(provider: str, environ: Mapping[str, str], path: Path) -> bool:
     """Whether there is a key, be it in a keyring that is locked."""
     try:
         return find_key(provider, environ, path) is not None
-    except ProviderRefused:
+    except errors.ProviderRefused:
         return True
 
 
@@ -144,7 +143,7 @@ def address_of(
     base_url = settings.base_url if known.own_address else ""
     base_url = base_url or _named_in(environ, provider) or known.address
     if base_url and not _is_address(base_url):
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
         )
     key = _key(provider, base_url, settings, places, environ)
@@ -180,7 +179,7 @@ def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:
         return listing.provider, f"{listing.provider}/{name}"
     if not slash and name and settings.base_url:
         return "openai", f"openai/{name}"
-    raise UnknownName(
+    raise errors.UnknownName(
         f"There is no known model called {name!r}.",
         "Write provider/model, for example anthropic/claude-sonnet-4-5; "
         "`mindstone models` lists what is usable.",
@@ -199,7 +198,7 @@ def _key(
     if custom and settings.api_key_env:
         if secret := environ.get(settings.api_key_env, "").strip():
             return ApiKey(secret=secret, origin=settings.api_key_env)
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"The environment variable {settings.api_key_env} is not set.",
             f"It should hold the key for {base_url}; set it, or clear models.api_key_env.",
         )
@@ -212,7 +211,7 @@ def _key(
 def require_key(address: Address) -> None:
     """Refuse before anything is sent when a key is needed and there is none that could be sent."""
     if address.key and not (address.key.secret.isascii() and address.key.secret.isprintable()):
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"The key for {address.provider} ({address.key.origin}) is not one line of plain text.",
             "Copy it again.",
         )
@@ -221,12 +220,12 @@ def require_key(address: Address) -> None:
     variable = variables_of(address.provider)[0]
     if address.provider not in VARIABLES and not knows_provider(address.provider):
         alike = difflib.get_close_matches(address.provider, VARIABLES, 1, _ALIKE)
-        raise ProviderRefused(
+        raise errors.ProviderRefused(
             f"There is no provider called {text.one_line(address.provider, 40)}.",
             f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those "
             f"there are; one of your own needs models.base_url or {text.one_line(variable, 60)}.",
         )
-    raise ProviderRefused(
+    raise errors.ProviderRefused(
         f"There is no key for {address.provider}.",
         f"Set {variable}, or store one with `mindstone models key {address.provider}`.",
     )

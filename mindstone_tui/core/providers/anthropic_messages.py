@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from mindstone_tui.core.bounded_json import read_object
-from mindstone_tui.core.entries import Message, Request
-from mindstone_tui.core.providers import dialect, http, litellm, tool_names
+from mindstone_tui.core import bounded_json, entries
+from mindstone_tui.core.providers import base, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Options
 
 _ADDRESS: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
@@ -23,7 +21,7 @@ _FINISH: Final = {"model_context_window_exceeded": "length", "pause_turn": "stop
 _COUNTED: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def call(request: Request, options: Options, address: Address) -> http.HttpCall:
+def call(request: entries.Request, options: base.Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
     thinking = _thinking(options)
@@ -55,7 +53,7 @@ def call(request: Request, options: Options, address: Address) -> http.HttpCall:
     return http.HttpCall(url=f"{base_url}/v1/messages", headers=headers, body=dialect.encoded(body))
 
 
-def _choice(request: Request, options: Options) -> dict[str, Any] | None:
+def _choice(request: entries.Request, options: base.Options) -> dict[str, Any] | None:
     """Whether tools may, must or must not be used, where somebody asked for that."""
     asked = options.sampling
     if not request.tools or (not asked.tool_choice and asked.parallel_calls is None):
@@ -74,7 +72,7 @@ def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"format": {"type": "json_schema", "schema": schema}} if schema else None
 
 
-def _thinking(options: Options) -> dict[str, Any] | None:
+def _thinking(options: base.Options) -> dict[str, Any] | None:
     """Room to think before the answer; none where the answer has hardly room itself."""
     if options.effort is None:
         return None
@@ -82,9 +80,9 @@ def _thinking(options: Options) -> dict[str, Any] | None:
     return {"type": "enabled", "budget_tokens": room} if room >= _LEAST_THOUGHT else None
 
 
-def in_turn(messages: Iterable[Message]) -> list[Message]:
+def in_turn(messages: Iterable[entries.Message]) -> list[entries.Message]:
     """The conversation with person and model in turn, the person first, and nothing empty."""
-    told: list[Message] = []
+    told: list[entries.Message] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
         if not (blocks := list(_blocks(message))):
@@ -98,7 +96,7 @@ def in_turn(messages: Iterable[Message]) -> list[Message]:
     return told
 
 
-def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+def _blocks(message: entries.Message) -> Iterator[dict[str, Any]]:
     if message["role"] == "tool":
         yield _result(message)
         return
@@ -110,11 +108,11 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
             "type": "tool_use",
             "id": asked["id"],
             "name": function["name"],
-            "input": read_object(function["arguments"]) or {},
+            "input": bounded_json.read_object(function["arguments"]) or {},
         }
 
 
-def _result(message: Message) -> dict[str, Any]:
+def _result(message: entries.Message) -> dict[str, Any]:
     result = {
         "type": "tool_result",
         "tool_use_id": message["tool_call_id"],
@@ -124,7 +122,7 @@ def _result(message: Message) -> dict[str, Any]:
     return result if mark is None else {**result, "cache_control": mark}
 
 
-def _said(message: Message) -> Iterator[dict[str, Any]]:
+def _said(message: entries.Message) -> Iterator[dict[str, Any]]:
     """Texts and pictures, with their marks."""
     for part in dialect.parts_of(message):
         if not (url := dialect.image_of(part)):

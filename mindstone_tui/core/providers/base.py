@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
 
+from mindstone_tui.core import entries, paths
 from mindstone_tui.core.config.settings import Effort, ModelSettings, Settings
-from mindstone_tui.core.entries import Label, Part, Request, Sampling, Usage
-from mindstone_tui.core.paths import Places
 
 
-class TextPart(Part):
+class TextPart(entries.Part):
     """More of the answer."""
 
     text: str
 
 
-class ThinkingPart(Part):
+class ThinkingPart(entries.Part):
     """More of the reasoning; a signature closes the block it belongs to."""
 
     text: str = ""
@@ -24,7 +23,7 @@ class ThinkingPart(Part):
     redacted: str = ""
 
 
-class CallDelta(Part):
+class CallDelta(entries.Part):
     """More of a tool call; fragments with the same index belong together."""
 
     index: int
@@ -33,12 +32,12 @@ class CallDelta(Part):
     arguments: str = ""
 
 
-class Finished(Part):
+class Finished(entries.Part):
     """The answer is complete. Every stream that does not raise ends with exactly one."""
 
     reason: str
     """`stop`, `tool_calls`, `length`, `repetition` or `content_filter`."""
-    usage: Usage = Usage()
+    usage: entries.Usage = entries.Usage()
     model: str = ""
     """The model that really served, where the provider says so."""
     retries: int = 0
@@ -48,7 +47,7 @@ Delta = TextPart | ThinkingPart | CallDelta | Finished
 Deltas = AsyncGenerator[Delta, None]
 
 
-class Retrying(Part):
+class Retrying(entries.Part):
     """A request failed before it said anything and is tried again."""
 
     attempt: int
@@ -59,7 +58,7 @@ class Retrying(Part):
 _DEFAULTS: Final = ModelSettings()
 
 
-class Options(Part):
+class Options(entries.Part):
     """How one request is made; nothing here changes what is asked."""
 
     max_tokens: int
@@ -68,7 +67,7 @@ class Options(Part):
     temperature: float | None = None
     effort: Effort | None = None
     """How hard the model thinks first; None leaves it to the provider."""
-    sampling: Sampling = Sampling()
+    sampling: entries.Sampling = entries.Sampling()
     """What a program asks beside that; what a provider does not know is left out."""
     purpose: str = ""
     """Empty for the conversation; `summary`, `judge` … for side calls."""
@@ -80,14 +79,14 @@ class Options(Part):
     """Messages after which a provider may be told to cache."""
 
 
-class Window(Part):
+class Window(entries.Part):
     """A model's context window, and how we know it."""
 
     tokens: int
-    label: Label
+    label: entries.Label
 
 
-class ModelInfo(Part):
+class ModelInfo(entries.Part):
     """What is known about a model; None is "unknown", never 0."""
 
     name: str
@@ -110,17 +109,17 @@ class ModelInfo(Part):
     """One honest sentence about who answers."""
 
 
-class Asking(Part):
+class Asking(entries.Part):
     """Who asks for a provider: the settings, the places and the environment that hold there."""
 
     settings: ModelSettings
-    places: Places
+    places: paths.Places
     environ: Mapping[str, str]
     explained: Settings | None = None
     """The settings of the session that asks, for whoever explains them."""
 
 
-class ProviderKind(Part):
+class ProviderKind(entries.Part):
     """Who answers under all names that begin alike, such as `scripted/`."""
 
     prefix: str
@@ -139,7 +138,7 @@ class Provider(Protocol):
         """The window its server has loaded it with; None where there is none who could say."""
         ...
 
-    def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    def stream(self, request: entries.Request, options: Options) -> AsyncIterator[Delta | Retrying]:
         """Ask; ends with one `Finished`, or raises a `ProviderError`."""
         ...
 

@@ -14,10 +14,8 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_object
 from mindstone_tui.core.entries import Message, Part, Request
+from mindstone_tui.core.providers import base, errors, http
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.errors import LONGEST_WORDS, Failure, Words
-from mindstone_tui.core.providers.http import EventStream, HttpAnswer, HttpCall, Reader
 
 Event = Mapping[str, Any]
 Chunk = dict[str, Any]
@@ -39,9 +37,9 @@ class Interpreter(abc.ABC):
 class Dialect(Part):
     """One wire format."""
 
-    call: Callable[[Request, Options, Address], HttpCall]
+    call: Callable[[Request, base.Options, Address], http.HttpCall]
     interpreter: Callable[[], Interpreter]
-    reader: Callable[[], Reader] = EventStream
+    reader: Callable[[], http.Reader] = http.EventStream
 
 
 def chunk_of(delta: Mapping[str, Any] | None = None, *, finish: str = "", **fields: Any) -> Chunk:
@@ -60,7 +58,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode({name: value for name, value in body.items() if value is not None})
 
 
-def wishes(options: Options) -> dict[str, Any]:
+def wishes(options: base.Options) -> dict[str, Any]:
     """What a program asks of an answer, in the words of chat completions; None where nothing."""
     asked = options.sampling
     return {
@@ -79,7 +77,7 @@ def function_tools(request: Request) -> list[dict[str, Any]] | None:
     return tools or None
 
 
-def tool_wishes(request: Request, options: Options) -> dict[str, Any]:
+def tool_wishes(request: Request, options: base.Options) -> dict[str, Any]:
     """The same for the choice of tools, where there are any to choose from."""
     asked = options.sampling
     if not request.tools:
@@ -145,21 +143,21 @@ def inline_image(url: str) -> tuple[str, str] | None:
 # -- failures -------------------------------------------------------------------------------------
 
 
-def failure_of_status(answer: HttpAnswer, body: bytes) -> Failure:
+def failure_of_status(answer: http.HttpAnswer, body: bytes) -> errors.Failure:
     """An answer that is an error by its status, and the beginning of its page."""
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     told = read_object(text)
-    words = Words(told) if told is not None else None
-    return Failure(
+    words = errors.Words(told) if told is not None else None
+    return errors.Failure(
         kind="BadStatus",
-        message=(words.message if words and words.message else text)[:LONGEST_WORDS],
-        causes=f"{answer.reason} {words.codes if words else ''}"[:LONGEST_WORDS],
+        message=(words.message if words and words.message else text)[: errors.LONGEST_WORDS],
+        causes=f"{answer.reason} {words.codes if words else ''}"[: errors.LONGEST_WORDS],
         status=answer.status,
         headers=answer.headers,
     )
 
 
-def failure_in(event: Event) -> Failure | None:
+def failure_in(event: Event) -> errors.Failure | None:
     """The error that an event of a stream is; None when it is none."""
     if not (told := event.get("error")) and event.get("type") == "error":
         told = event
@@ -167,11 +165,11 @@ def failure_in(event: Event) -> Failure | None:
         told = fields_of(event.get("response")).get("error") or "it failed"
     if not told:
         return None
-    words = Words(told)
-    return Failure(
+    words = errors.Words(told)
+    return errors.Failure(
         kind="StreamError",
-        message=words.message[:LONGEST_WORDS],
-        causes=words.codes[:LONGEST_WORDS],
+        message=words.message[: errors.LONGEST_WORDS],
+        causes=words.codes[: errors.LONGEST_WORDS],
         status=words.status,
     )
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core import entries, errors, paths
+from mindstone_tui.core import entries, errors, paths, values
 from mindstone_tui.core.config.settings import ModelSettings
-from mindstone_tui.core.values import shipped
 
 PREFIX: Final = "local/"
 _MEGABYTE: Final = 1_000_000
@@ -86,7 +85,7 @@ class LocalModel(entries.Part):
         return self.size + _OVERHEAD + self.token_bytes * window
 
 
-CATALOGUE: Final = shipped(__file__, "local_models.json", tuple[LocalModel, ...])
+CATALOGUE: Final = values.shipped(__file__, "local_models.json", tuple[LocalModel, ...])
 """The best first."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core import bounded_json, patterns
+from mindstone_tui.core import bounded_json, patterns, values
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.providers.base import Options
@@ -23,7 +23,6 @@ from mindstone_tui.core.providers.dialect import wishes
 from mindstone_tui.core.providers.guide import provider as guide
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out, unnamed_things
 from mindstone_tui.core.providers.local_models import LocalModel
-from mindstone_tui.core.values import shipped
 
 _NOTES: Final = f"""\
 Answer the question from the notes. If they do not say what is asked, answer: {NOTHING_SAYS_SO}
@@ -36,7 +35,7 @@ _LONGEST_RESULT: Final = 6_000
 _PLAIN: Final = "You are a helpful assistant. Answer briefly."
 _PLACE: Final = "You work in "
 """How the head of a prompt says where the program was started."""
-_EXAMPLES: Final = shipped(
+_EXAMPLES: Final = values.shipped(
     __file__, "local_prompt.json", tuple[tuple[str, str, dict[str, str]], ...]
 )
 """One request for each tool: small models follow examples better than rules."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core import entries, patterns
-from mindstone_tui.core.providers import catalogue, dialect, http, litellm, tool_names
+from mindstone_tui.core.providers import base, catalogue, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import KNOWN, Address, KnownProvider
-from mindstone_tui.core.providers.base import Options
 
 _REASONING: Final = patterns.pattern_of(r"(?:o\d|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
 """OpenAI's models that think first: another name for the limit, and no temperature of one's own."""
@@ -20,7 +19,7 @@ HOSTS: Final = {name: each for name, each in KNOWN.items() if each.chats}
 """Servers that are plain enough to be asked without a library's help, by litellm's prefix."""
 
 
-def call(request: entries.Request, options: Options, address: Address) -> http.HttpCall:
+def call(request: entries.Request, options: base.Options, address: Address) -> http.HttpCall:
     """The request in this format."""
     host, name = HOSTS[address.provider], _name_at(address)
     body = {
@@ -51,7 +50,7 @@ def bearer(address: Address) -> dict[str, str]:
     return {"authorization": f"Bearer {address.key.secret}"} if address.key else {}
 
 
-def limits(options: Options, address: Address, longest: str = "") -> dict[str, Any]:
+def limits(options: base.Options, address: Address, longest: str = "") -> dict[str, Any]:
     """How long the answer may be and how it is sampled, in the words this model knows."""
     name = address.model.rpartition("/")[2]
     thinks = address.provider == "openai" and bool(_REASONING.match(name))
@@ -61,7 +60,7 @@ def limits(options: Options, address: Address, longest: str = "") -> dict[str, A
     return {longest or default: options.max_tokens, "temperature": temperature, "top_p": top_p}
 
 
-def _more(options: Options, address: Address) -> dict[str, Any]:
+def _more(options: base.Options, address: Address) -> dict[str, Any]:
     """What else is asked of the answer, as far as this server has a name for it."""
     asked = dialect.wishes(options)
     del asked["top_p"]

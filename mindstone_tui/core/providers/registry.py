@@ -138,11 +138,6 @@ def embedded_models(places: Places, settings: ModelSettings) -> list[str]:
     return [GUIDE, *(each.full_name for each in CATALOGUE if not why_not(places, each, settings))]
 
 
-def is_remote(name: str) -> bool:
-    """Whether a model is asked at a server."""
-    return not name.startswith((_LOCAL, PREFIX))
-
-
 def warm_up(provider: base.Provider) -> None:
     """Begin, in the background, what makes the first request of a model slow."""
     asked = provider.behind if isinstance(provider, Configured) else provider
@@ -199,7 +194,7 @@ class Configured:
         if usage.cost is not None and not is_own:
             return usage
         prices = PriceBook(self._settings).prices(model, usage.prompt or 0)
-        money = cost(usage, prices) if is_own or is_remote(model) else 0.0
+        money = cost(usage, prices) if is_own or not model.startswith((_LOCAL, PREFIX)) else 0.0
         return msgspec.structs.replace(usage, cost=money)
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mindstone_tui.core import bounded_json, entries, errors
+from mindstone_tui.core import bounded_json, entries, errors, values
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
-from mindstone_tui.core.values import shipped
 
-_NAMES: Final = shipped(__file__, "usage_names.json", dict[str, tuple[str, ...]])
+_NAMES: Final = values.shipped(__file__, "usage_names.json", dict[str, tuple[str, ...]])
 """Under which names providers report each figure; a point leads one level down."""
 
 

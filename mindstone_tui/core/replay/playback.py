@@ -48,11 +48,6 @@ _PAUSES: Final[dict[type[ev.AnyEvent], float]] = {
 """Seconds after an event, at normal speed."""
 
 
-def pause_after(event: ev.AnyEvent, speed: float) -> float:
-    """Seconds to wait; none where nothing is waited for at all."""
-    return _PAUSES.get(type(event), 0.0) / speed if speed else 0.0
-
-
 def pieces(event: ev.AnyEvent) -> Iterator[ev.AnyEvent]:
     """An answer in pieces, as it was once streamed; every other event as it is."""
     if not isinstance(event, ev.TextDelta):
@@ -325,7 +320,7 @@ class Replay:
 
     async def _pause(self, event: ev.AnyEvent) -> None:
         """Wait as long as an event deserves, or until somebody does something."""
-        seconds = pause_after(event, self._speed)
+        seconds = _PAUSES.get(type(event), 0.0) / self._speed if self._speed else 0.0
         wanted_elsewhere = self._closing or self._jump is not None or not self._playing
         if not seconds or wanted_elsewhere:
             await asyncio.sleep(0)

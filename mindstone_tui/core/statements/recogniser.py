@@ -302,9 +302,7 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
             and sentence.form == "prose"
             and "\n\n" not in utterance.text[printed : sentence.start]
         )
-        if _is_shouted(sentence.text):
-            continue
-        if shown and not _PERSON.search(clause.whole):
+        if _is_shouted(sentence.text) or (shown and not _PERSON.search(clause.whole)):
             continue
         if follows and not _MYSELF.search(clause.whole):
             continue

@@ -27,8 +27,7 @@ from mindstone_tui.core.config.settings import FetchSettings
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
-from mindstone_tui.core.tools.verdicts import CommandPart
+from mindstone_tui.core.tools import base, verdicts
 
 if TYPE_CHECKING:
     from mindstone_tui.core.tools.web_page import Page  # http.client: 15 ms
@@ -117,9 +116,9 @@ class Fetcher:
         self._find = find
         self._robots: dict[str, Callable[[str], bool]] = {}
 
-    def tool(self) -> Tool:
+    def tool(self) -> base.Tool:
         """As the model is offered it."""
-        return declare(
+        return base.declare(
             "fetch",
             "Read a web page or a text file from the internet.",
             "network",
@@ -128,7 +127,7 @@ class Fetcher:
             self._preview,
         )
 
-    def _preview(self, arguments: FetchArguments, context: ToolContext) -> Preview:
+    def _preview(self, arguments: FetchArguments, context: base.ToolContext) -> base.Preview:
         """What a person is asked; nobody is asked about an address that is refused anyway."""
         del context
         host = host_of(arguments.url)
@@ -136,17 +135,17 @@ class Fetcher:
         with contextlib.suppress(ValueError):
             address = "127.0.0.1" if name == "localhost" else str(ipaddress.ip_address(name))
             public([address], name, private=self._settings.private)
-        part = CommandPart(
+        part = verdicts.CommandPart(
             text=f"fetch {exact(arguments.url)}",
             verdict="network",
             reason=f"reads from {exact(host)}",
         )
-        return Preview(title=f"fetch {exact(arguments.url)}", host=host, parts=(part,))
+        return base.Preview(title=f"fetch {exact(arguments.url)}", host=host, parts=(part,))
 
-    async def _run(self, arguments: FetchArguments, context: ToolContext) -> ToolResult:
+    async def _run(self, arguments: FetchArguments, context: base.ToolContext) -> base.ToolResult:
         return await asyncio.to_thread(self.fetch, arguments.url, context)
 
-    def fetch(self, url: str, context: ToolContext) -> ToolResult:
+    def fetch(self, url: str, context: base.ToolContext) -> base.ToolResult:
         """Read a page, through the redirects of its own host."""
         host = host_of(url)
         way = [url]
@@ -160,13 +159,13 @@ class Fetcher:
                 text = (
                     f"{way[-1]} leads to another host: {exact(target)}. Fetch that if you need it."
                 )
-                return ToolResult(text=text, finding=f"redirects to {host_of(target)}")
+                return base.ToolResult(text=text, finding=f"redirects to {host_of(target)}")
             way.append(target)
             if len(way) > _MOST_REDIRECTS:
                 raise ToolError(f"{url} leads in circles.", "Use the final address.")
         return self._told(page, way, context)
 
-    def _told(self, page: Page, way: list[str], context: ToolContext) -> ToolResult:
+    def _told(self, page: Page, way: list[str], context: base.ToolContext) -> base.ToolResult:
         from mindstone_tui.core.tools.web_page import text_of_html  # http.client: 15 ms
 
         if page.status >= 400:
@@ -182,19 +181,19 @@ class Fetcher:
         except LookupError:
             raw = page.body.decode("utf-8", "replace")
         html = "html" in page.media_type or raw.lstrip()[:15].lower().startswith("<!doctype html")
-        text, _ = bounded(text_of_html(raw) if html else raw, context)
+        text, _ = base.bounded(text_of_html(raw) if html else raw, context)
         digest = hashlib.sha256(page.body).hexdigest()
         heading = [f"[{exact(' → '.join(way))}, {page.media_type}, sha256 {digest[:16]}]"]
         if page.cut:
             heading.append(f"[only the first {len(page.body):,} bytes were read]")
-        return ToolResult(
+        return base.ToolResult(
             text="\n".join([*heading, text]),
             finding=f"{host_of(way[-1])}: {len(page.body):,} bytes, sha256 {digest[:12]}",
             full=page.body,
             origin=f"web page {way[-1]}",
         )
 
-    def _ask_robots(self, url: str, context: ToolContext) -> None:
+    def _ask_robots(self, url: str, context: base.ToolContext) -> None:
         from mindstone_tui.core.tools.web_page import wishes_of  # http.client: 15 ms
 
         if not self._settings.robots:
@@ -209,7 +208,7 @@ class Fetcher:
                 "Read it in a browser, or set fetch.robots to false.",
             )
 
-    def _get(self, url: str, most: int, context: ToolContext) -> Page:
+    def _get(self, url: str, most: int, context: base.ToolContext) -> Page:
         from mindstone_tui.core.tools.web_page import read_page  # http.client: 15 ms
 
         parts = urlsplit(url)

@@ -184,9 +184,7 @@ def names_a_file(words: list[str | None]) -> bool:
     for word in words[1:]:
         if word == "-" or (word is not None and word in ("-s", "/dev/stdin")):
             return False
-        if word is None or not word.startswith("-"):
-            return True
-        if word == "-m":
+        if word is None or not word.startswith("-") or word == "-m":
             return True
     return False
 

@@ -28,10 +28,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, patterns
+from mindstone_tui.core import disk, errors, patterns, values
 from mindstone_tui.core.tools import control_files, landlock, seccomp
 from mindstone_tui.core.tools.workspace import Workspace
-from mindstone_tui.core.values import shipped
 
 
 class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +55,7 @@ class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Git's settings that hold no credential and run nothing."""
 
 
-_KNOWN: Final = shipped(__file__, "toolchains.json", _Toolchains)
+_KNOWN: Final = values.shipped(__file__, "toolchains.json", _Toolchains)
 SYSTEM: Final = _KNOWN.system
 OFFLINE: Final = _KNOWN.offline
 

@@ -16,17 +16,14 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import ensure_folder, open_regular, place_error, read_regular
+from mindstone_tui.core import disk, errors, paths, patterns
 from mindstone_tui.core.entries import Entry, Line, conversation, decode_line, provenance, standings
 from mindstone_tui.core.entries.line import Malformed
 from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
-from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
-from mindstone_tui.core.paths import CHILD, Places, SessionKey, SessionPlaces
-from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript import encode, reader
 
-_PLACE: Final = pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
+_PLACE: Final = patterns.pattern_of(r"You work in (.{1,1000}) on \w+\.\Z")
 _LATELY: Final = 30
 """Sessions in which earlier messages are looked for."""
 _LOOKED_BACK: Final = 1_500
@@ -37,10 +34,10 @@ _FIRST_LOOK: Final = 8 << 10
 _LONGEST_LOOK: Final = 512 << 10
 _SHOWN: Final = 400
 _FIRST_REQUEST: Final = 64 << 10
-_PUT_BEFORE: Final = pattern_of(
+_PUT_BEFORE: Final = patterns.pattern_of(
     r"\A\s*(?:<(system-reminder|command-[a-z]+|local-command-[a-z]+)>.*?</\1>\s*)+", re.DOTALL
 )
-_COMMAND: Final = pattern_of(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
+_COMMAND: Final = patterns.pattern_of(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
 """Bytes at the beginning in which the first request is looked for."""
 LONGEST_TITLE: Final = 120
 
@@ -69,17 +66,17 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """False when the end of the transcript cannot be read; `verify` says why."""
 
 
-def list_sessions(places: Places) -> list[SessionSummary]:
+def list_sessions(places: paths.Places) -> list[SessionSummary]:
     """Every session, the one written to last first."""
     found = [summary for session in places.sessions() if (summary := _summarise(session))]
     return sorted(found, key=lambda summary: summary.updated, reverse=True)
 
 
-def lately_used(home: Places, newest: int = 0) -> list[SessionPlaces]:
+def lately_used(home: paths.Places, newest: int = 0) -> list[paths.SessionPlaces]:
     """The sessions that people talk in, the one written to last first, or so many of them."""
-    used: dict[SessionPlaces, int] = {}
+    used: dict[paths.SessionPlaces, int] = {}
     for each in home.sessions():
-        if CHILD not in each.key.main:
+        if paths.CHILD not in each.key.main:
             with contextlib.suppress(OSError):
                 used[each] = each.transcript.stat().st_mtime_ns
     return sorted(used, key=lambda each: used[each], reverse=True)[: newest or None]
@@ -93,11 +90,11 @@ def place_of(entry: object) -> str:
     return found[1] if found else ""
 
 
-def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
+def said_in(home: paths.Places, folder: str, own: paths.SessionKey) -> list[str]:
     """What a person said lately in the sessions of a folder, oldest first; in their own last."""
     said: list[tuple[bool, str, str]] = []
     for places in lately_used(home, _LATELY):
-        with contextlib.suppress(MindstoneError, OSError), reader.History(places) as history:
+        with contextlib.suppress(errors.MindstoneError, OSError), reader.History(places) as history:
             lines = list(history.newest(("user_message", "instructions_changed"), _LOOKED_BACK))
             if places.key == own or folder in {place_of(line.entry) for line in lines}:
                 said += [
@@ -109,33 +106,33 @@ def said_in(home: Places, folder: str, own: SessionKey) -> list[str]:
     return [text for _, _, text in sorted(said)[-_MOST_SAID:]]
 
 
-def start_over(places: SessionPlaces) -> Path:
+def start_over(places: paths.SessionPlaces) -> Path:
     """Set aside what is left of a session whose transcript is gone; the folder it went to.
 
     Nothing is deleted, and a transcript that holds anything is never moved.
     """
     if not places.derived:
-        raise NoSuchSession(places.key)
+        raise errors.NoSuchSession(places.key)
     if os.path.lexists(places.transcript) and places.transcript.lstat().st_size:
-        raise UsageError(
+        raise errors.UsageError(
             f"{places.key} has a transcript, and that is never set aside.",
             f"`mindstone verify --session {places.key}` says how it is.",
         )
     aside = places.lost / encode.timestamp(datetime.now(UTC)).replace(":", "")
-    ensure_folder(aside)
+    disk.ensure_folder(aside)
     try:
         for path in sorted(places.folder.iterdir()):
             if path not in (places.lost, places.lease, places.next_lease):
                 path.rename(aside / path.name)
     except OSError as error:
-        raise place_error(aside, error) from error
+        raise disk.place_error(aside, error) from error
     return aside
 
 
-def _summarise(places: SessionPlaces) -> SessionSummary | None:
+def _summarise(places: paths.SessionPlaces) -> SessionSummary | None:
     """One session's summary; None when it vanished meanwhile."""
     try:
-        fd = open_regular(places.transcript, follow=False)
+        fd = disk.open_regular(places.transcript, follow=False)
     except FileNotFoundError:
         return None
     except OSError:
@@ -167,13 +164,15 @@ def _summarise(places: SessionPlaces) -> SessionSummary | None:
     )
 
 
-def _title_of(places: SessionPlaces, fd: int) -> str:
+def _title_of(places: paths.SessionPlaces, fd: int) -> str:
     """What a person called it, else its first request, if that stands near its beginning.
 
     A request that was rewound is none, as far as the rewind stands there, too.
     """
     with contextlib.suppress(OSError):
-        if named := one_line(read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE):
+        if named := one_line(
+            disk.read_regular(places.title).decode("utf-8", "replace"), LONGEST_TITLE
+        ):
             return named
     first = copied = fork = ""
     lines = list(_lines_back(os.pread(fd, _FIRST_REQUEST, 0), from_start=True))[::-1]
@@ -194,7 +193,7 @@ def _request_in(said: str) -> str:
     return "" if _COMMAND.match(asked) else asked.strip()
 
 
-def _unreadable(places: SessionPlaces, size: int, updated: str) -> SessionSummary:
+def _unreadable(places: paths.SessionPlaces, size: int, updated: str) -> SessionSummary:
     return SessionSummary(
         session=str(places.key),
         agent=places.key.agent,

@@ -13,9 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mindstone_tui.core import numbers
-from mindstone_tui.core.events import Block, ContextReport, GoneExchange
-from mindstone_tui.core.text import plural
+from mindstone_tui.core import events, numbers, text
 from mindstone_tui.tui import gauges, show
 
 _HEAD = "    turn   tokens  what            why it is here          begins with"
@@ -50,7 +48,7 @@ class InspectorScreen(Screen[None]):
 
     def __init__(
         self,
-        report: ContextReport | None,
+        report: events.ContextReport | None,
         *,
         command: Callable[[str], None],
         open_line: Callable[[str], None],
@@ -76,7 +74,7 @@ class InspectorScreen(Screen[None]):
     def on_mount(self) -> None:
         self._draw()
 
-    def measured(self, report: ContextReport | None) -> None:
+    def measured(self, report: events.ContextReport | None) -> None:
         """Show a new report."""
         self._report = report
         self._draw()
@@ -84,7 +82,7 @@ class InspectorScreen(Screen[None]):
     # drawing
 
     @property
-    def _blocks(self) -> tuple[Block, ...]:
+    def _blocks(self) -> tuple[events.Block, ...]:
         return self._report.blocks if self._report is not None else ()
 
     def _draw(self) -> None:
@@ -152,11 +150,11 @@ class InspectorScreen(Screen[None]):
         event.stop()
         self.action_open()
 
-    def _here(self) -> Block | None:
+    def _here(self) -> events.Block | None:
         at = self._list.highlighted
         return self._blocks[at] if at is not None and at < len(self._blocks) else None
 
-    def _here_gone(self) -> GoneExchange | None:
+    def _here_gone(self) -> events.GoneExchange | None:
         at = self._list.highlighted
         if self._report is None or at is None or at <= len(self._blocks):
             return None
@@ -192,7 +190,7 @@ class InspectorScreen(Screen[None]):
             return
         tokens, full = self.effect()
         before = self._report
-        count = plural(len(self.marked), "exchange")
+        count = text.plural(len(self.marked), "exchange")
         ask = "  press x again to prune, escape to cancel" if self._confirming else "  x to prune"
         effect.update(
             Content.assemble(
@@ -241,7 +239,7 @@ class InspectorScreen(Screen[None]):
             self.dismiss()
 
 
-def _reason(block: Block) -> tuple[str, str]:
+def _reason(block: events.Block) -> tuple[str, str]:
     """Why a block is in the window, in a few words, and their colour."""
     if block.pinned:
         return "pinned", "$context-pinned"
@@ -250,7 +248,7 @@ def _reason(block: Block) -> tuple[str, str]:
     return ("shortened, may leave" if block.trimmed else "may leave"), "$muted"
 
 
-def _block(block: Block, marked: bool) -> Content:
+def _block(block: events.Block, marked: bool) -> Content:
     why, colour = _reason(block)
     what = block.role or block.kind
     return Content.assemble(
@@ -263,12 +261,12 @@ def _block(block: Block, marked: bool) -> Content:
     )
 
 
-def _details(block: Block) -> Content:
+def _details(block: events.Block) -> Content:
     """Where the block stands, how old it is, and what its keep score is made of."""
     why, colour = _reason(block)
     said = [f"line {block.seq}"] if block.seq >= 0 else []
     if block.age:
-        said.append(f"{plural(block.age, 'turn')} old")
+        said.append(f"{text.plural(block.age, 'turn')} old")
     if block.score is not None:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in block.parts.items())
         said.append(f"keep score {block.score:.2f} (the lowest leaves first): {parts}")
@@ -276,15 +274,15 @@ def _details(block: Block) -> Content:
     return Content.assemble(show.line(why, 200, colour), "  ", told)
 
 
-def _boundary(report: ContextReport) -> Content:
+def _boundary(report: events.ContextReport) -> Content:
     """Parts what is in the window from what left it."""
-    count = plural(report.outside.exchanges, "exchange")
+    count = text.plural(report.outside.exchanges, "exchange")
     more = report.outside.exchanges - len(report.gone)
     listed = f", the newest {len(report.gone)} here" if more > 0 else ""
     return Content.styled(f"    ── {count} left the window{listed}: r restores ──", "$muted")
 
 
-def _gone(gone: GoneExchange) -> Content:
+def _gone(gone: events.GoneExchange) -> Content:
     return Content.assemble(
         "    ",
         (f"{gone.turn:>4}", "$context-pruned"),

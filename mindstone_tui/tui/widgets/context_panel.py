@@ -19,9 +19,8 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from mindstone_tui.core import numbers
+from mindstone_tui.core import numbers, text
 from mindstone_tui.core.entries.provenance import MARK
-from mindstone_tui.core.text import plural
 from mindstone_tui.tui import gauges, show
 
 if TYPE_CHECKING:
@@ -251,13 +250,13 @@ def _left_title(report: ContextReport) -> Content:
     if outside.unindexed:
         state = f"{outside.unindexed} not indexed"
     elif outside.by_words:
-        state = f"found by words\n({plural(outside.by_words, 'passage')} not yet by meaning)"
+        state = f"found by words\n({text.plural(outside.by_words, 'passage')} not yet by meaning)"
     else:
         state = "all searchable"
-    count = plural(outside.exchanges, "exchange")
+    count = text.plural(outside.exchanges, "exchange")
     told = f"{count} · {state}"
     if outside.rewound:
-        told += f"\nand {plural(outside.rewound, 'turn')} rewound"
+        told += f"\nand {text.plural(outside.rewound, 'turn')} rewound"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:
         told += f"\nthe newest {len(report.gone)}, and {more:,} older (F4)"
     return Content.assemble(

@@ -21,8 +21,7 @@ from mindstone_tui.core.language import intent, sentences
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
-from mindstone_tui.core.transcript.encode import Clean
-from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
+from mindstone_tui.core.transcript import encode, reader
 
 
 class Marker(Part):
@@ -194,7 +193,7 @@ class StorySource:
     def __init__(
         self,
         history: transcript.History,
-        clean: Clean | None = None,
+        clean: encode.Clean | None = None,
         numbers: Numbers | None = None,
         turns: range | None = None,
     ) -> None:
@@ -218,7 +217,7 @@ class StorySource:
 
     @cached_property
     def _standings(self) -> Standings:
-        return standings_of(self.history)
+        return reader.standings_of(self.history)
 
     def marks(self, line: Line) -> dict[str, Any]:
         """How a line stands, in words, where there is anything to say."""
@@ -227,7 +226,7 @@ class StorySource:
 
     def turns(self) -> Iterator[Turn]:
         """The story, a turn at a time."""
-        return turns_in(self.lines(), rewinds_of(self.history))
+        return turns_in(self.lines(), reader.rewinds_of(self.history))
 
     def _ready(self, line: Line) -> Line:
         # The excerpt in the line stands for a blob that is gone; `verify` names it.
@@ -236,7 +235,7 @@ class StorySource:
         return line if self._clean is None else _cleaned(line, self._clean)
 
 
-def _cleaned(line: Line, clean: Clean) -> Line:
+def _cleaned(line: Line, clean: encode.Clean) -> Line:
     """The line with every text in it cleaned."""
     if isinstance(line.entry, Unknown):
         fields = _mapped(line.entry.fields, clean)
@@ -247,7 +246,7 @@ def _cleaned(line: Line, clean: Clean) -> Line:
     return msgspec.structs.replace(line, entry=msgspec.convert(after, type(line.entry)))
 
 
-def _mapped(value: Any, clean: Clean) -> Any:
+def _mapped(value: Any, clean: encode.Clean) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -283,7 +282,7 @@ def outcomes(source: StorySource) -> Outcomes:
         words = sentences.shortened(" ".join(words.split()), _ASKED)
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
-    rewinds = rewinds_of(source.history)
+    rewinds = reader.rewinds_of(source.history)
     lines = [line for line in source.lines() if rewinds.of_place(line.seq, line.turn) is None]
     for line in lines:
         match line.entry:

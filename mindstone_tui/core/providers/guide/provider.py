@@ -294,7 +294,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     tools = {tool.name: tool for tool in request.tools}
     if situation.results:
         return GuideAnswer(text=_report(situation, words))
-    if is_greeting(situation.question):
+    if not situation.question.strip() or _means("hello").match(situation.question):
         return GuideAnswer(text=guide_texts().greeting)
     if polite := courtesy(situation.question):
         return GuideAnswer(text=polite)
@@ -306,7 +306,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     looks_up = "recall" in tools and not names_mindstone(situation.question)
     if not looks_up and (known := explanation(situation.question, words)):
         return GuideAnswer(text=known)
-    if is_work(situation.question):
+    if _means("work").match(situation.question):
         return GuideAnswer(text=guide_texts().beyond)
     if not (_QUESTION.search(situation.question) or defined(situation.question, words)):
         return GuideAnswer(text=_acknowledge(situation.question))
@@ -442,11 +442,6 @@ def names_mindstone(text: str) -> bool:
     return _means("ours").search(text) is not None
 
 
-def is_greeting(text: str) -> bool:
-    """Whether somebody says hello or asks who answers."""
-    return not text.strip() or _means("hello").match(text) is not None
-
-
 def courtesy(text: str) -> str | None:
     """What to say to a mere politeness; None when it is more than that."""
     for said, reply in COURTESIES:
@@ -455,11 +450,6 @@ def courtesy(text: str) -> str | None:
         ):
             return reply
     return None
-
-
-def is_work(text: str) -> bool:
-    """Whether somebody wants a thing done that only a language model can do."""
-    return _means("work").match(text) is not None
 
 
 def explanation(text: str, terms: Sequence[Term]) -> str | None:
