@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
-CHANNEL: Final = "web"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -148,6 +147,7 @@ class Page:
             Route("/page/send", self._send, methods=["POST"]),
             Route("/page/answer", self._answer, methods=["POST"]),
             Route("/page/stop", self._stop, methods=["POST"]),
+            Route("/page/withdraw", self._withdraw, methods=["POST"]),
         ]
 
     async def close_idle(self, seconds: float) -> None:
@@ -279,11 +279,19 @@ class Page:
         room.conversation.interrupt("The person stopped it in the browser.", how=how)
         return _json({"ok": True})
 
+    async def _withdraw(self, request: Request) -> Response:
+        told = await _told(request)
+        room = await self._room(str(told.get("session", "")))
+        room.conversation.withdraw(str(told.get("queued", "")))
+        return _json({"ok": True})
+
     async def _room(self, session: str) -> PageRoom:
         key = str(self._home.key(session))
         async with self._opening:
             if key not in self._rooms:
-                conversation = await api.connect(key, home=self._home, channel=CHANNEL, asks=True)
+                conversation = await api.connect(
+                    key, home=self._home, channel=page_items.CHANNEL, asks=True
+                )
                 self._rooms[key] = PageRoom(conversation, self._home)
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
