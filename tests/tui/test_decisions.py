@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,7 +18,7 @@ from textual.widgets import Button
 
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.widgets.approval import Gate
+from mindstone_tui.tui.widgets.approval import Approval, Gate
 from tests.tui.staged import around, asked, drawn, ready, staged, until
 
 GRACE = 1.0
@@ -147,35 +148,53 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
     assert (opened >= OPENINGS // 4, written > opened, decided) == (True, True, 0)
 
 
+async def _work(holds: Callable[[], bool]) -> None:
+    """Let the app take steps until something is true."""
+    for _ in range(10**6):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never happened")
+
+
 async def _write_while_questions_open(chance: random.Random, openings: int) -> tuple[int, int, int]:
     """Write at an app of its own: questions that opened, characters, and what was decided.
 
-    Each character is in the prompt before the next question comes.
+    While somebody writes, several open one after the other; each is in view before another surface
+    answers it, and then the writing goes on. Nothing waits for a frame: the app takes as many steps
+    as it needs, or a few at random.
     """
-    now, opened, written = [100.0], 0, 0
+    now, opened, written, since = [100.0], 0, 0, ""
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), given=host)
     async with app.run_test(size=(60, 20)) as pilot:
         area = app.chat.input_area
+
+        def is_shown() -> bool:
+            shown = area.decision
+            return not opened or (isinstance(shown, Approval) and shown.asked.since == since)
+
         await until(pilot, lambda: talk.settled)
-        for opening in range(openings):
+        while opened < openings:
             doing, wanted = list(hands(chance)), ""
-            opens = chance.randrange(len(doing))
+            opens = {chance.randrange(len(doing)) for _ in range(chance.randrange(1, 4))}
             for number, (event, text, pause) in enumerate(doing):
-                if number == opens:
-                    talk.announce(WISH)
-                if chance.random() < 0.1:
-                    await pilot.pause()
+                if number in opens:
+                    await _work(is_shown)
+                    talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+                    opened += 1
+                    since = datetime.fromtimestamp(opened, UTC).isoformat()
+                    talk.announce(msgspec.structs.replace(WISH, since=since))
+                for _ in range(chance.randrange(30) if chance.random() < 0.1 else 0):
+                    await asyncio.sleep(0)
                 app.post_message(event)
                 wanted += text
                 now[0] += pause
-            await until(pilot, lambda: area.decision is not None and talk.settled)
-            await until(pilot, lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
-            assert talk.did == [], opening
-            opened, written = opened + 1, written + len(wanted)
+            await _work(is_shown)
+            await _work(lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
+            assert talk.did == [], opened
+            written += len(wanted)
             area.prompt.clear()
-            talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
-            await until(pilot, lambda: area.decision is None)
         return opened, written, len(talk.did)
 
 
