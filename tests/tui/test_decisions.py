@@ -18,8 +18,9 @@ from textual.widgets import Button
 
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
+from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.widgets.approval import Approval, Gate
-from tests.tui.staged import around, asked, drawn, ready, staged, until
+from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
 
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
@@ -148,6 +149,12 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
     assert (opened >= OPENINGS // 4, written > opened, decided) == (True, True, 0)
 
 
+def in_view(app: MindstoneApp, talk: Staged) -> bool:
+    """Whether a question is drawn, and the time began in which it can be read."""
+    shown = app.chat.input_area.decision
+    return shown is not None and talk.settled and shown._gate._shown is not None
+
+
 async def _work(holds: Callable[[], bool]) -> None:
     """Let the app take steps until something is true."""
     for _ in range(10**6):
@@ -225,7 +232,7 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("escape", "tab", "f6", "y", "tab", "n")
         await pilot.click("#allow-0")
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "yn")
@@ -258,7 +265,7 @@ async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
         for sign in ("tab", "y", "e", "s", "tab", "y", "tab"):  # all in one read of the terminal
             app.post_message(events.Key(sign, sign if len(sign) == 1 else "\t"))
@@ -314,7 +321,7 @@ async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"half a wo")
         now[0] += GRACE + 0.1
         await pilot.click("#allow-0")
@@ -331,7 +338,7 @@ async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_al
     """Its parts go one after the other, and it may be measured in between."""
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         shown = app.chat.input_area.decision
         assert shown is not None
         await shown.query(part).remove()
@@ -347,7 +354,7 @@ async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(before
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
         await pilot.press(*([before] if before == "tab" else before), "ctrl+c")
         if before != "half":  # which is cleared, and kept
@@ -363,7 +370,7 @@ async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(msgspec.structs.replace(WISH, channel="web"), given=host)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
         app.chat._tick()
         assert (
@@ -379,7 +386,7 @@ async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_
 async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back() -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("tab", "r", *"not now")
         told = "Enter declines with this reason. Esc goes back to the answers."
         await until(pilot, lambda: told in drawn(app))
@@ -391,7 +398,7 @@ async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back(
 async def test_a_reason_that_is_half_written_when_another_answers_is_not_torn() -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"my next", "tab", "r", *"not on a ")
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
@@ -406,7 +413,7 @@ async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> No
     asked_at = datetime.now(UTC) - timedelta(hours=2, minutes=5)
     app, talk = staged(msgspec.structs.replace(WISH, channel="web", since=asked_at.isoformat()))
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         app.chat._tick()
         assert "waits for your answer · 2 h 05 min" in app.chat.status.doing
 
@@ -417,7 +424,7 @@ async def test_a_question_that_is_covered_is_announced_until_it_is_seen_or_answe
 
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("f1")
         await until(pilot, told)
         await pilot.press("escape")

@@ -107,16 +107,8 @@ def appeared(line: Line) -> ev.EntryAppeared:
         case entry:
             said = narrate_entry.decision_in(entry, line.channel)
             proposal = entry.proposal if isinstance(entry, derived.MemoryDecided) else ""
-    return ev.EntryAppeared(
-        entry=line.id,
-        seq=line.seq,
-        kind=line.kind,
-        role=line.role,
-        channel=line.channel,
-        turn=line.turn,
-        text=said,
-        proposal=proposal,
-    )
+    own = {name: getattr(line, name) for name in ("seq", "kind", "role", "channel", "turn")}
+    return ev.EntryAppeared(entry=line.id, text=said, proposal=proposal, **own)
 
 
 class Announcer:

@@ -218,22 +218,10 @@ def question_in(
 ) -> OpenQuestion:
     """A line that asks about a tool, as what waits; its program may have left it, or be gone."""
     assert isinstance(line.entry, ToolAsked)
-    asked = line.entry
-    return OpenQuestion(
-        session=str(lease.key),
-        turn=line.turn,
-        call=asked.call,
-        name=asked.name,
-        risk=asked.risk,
-        shown=asked.shown,
-        why=asked.why,
-        channel=line.channel,
-        since=line.ts,
-        unattended=left or lease.holder == Holder(line.channel, unattended=True),
-        gone=gone,
-        folder=asked.folder,
-        helper=asked.helper,
-    )
+    same = ("call", "name", "risk", "shown", "why", "folder", "helper")
+    asked = {name: getattr(line.entry, name) for name in same}
+    unattended = left or lease.holder == Holder(line.channel, unattended=True)
+    return _proposal(str(lease.key), line, unattended=unattended, gone=gone, **asked)
 
 
 def waiting_in(home: Places, places: SessionPlaces) -> list[OpenQuestion]:
@@ -388,5 +376,5 @@ def _untrusted(home: Places, session: str, lines: Iterable[Line]) -> list[OpenQu
 
 
 def _proposal(session: str, line: Line, **asked: Any) -> OpenQuestion:
-    asked = {"name": asked["kind"], "turn": line.turn, "channel": line.channel, **asked}
+    asked = {"name": asked.get("kind", ""), "turn": line.turn, "channel": line.channel, **asked}
     return OpenQuestion(session=session, since=line.ts, **asked)
