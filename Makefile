@@ -113,8 +113,8 @@ crowd: $(STAMP) ## Eight clients and the app in one session, for a thousand turn
 	@MINDSTONE_CROWD=1000 $(BIN)/python -m pytest -q tests/servers/test_gateway.py -k one_turn
 
 typed: $(STAMP) ## Write at the app while 10,000 approvals open, and in tmux; ROUNDS=20 for less than 40 there
-	@MINDSTONE_TYPED=$(or $(ROUNDS),40) $(BIN)/python -m pytest -q -n $(JOBS) \
-		tests/tui/test_decisions.py tests/tui/test_typed_for_real.py
+	@MINDSTONE_TYPED=$(or $(ROUNDS),40) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
+		tests/tui/test_typed_for_real.py tests/tui/test_decisions.py
 
 models: $(STAMP) ## Figures of a downloaded model; MODEL=qwen-coder-0.5b for another
 	@$(BIN)/python -m tests.bench.local_models $(or $(MODEL),qwen-coder-1.5b) --minutes 600 $(ARGS)

@@ -17,7 +17,12 @@ import typer
 from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import given, switch
 from mindstone_tui.core import entries, errors, numbers, paths, transcript
-from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    AssistantPartial,
+    ToolAnswered,
+    UserMessage,
+)
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.library import file_states, profile, projects
 from mindstone_tui.core.session.draft import not_in_history
@@ -292,6 +297,7 @@ def _follow(
 def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
+    from mindstone_tui.core.events.narrate_entry import DECISIONS
 
     if isinstance(item, transcript.Damaged):
         if json:
@@ -323,7 +329,10 @@ def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
             output.say()
         case _:
             line = describe_line(item)
-            output.say("\n    ".join(output.in_lines(f"{heading}  {line.text}", 4)), "dim")
+            # The reason that was given for a decision is part of it.
+            decides = line.detail and isinstance(item.entry, (*DECISIONS, ToolAnswered))
+            told = f"{heading}  {line.text}" + (f" ({line.detail})" if decides else "")
+            output.say("\n    ".join(output.in_lines(told, 4)), "dim")
             for each in line.more:
                 output.say(f"    {one_line(each, 160)}", "dim")
     return 0

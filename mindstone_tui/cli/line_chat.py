@@ -259,6 +259,8 @@ class LineChat:
         """Whether the newest message was pasted, as far as lines tell."""
         self._until = ""
         """The call after whose answer it is over, unless its turn goes on here."""
+        self._goes_on = ""
+        """The same call, where it does: its program has ended."""
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
@@ -354,6 +356,8 @@ class LineChat:
                 self._ask(event)
             case ev.ScreenAsked(screen="quit"):
                 self._quit = True
+            case ev.Noticed(level="info") if self._questions.open and not self._questions.kept:
+                pass  # whoever came for one answer is not told what else there is
             case ev.Noticed() if self._questions.open:
                 prompt("\n")
                 self._printer.show(event)
@@ -362,11 +366,16 @@ class LineChat:
                 self._printer.show(event)
         match event:
             case ev.TurnStarted(resumed=True):
-                self._until = ""
+                self._goes_on, self._until = self._until, ""
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
                 self._questions.settle(call)
                 if call == self._until:
                     self._finished.set()
+                elif call == self._goes_on:
+                    self._goes_on = ""
+                    hint(
+                        "The program that asked has ended: its turn goes on here. Ctrl+C stops it."
+                    )
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()

@@ -38,7 +38,9 @@ def waiting(
     found = WaitingRoom(options.places()).look()
     if words:
         question, allowed = _meant(words, found)
-        raise typer.Exit(asyncio.run(_decide(question, allowed, why.strip())))
+        if why and allowed:
+            raise UsageError("A reason goes with a no.", "Leave --why out, or answer no.")
+        raise typer.Exit(asyncio.run(_decide(question, allowed, " ".join(why.split()))))
     if json:
         output.say_json({"waiting": found})
     elif not found:
@@ -87,20 +89,26 @@ def _folder_of(question: OpenQuestion) -> str | None:
 async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     """Decide it in its session, a yes after everything was shown; what became of it."""
     is_approval = question.kind == "approval"
-    given = events.Answer(allowed=False, how="typed waiting answer no")
+    # Typed into a shell: nothing came into view here.
+    given = events.Answer(allowed=False, how="typed waiting answer no", seen=-1.0)
     if allowed and not is_approval:
         given = await _agreed(question)
         if not given.allowed:
             return ExitCode.DECLINED
-    # The work of a plan that begins may ask as well.
+    # The work of a plan that begins may ask as well. Nobody here waits for a turn of another
+    # program, which may wait for a person itself: what cannot be done now is told.
     talk = await connect(
-        question.session, channel=_CHANNEL, asks=allowed, follow=allowed, cwd=_folder_of(question)
+        question.session,
+        channel=_CHANNEL,
+        asks=allowed,
+        wait=False,
+        follow=allowed,
+        cwd=_folder_of(question),
     )
     chat = line_chat.LineChat(talk, line_chat.read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface
         return await chat.run(until=question.call)
-    reason = f" {why}" if why and question.kind in ("approval", "plan") else ""
-    only = f"{question.command(yes=allowed)}{reason}"
+    only = f"{question.command(yes=allowed)} {why}".strip()
     return await chat.run(only=only, how=given.how, seen=given.seen)
 
 

@@ -7,7 +7,7 @@ through paths that want the token, which the browser keeps for its tab and sends
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
-CHANNEL: Final = "web"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,6 +37,7 @@ FILES: Final = {
     "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+Handler = Callable[["Request"], Coroutine[Any, Any, "Response"]]
 _BEHIND: Final = 2_000
 """Items that a browser may be behind before its stream ends and it begins anew."""
 _SHOWN: Final = 400
@@ -145,9 +145,10 @@ class Page:
             Route("/page/search", self._search, methods=["GET"]),
             Route("/page/around", self._around, methods=["GET"]),
             Route("/page/waiting", self._waiting, methods=["GET"]),
-            Route("/page/send", self._send, methods=["POST"]),
-            Route("/page/answer", self._answer, methods=["POST"]),
-            Route("/page/stop", self._stop, methods=["POST"]),
+            *(
+                Route(f"/page/{act.__name__[1:]}", self._post(act), methods=["POST"])
+                for act in (_send, _answer, _stop, _withdraw)
+            ),
         ]
 
     async def close_idle(self, seconds: float) -> None:
@@ -250,49 +251,54 @@ class Page:
         found = await asyncio.to_thread(self._waits.look, LATELY)
         return _json(page_items.waiting(found, datetime.now(UTC)))
 
-    async def _send(self, request: Request) -> Response:
-        told = await _told(request)
-        room = await self._room(str(told.get("session", "")))
-        text = wire.bounded(str(told.get("text", "")))
-        if not text.strip():
-            raise errors.UsageError("There is nothing to send.", "Say something.")
-        line = text.strip()
-        if line.startswith("/") and "\n" not in line:
-            room.conversation.command(line)
-        else:
-            room.conversation.send(text)
-        return _json({"ok": True})
+    def _post(self, act: Callable[[PageRoom, dict[str, Any]], None]) -> Handler:
+        """What a browser asks for in a session; read beside the loop, because it may be much."""
 
-    async def _answer(self, request: Request) -> Response:
-        told = await _told(request)
-        room = await self._room(str(told.get("session", "")))
-        asked = room.asked.get(str(told.get("call", "")))
-        if asked is None or told.get("since") != asked.since:  # a call's name may come again
-            raise errors.UsageError("That question is no longer open.", "Somebody was first.")
-        room.conversation.answer(asked.call, page_items.answer_of(asked, told))
-        return _json({"ok": True})
+        async def handle(request: Request) -> Response:
+            told = await asyncio.to_thread(wire.decode, await request.body())
+            act(await self._room(str(told.get("session", ""))), told)
+            return _json({"ok": True})
 
-    async def _stop(self, request: Request) -> Response:
-        told = await _told(request)
-        room = await self._room(str(told.get("session", "")))
-        how = "key" if told.get("how") == "key" else "click"
-        room.conversation.interrupt("The person stopped it in the browser.", how=how)
-        return _json({"ok": True})
+        return handle
 
     async def _room(self, session: str) -> PageRoom:
         key = str(self._home.key(session))
         async with self._opening:
             if key not in self._rooms:
-                conversation = await api.connect(key, home=self._home, channel=CHANNEL, asks=True)
+                conversation = await api.connect(
+                    key, home=self._home, channel=page_items.CHANNEL, asks=True
+                )
                 self._rooms[key] = PageRoom(conversation, self._home)
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
             return room
 
 
-async def _told(request: Request) -> dict[str, Any]:
-    """What a browser sent; read beside the loop, because it may be much."""
-    return await asyncio.to_thread(wire.decode, await request.body())
+def _send(room: PageRoom, told: dict[str, Any]) -> None:
+    text = wire.bounded(str(told.get("text", "")))
+    if not text.strip():
+        raise errors.UsageError("There is nothing to send.", "Say something.")
+    line = text.strip()
+    if line.startswith("/") and "\n" not in line:
+        room.conversation.command(line)
+    else:
+        room.conversation.send(text)
+
+
+def _answer(room: PageRoom, told: dict[str, Any]) -> None:
+    asked = room.asked.get(str(told.get("call", "")))
+    if asked is None or told.get("since") != asked.since:  # a call's name may come again
+        raise errors.UsageError("That question is no longer open.", "Somebody was first.")
+    room.conversation.answer(asked.call, page_items.answer_of(asked, told))
+
+
+def _stop(room: PageRoom, told: dict[str, Any]) -> None:
+    how = "key" if told.get("how") == "key" else "click"
+    room.conversation.interrupt("The person stopped it in the browser.", how=how)
+
+
+def _withdraw(room: PageRoom, told: dict[str, Any]) -> None:
+    room.conversation.withdraw(str(told.get("queued", "")))
 
 
 def _json(told: Any) -> Response:

@@ -14,13 +14,14 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Restored, Rewound
-from mindstone_tui.core.events import from_entry, narrate
+from mindstone_tui.core.events import from_entry, narrate, narrate_entry
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.library.open_questions import OpenQuestion, in_short
 from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
+CHANNEL: Final = "web"
 ANEW: Final[Item] = {"type": "anew"}
 """What counts of history has changed: the page is to be drawn again."""
 _SHOWN: Final = 20_000
@@ -38,7 +39,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
         case ev.TurnStarted(text=text, turn=turn):
             marks = [provenance.MARK] if event.imported else []
             told = {"text": as_written(text), "turn": turn, "marks": marks}
-            yield {"type": "user", "entry": event.entry, **told}
+            yield {"type": "user", "entry": event.entry, "queued": event.queued, **told}
         case ev.TextDelta(text=text) | ev.AnswerDrafted(text=text):
             yield {"type": "delta", "text": text}
         case ev.ThinkingDelta(text=text):
@@ -61,10 +62,12 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield recall(passages)
         case ev.ContextReported(report=report):
             yield panel(report)
-        case ev.MessageQueued(text=text):
-            yield {"type": "note", "text": f"Queued: {one_line(text, 200)}", "tone": "note"}
-        case ev.MessageWithdrawn(text=text) if text:
-            yield {"type": "returned", "text": text}
+        case ev.MessageQueued(entry=queued, text=text):
+            yield {"type": "queued", "queued": queued, "text": as_written(text)}
+        case ev.MessageWithdrawn(entry=queued, text=text):
+            yield {"type": "withdrawn", "queued": queued, "text": text}
+        case ev.MessageSteered(queued=queued):
+            yield {"type": "withdrawn", "queued": queued, "text": ""}
         case ev.CommandPrinted(text=text) if text:
             yield {"type": "printed", "text": text}
         case ev.ScreenAsked(otherwise=text) if text:
@@ -89,9 +92,9 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
         "marks": [each.words for each in standings.of(line)],
     }
     match line.entry:
-        case conversation.UserMessage(text=text):
+        case conversation.UserMessage(text=text, queued=queued):
             said = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
-            yield {"type": "user", **said, **told}
+            yield {"type": "user", "queued": queued, **said, **told}
         case conversation.AssistantMessage(text=text, thinking=thinking):
             for each in thinking:
                 if each.text:
@@ -104,6 +107,13 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
             yield from _retold(line)
         case conversation.TurnEnded() | derived.RecallInjected() | Rewound() | Restored():
             yield from _retold(line)
+        case conversation.MessageQueued() | conversation.MessageWithdrawn():
+            if line.channel == CHANNEL:  # what waits elsewhere is taken back there
+                yield from _retold(line)
+        case conversation.ToolAsked(call=call, name=name):
+            yield {"type": "asked", "call": call, "name": name}
+        case entry if decision := narrate_entry.decision_in(entry, line.channel):
+            yield {"type": "note", "text": decision, "tone": "note", **told}
 
 
 def _retold(line: Line) -> Iterator[Item]:
@@ -112,7 +122,8 @@ def _retold(line: Line) -> Iterator[Item]:
 
 def tool(call: str, name: str, shown: str, state: str) -> Item:
     """A call of a tool and exactly what it is."""
-    return {"type": "tool", "call": call, "name": name, "shown": shown, "state": state}
+    told = {"shown": shown, "state": state, "told": narrate.TOOL_WORDS[state]}
+    return {"type": "tool", "call": call, "name": name, **told}
 
 
 def question(asked: ev.ToolAsked) -> Item:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +158,8 @@ async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_i
     await asyncio.to_thread(answer_in_full, elsewhere, b"yes")
     assert await asyncio.to_thread(elsewhere.finish) == 0
     assert b"All is well." in elsewhere.seen
-    _, told, after = elsewhere.seen.partition(b"1 decision waits for you")
-    assert told, "something else is told meanwhile"
-    assert b"Write yes or no" in after, "the question is buried"
+    assert b"1 decision waits for you" not in elsewhere.seen, "the question is buried"
+    assert b"its turn goes on here. Ctrl+C stops it." in elsewhere.seen
     assert (listed(), is_there(build)) == ([], False)
     async with on_stage(home, model=model, cwd=tmp_path, follow=True, asks=True) as late:
         await late.rest()
@@ -311,13 +311,13 @@ async def test_a_plan_and_a_memory_that_wait_are_listed_with_how_to_decide(
     assert sorted(one["kind"] for one in listed()) == ["memory", "plan"]
     assert "`/plan approve` or `/plan refuse` decides it." in told.text
     assert "`/memory approve " in told.text
-    numbers = {one["kind"]: str(at) for at, one in enumerate(listed(), 1)}
+    numbers = {one["kind"]: str(one["number"]) for one in listed()}
     piped = mindstone_here("waiting", "answer", numbers["plan"], "yes")
     assert (piped.returncode, "Give it on a terminal" in piped.stderr) == (2, True)
     assert len(listed()) == 2
     refused = await asyncio.to_thread(mindstone, "waiting", "answer", numbers["memory"], "no")
     assert (refused.returncode, "is refused." in refused.stdout) == (0, True)
-    begins = OnTerminal(None, "waiting", "answer", "1", "yes")
+    begins = OnTerminal(None, "waiting", "answer", numbers["plan"], "yes")
     begins.until(b"Let this plan begin?")
     begins.until(b"3. release")
     answer_in_full(begins, b"yes")
@@ -402,8 +402,11 @@ async def test_trust_in_a_folder_waits_once_until_somebody_decides(
     await asyncio.to_thread(mindstone, *said)
     (again,) = listed()
     assert again["session"] == "agent:default:other"
-    declined = await asyncio.to_thread(mindstone, "waiting", "answer", "1", "no")
+    assert again["number"] == 2, "who read of number 1 meant what the folder said then"
+    no = ("waiting", "answer", "2", "no", "--why", "these are not ours")
+    declined = await asyncio.to_thread(mindstone, *no)
     assert (declined.returncode, listed()) == (0, [])
+    assert "these are not ours" in mindstone_here("log", "-s", "other").stdout
     await asyncio.to_thread(mindstone, *said)
     assert listed() == [], "it was asked and answered for what it says now"
 
@@ -417,3 +420,94 @@ async def test_what_was_rewound_waits_no_longer(home: Path, tmp_path: Path) -> N
         assert sorted(one["kind"] for one in listed()) == ["memory", "plan"]
         await stage.run("/rewind turn 1")
     assert listed() == []
+
+
+async def test_trust_is_answered_at_once_while_a_turn_of_that_session_asks_something(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.")
+    chat, _ = asking(home, tmp_path)
+    try:
+        asked = {one["kind"]: str(one["number"]) for one in listed()}
+        no = ("waiting", "answer", asked["trust"], "no", "--why", "not ours")
+        declined = await asyncio.to_thread(mindstone, *no)
+        assert (declined.returncode, [one["kind"] for one in listed()]) == (0, ["approval"])
+        chat.until(b"not ours")
+    finally:
+        chat.process.kill()
+        chat.finish()
+
+
+async def test_what_must_wait_for_a_turn_says_so_and_is_left_undecided(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(
+        tmp_path, {"text": "1. measure\n2. rewrite"}, {"text": "Well.", "delay_ms": 600_000}
+    )
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.run("/plan")
+        await stage.say("make it faster")
+        stage.session.send("and keep the port")
+        await stage.until(events.ModelCalled, lambda event: event.turn == 2)
+        (plan,) = [one for one in listed() if one["kind"] == "plan"]
+        no = ("waiting", "answer", str(plan["number"]), "no")
+        busy = await asyncio.to_thread(mindstone, *no)
+        assert (busy.returncode, "Try again when that turn is over." in busy.stderr) == (1, True)
+        assert plan in listed()
+        stage.session.interrupt()
+
+
+async def test_a_plan_that_names_no_steps_is_nothing_to_decide_and_no_number_comes_twice(
+    home: Path, tmp_path: Path
+) -> None:
+    plans = ("1. measure\n2. rewrite", "What do you mean?", "1. ask\n2. listen")
+    model = script(tmp_path, *({"text": each} for each in plans))
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.run("/plan")
+        await stage.say("make it faster")
+        (first,) = listed()
+        await stage.say("do it otherwise")
+        assert listed() == []
+        await stage.say("do it well")
+        (second,) = listed()
+        assert (first["number"], second["number"]) == (1, 2)
+        await stage.run("/plan edit + rest")
+        (edited,) = listed()
+        assert (edited["number"], edited["shown"]) == (3, "A plan\n1. ask\n2. listen\n3. rest")
+
+
+@pytest.mark.parametrize("kind", ["memory", "plan", "offer"])
+async def test_the_reason_for_a_no_is_on_record_and_told_whatever_it_was_about(
+    kind: str, home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "1. measure\n2. rewrite"}, loop=True)
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        if kind == "memory":
+            await stage.run("/memory add The staging port is 8790.")
+        elif kind == "plan":
+            await stage.run("/plan")
+        offered = "Never push to main on a Friday." if kind == "offer" else "go"
+        await stage.say(offered)
+    (one,) = [each for each in listed() if each["kind"] == kind]
+    no = ("waiting", "answer", str(one["number"]), "no", "--why", "not in this house")
+    declined = await asyncio.to_thread(mindstone, *no)
+    assert declined.returncode in (0, 3), declined.stderr
+    log = " ".join(mindstone_here("log").stdout.split())
+    (told,) = re.findall(r"by `mindstone waiting` with typed waiting answer no (\(.*?\))", log)
+    assert told == (
+        "(“The staging port is 8790.” · not in this house)"
+        if kind == "memory"
+        else "(not in this house)"
+    ), "and nothing is said of how long it was in view, for it was not"
+
+
+def test_a_reason_for_a_yes_is_refused_before_anything_is_asked(home: Path, tmp_path: Path) -> None:
+    chat, _ = asking(home, tmp_path)
+    try:
+        given = OnTerminal(None, "waiting", "answer", "1", "yes", "--why", "so be it")
+        assert given.finish() == 2
+        assert b"A reason goes with a no." in given.seen
+        assert len(listed()) == 1
+    finally:
+        chat.process.kill()
+        chat.finish()

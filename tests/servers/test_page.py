@@ -54,6 +54,13 @@ def say(browser: Browser, text: str) -> None:
     browser.type(text, enter=True)
 
 
+ESCAPE = """document.activeElement.dispatchEvent(
+    new KeyboardEvent("keydown", { key: "Escape", bubbles: true }))"""
+FITS = """Array.from(document.querySelectorAll("header > :not([hidden]), .ask, .ask button, #text"))
+    .every((one) => one.getBoundingClientRect().right <= innerWidth)
+    && document.querySelector(".ask").offsetWidth > 0.8 * Math.min(innerWidth, 800)
+    && document.querySelector("#query").offsetWidth > 200"""
+QUEUED = "Array.from(document.querySelectorAll('.queued')).map((one) => one.innerText).join()"
 HOLD_THE_CLOCK = (
     "{ const real = setTimeout;"
     " window.setTimeout = (work, ms) => ms === 1000 ? (window.second = work, 0) : real(work, ms); }"
@@ -560,3 +567,50 @@ async def test_what_is_written_between_history_and_the_stream_is_told_once(
             drawn = {item["entry"]: item["type"] for item in seen}
             assert list(drawn.values()) == ["user", "answer"]
             await app.close()
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_the_page_keeps_what_was_decided_and_written_and_gives_queued_words_back(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(HOLD_THE_CLOCK)
+            say(browser, "clean up")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
+            for wide, high in ((780, 600), (900, 700), (390, 844)):
+                browser.size(wide, high)
+                assert browser.run(FITS), f"it does not fit {wide} pixels"
+            for text in ("and then?", "and last?"):
+                say(browser, text)
+                waits(browser, f"Queued: {text}")
+            text = "document.getElementById('text').value"
+            browser.run("document.querySelectorAll('.queued button')[1].click()")
+            browser.until(f"{text} === 'and last?' && !{QUEUED}.includes('and last?')")
+            browser.run(
+                f"{text} = ''; second(); document.querySelector('[data-choice=why]').click()"
+            )
+            browser.type("use git clean")
+            browser.run(ESCAPE)
+            browser.run("document.querySelector('[data-choice=why]').click()")
+            browser.until("document.activeElement.value === 'use git clean'")
+            browser.enter()
+            waits(browser, "Next.")
+            assert "and then?" not in browser.run(QUEUED), "it has its turn"
+            assert browser.run("document.querySelector('.tool .state').textContent") == "declined"
+            told = "shell: Declined on the page with enter"
+            assert told in seen(browser)
+            browser.run("window.before = true; location.reload()")
+            browser.until("!window.before && document.querySelector('#talk .answer') !== null")
+            waits(browser, "Next.")
+            assert seen(browser).count(told) == 1
+            assert "(use git clean)" in seen(browser)
+
+    wish = calls(("shell", {"command": "rm -rf build"}))
+    replies = (wish, {"text": "All is well."}, {"text": "Next."})
+    async with residing(home, tmp_path, *replies) as served:
+        await asyncio.to_thread(drive, served)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,8 +18,9 @@ from textual.widgets import Button
 
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.widgets.approval import Gate
-from tests.tui.staged import around, asked, drawn, ready, staged, until
+from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.widgets.approval import Approval, Gate
+from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
 
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
@@ -147,35 +149,59 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
     assert (opened >= OPENINGS // 4, written > opened, decided) == (True, True, 0)
 
 
+def in_view(app: MindstoneApp, talk: Staged) -> bool:
+    """Whether a question is drawn, and the time began in which it can be read."""
+    shown = app.chat.input_area.decision
+    return shown is not None and talk.settled and shown._gate._shown is not None
+
+
+async def _work(holds: Callable[[], bool]) -> None:
+    """Let the app take steps until something is true."""
+    for _ in range(10**6):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never happened")
+
+
 async def _write_while_questions_open(chance: random.Random, openings: int) -> tuple[int, int, int]:
     """Write at an app of its own: questions that opened, characters, and what was decided.
 
-    Each character is in the prompt before the next question comes.
+    While somebody writes, several open one after the other; each is in view before another surface
+    answers it, and then the writing goes on. Nothing waits for a frame: the app takes as many steps
+    as it needs, or a few at random.
     """
-    now, opened, written = [100.0], 0, 0
+    now, opened, written, since = [100.0], 0, 0, ""
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), given=host)
     async with app.run_test(size=(60, 20)) as pilot:
         area = app.chat.input_area
+
+        def is_shown() -> bool:
+            shown = area.decision
+            return not opened or (isinstance(shown, Approval) and shown.asked.since == since)
+
         await until(pilot, lambda: talk.settled)
-        for opening in range(openings):
+        while opened < openings:
             doing, wanted = list(hands(chance)), ""
-            opens = chance.randrange(len(doing))
+            opens = {chance.randrange(len(doing)) for _ in range(chance.randrange(1, 4))}
             for number, (event, text, pause) in enumerate(doing):
-                if number == opens:
-                    talk.announce(WISH)
-                if chance.random() < 0.1:
-                    await pilot.pause()
+                if number in opens:
+                    await _work(is_shown)
+                    talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+                    opened += 1
+                    since = datetime.fromtimestamp(opened, UTC).isoformat()
+                    talk.announce(msgspec.structs.replace(WISH, since=since))
+                for _ in range(chance.randrange(30) if chance.random() < 0.1 else 0):
+                    await asyncio.sleep(0)
                 app.post_message(event)
                 wanted += text
                 now[0] += pause
-            await until(pilot, lambda: area.decision is not None and talk.settled)
-            await until(pilot, lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
-            assert talk.did == [], opening
-            opened, written = opened + 1, written + len(wanted)
+            await _work(is_shown)
+            await _work(lambda wanted=wanted: area.prompt.text == wanted)  # type: ignore[misc]
+            assert talk.did == [], opened
+            written += len(wanted)
             area.prompt.clear()
-            talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
-            await until(pilot, lambda: area.decision is None)
         return opened, written, len(talk.did)
 
 
@@ -206,7 +232,7 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("escape", "tab", "f6", "y", "tab", "n")
         await pilot.click("#allow-0")
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "yn")
@@ -239,7 +265,7 @@ async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
         for sign in ("tab", "y", "e", "s", "tab", "y", "tab"):  # all in one read of the terminal
             app.post_message(events.Key(sign, sign if len(sign) == 1 else "\t"))
@@ -295,7 +321,7 @@ async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"half a wo")
         now[0] += GRACE + 0.1
         await pilot.click("#allow-0")
@@ -312,7 +338,7 @@ async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_al
     """Its parts go one after the other, and it may be measured in between."""
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         shown = app.chat.input_area.decision
         assert shown is not None
         await shown.query(part).remove()
@@ -328,7 +354,7 @@ async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(before
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
         await pilot.press(*([before] if before == "tab" else before), "ctrl+c")
         if before != "half":  # which is cleared, and kept
@@ -344,7 +370,7 @@ async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
     app, talk = staged(msgspec.structs.replace(WISH, channel="web"), given=host)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
         app.chat._tick()
         assert (
@@ -360,7 +386,7 @@ async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_
 async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back() -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("tab", "r", *"not now")
         told = "Enter declines with this reason. Esc goes back to the answers."
         await until(pilot, lambda: told in drawn(app))
@@ -372,7 +398,7 @@ async def test_whoever_writes_why_not_is_told_which_keys_send_and_which_go_back(
 async def test_a_reason_that_is_half_written_when_another_answers_is_not_torn() -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"my next", "tab", "r", *"not on a ")
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
@@ -387,7 +413,7 @@ async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> No
     asked_at = datetime.now(UTC) - timedelta(hours=2, minutes=5)
     app, talk = staged(msgspec.structs.replace(WISH, channel="web", since=asked_at.isoformat()))
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         app.chat._tick()
         assert "waits for your answer · 2 h 05 min" in app.chat.status.doing
 
@@ -398,7 +424,7 @@ async def test_a_question_that_is_covered_is_announced_until_it_is_seen_or_answe
 
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: app.chat.input_area.decision is not None and talk.settled)
+        await until(pilot, lambda: in_view(app, talk))
         await pilot.press("f1")
         await until(pilot, told)
         await pilot.press("escape")

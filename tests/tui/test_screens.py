@@ -319,11 +319,13 @@ async def test_a_memory_that_is_decided_on_another_surface_is_not_offered_any_mo
                 role="event",
                 channel="web",
                 turn=1,
-                text="m1",
+                text="Memory m1 refused, on the page with click (“The port is 8790.”)",
+                proposal="m1",
             )
         )
         await until(pilot, lambda: app.chat.input_area.decision is None)
         assert [one.proposal for one in app.chat.proposals] == ["m2"]
+        await until(pilot, lambda: "Memory m1 refused, on the page" in drawn(app))
 
 
 def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:

@@ -30,6 +30,8 @@ HELD = 30
 """How often a second a key repeats that is held down."""
 SPEEDS = (5, 20, 200) if ROUNDS else (20, 200)
 WAYS = (*SPEEDS, "paste", "held")
+PARTS = [(way,) * (ROUNDS // 2) for way in WAYS * 2] if ROUNDS > 1 else [WAYS]
+"""Ways to type in one terminal; at length there are many, for most of it is waiting."""
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -123,11 +125,11 @@ class Typist:
             pause.wait(GRACE)
 
 
+@pytest.mark.parametrize("part", range(len(PARTS)))
 def test_typing_while_approvals_open_decides_nothing_and_loses_no_character(
-    home: Path, tmp_path: Path, terminals: list[Tmux]
+    part: int, home: Path, tmp_path: Path, terminals: list[Tmux]
 ) -> None:
-    chance = random.Random(11)
-    ways = [way for _ in range(max(1, ROUNDS)) for way in WAYS]
+    chance, ways = random.Random(11 + part), PARTS[part]
     texts = [english(chance, 9) if way != "held" else "y" * 50 for way in ways]
     replies = []
     for way, text in zip(ways, texts, strict=True):

@@ -328,12 +328,13 @@ class TurnContext:
         """How a person decides now about what was put then, as the entry of it says.
 
         Of a typed command nobody knows how long it was seen: it is the time since both were here,
-        and nothing (a time below 0) where it was typed into a shell.
+        and nothing where nothing was put, or where it was typed into a shell (a time below 0).
         """
-        put = max(self._opened, datetime.fromisoformat(since)) if since else self._opened
         how, seen = self.hand
-        seen = max(seen, 0.0) if seen else (datetime.now(UTC) - put).total_seconds()
-        return {"how": how, "seen": round(seen, 3)}
+        if since and not seen:
+            put = max(self._opened, datetime.fromisoformat(since))
+            seen = (datetime.now(UTC) - put).total_seconds()
+        return {"how": how, "seen": round(max(seen, 0.0), 3)}
 
     @property
     def folder(self) -> str:

@@ -222,10 +222,11 @@ class Memories:
             self._write(derived.StatementSuperseded(statement=note.seq, by=line.seq))
         if gone:
             notes.write(self.places, [note for note in self.notes if note not in gone])
-        refused = [one.entry.proposal for one in self.waiting if replaces(text, body_of(one))]
+        refused = [one for one in self.waiting if replaces(text, body_of(one))]
         by = f"{derived.BY_CORRECTION}{line.seq}"
-        for name in refused:
-            self._write(derived.MemoryDecided(proposal=name, decision="refused", by=by))
+        for one in refused:
+            no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
+            self._write(msgspec.structs.replace(no, words=body_of(one)))
         return bool(gone or refused)
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
@@ -367,6 +368,7 @@ class Memories:
         by: str,
         after: str = "",
         knowingly: bool = False,
+        why: str = "",
     ) -> Line:
         """Record a person's word, then do what it says."""
         standing = self.proposals.get(proposal)
@@ -378,11 +380,11 @@ class Memories:
             self.agent, standing, decision, by=by, after=after, knowingly=knowingly
         )
         hand = self._context.by_hand(standing.since)
-        line = self._write(msgspec.structs.replace(entry, **hand))
+        known = msgspec.structs.replace(standing, decision=decision, after=entry.after)
+        words = body_of(standing if decision == "undone" else known)
+        line = self._write(msgspec.structs.replace(entry, words=words, why=why, **hand))
         proposals.apply(self.agent, standing.entry, entry)
-        self.proposals[proposal] = msgspec.structs.replace(
-            standing, decision=decision, after=entry.after
-        )
+        self.proposals[proposal] = known
         return line
 
     async def consolidate(

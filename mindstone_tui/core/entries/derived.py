@@ -261,12 +261,13 @@ class CompactionCertified(Entry):
         return f"{len(self.kept)} of {total} kept, {len(self.lost)} given back{rest}"
 
 
-class OfferAnswered(Entry):
+class OfferAnswered(TextEntry):
     """A person kept what was offered, or did not want it kept."""
 
     offer: int
     """The line that offered it."""
     keep: bool
+    why: str = ""
     how: str = ""
     seen: float = 0.0
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
@@ -322,6 +323,9 @@ class MemoryDecided(TextEntry):
     decision: Literal["approved", "edited", "refused", "undone"]
     by: str
     after: str = ""
+    words: str = ""
+    """What it says, to be told with the decision."""
+    why: str = ""
     how: str = ""
     seen: float = 0.0
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""

@@ -140,12 +140,13 @@ class TrustAsked(Entry):
     """Each with its size in bytes."""
 
 
-class ProjectTrusted(Entry):
+class ProjectTrusted(TextEntry):
     """A person allowed this folder's instruction files to be read, or refused that."""
 
     folder: str
     files: dict[str, str]
     refused: bool = False
+    why: str = ""
     how: str = ""
     seen: float = 0.0
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""

@@ -314,6 +314,9 @@ class EntryAppeared(Event):
     channel: str
     turn: int
     text: str
+    """What was said, or what was decided, in words."""
+    proposal: str = ""
+    """The memory that was decided about."""
 
 
 class NotSaved(Event):

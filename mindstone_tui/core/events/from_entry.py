@@ -15,6 +15,7 @@ from msgspec.structs import asdict, replace
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -98,23 +99,16 @@ def files_let_go(entry: store.FilesLetGo) -> ev.Noticed:
 
 
 def appeared(line: Line) -> ev.EntryAppeared:
-    """A line written outside a turn of ours, with a message's text or what a decision is about."""
+    """A line written outside a turn of ours, with a message's text or what was decided."""
+    proposal = ""
     match line.entry:
         case conversation.UserMessage(text=text) | conversation.AssistantMessage(text=text):
             said = text
-        case derived.MemoryDecided(proposal=proposal):
-            said = proposal
-        case _:
-            said = ""
-    return ev.EntryAppeared(
-        entry=line.id,
-        seq=line.seq,
-        kind=line.kind,
-        role=line.role,
-        channel=line.channel,
-        turn=line.turn,
-        text=said,
-    )
+        case entry:
+            said = narrate_entry.decision_in(entry, line.channel)
+            proposal = entry.proposal if isinstance(entry, derived.MemoryDecided) else ""
+    own = {name: getattr(line, name) for name in ("seq", "kind", "role", "channel", "turn")}
+    return ev.EntryAppeared(entry=line.id, text=said, proposal=proposal, **own)
 
 
 class Announcer:

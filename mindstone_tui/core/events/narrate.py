@@ -35,13 +35,16 @@ _BLOCKED: Final = {
     "index unavailable": "the index is unavailable",
 }
 _TOOL_SIGNS: Final = {"ok": "✓", "refused": "⊘", "interrupted": "■"}
-_TOOL_WORDS: Final = {
+TOOL_WORDS: Final = {
+    "asked": "approval needed",
+    "running": "running",
     "ok": "done",
     "error": "failed",
     "refused": "declined",
     "interrupted": "interrupted",
     "timeout": "timed out",
 }
+"""How a call stands, in one word for every surface."""
 _LEVELS: Final[dict[str, Tone]] = {
     "info": "note",
     "warning": "warning",
@@ -59,6 +62,8 @@ def aside(event: ev.AnyEvent) -> EventLine | None:
             return None
         case ev.AlertsCleared():
             return None
+        case ev.EntryAppeared(role="event", text=text) if text:  # decided elsewhere
+            return describe(event)
         case ev.SessionReady() | ev.SessionClosed() | ev.EntryAppeared() | ev.AnswerDrafted():
             return None
         case ev.TurnEnded() | ev.ModelRetried() | ev.MessageWithdrawn() | ev.DelegationEnded():
@@ -267,7 +272,7 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
             return EventLine(text=text)
         case ev.ToolEnded(name=name, status=status, finding=finding, text=text):
             tone: Tone = "good" if status == "ok" else "warning"
-            found = one_line(finding or text, 160) or _TOOL_WORDS[status]
+            found = one_line(finding or text, 160) or TOOL_WORDS[status]
             return EventLine(sign=_TOOL_SIGNS.get(status, "✗"), text=f"{name}: {found}", tone=tone)
         case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
             text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
@@ -477,6 +482,8 @@ def _of_session(event: ev.SessionEvent) -> EventLine:
         case ev.ModelChanged(model=model, note=note):
             return EventLine(sign="◇", text=f"Now using {model}", detail=note)
         case ev.AnswerDrafted(text=text):
+            return EventLine(text=text)
+        case ev.EntryAppeared(role="event", text=text) if text:
             return EventLine(text=text)
         case ev.EntryAppeared(kind=kind, channel=channel, text=text):
             what = f"{kind.replace('_', ' ').capitalize()} via {channel}"

@@ -59,7 +59,7 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
-_DECISIONS: Final = (
+DECISIONS: Final = (
     *(derived.MemoryDecided, derived.PlanChanged, derived.OfferAnswered, derived.RuleSet),
     derived.RuleRetired,
     store.ProjectTrusted,
@@ -85,9 +85,18 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             return EventLine(sign="⤓", text=text, more=more)
         case _:
             text, detail = _of_talk(entry) or _of_rule(entry) or _of_record(entry) or ("", "")
-            if isinstance(entry, _DECISIONS) and entry.how:
+            if isinstance(entry, DECISIONS) and entry.how:
                 text = f"{text}, {decided(channel, entry.how, entry.seen)}"
             return EventLine(text=text, detail=detail) if text else None
+
+
+def decision_in(entry: Entry | Unknown, channel: str) -> str:
+    """What a person decided on a surface, in words; nothing where an entry is no decision."""
+    is_one = isinstance(entry, derived.MemoryDecided) or (
+        isinstance(entry, DECISIONS) and bool(entry.how)
+    )
+    told = of_entry(entry, channel) if is_one else None
+    return "" if told is None else str(told).removeprefix("· ")
 
 
 def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
@@ -143,8 +152,10 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Hook {event} {status}: {command}", why
         case derived.MemoryDigested(files=files):
             return f"From approved memory: {', '.join(files)}", ""
-        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by):
-            return f"Memory {proposal} {decision}{'' if by == 'person' else f' by {by}'}", ""
+        case derived.MemoryDecided(proposal=proposal, decision=decision, by=by, why=why):
+            told = f"“{one_line(entry.words, 160)}”" if entry.words else ""
+            of_whom = "" if by == "person" else f" by {by}"
+            return f"Memory {proposal} {decision}{of_whom}", " · ".join(filter(None, (told, why)))
     return None
 
 
@@ -159,8 +170,8 @@ def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Rule {number} {spoke}", ""
         case derived.CompactionCertified(program=program):
             return f"Compaction: {entry.sentence}", f"of {program}"
-        case derived.OfferAnswered(offer=offer, keep=keep):
-            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", ""
+        case derived.OfferAnswered(offer=offer, keep=keep, why=why):
+            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", why
     return None
 
 
@@ -203,8 +214,8 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return "Another program replaced the transcript file", ""
         case store.TrustAsked(folder=folder, files=files):
             return f"Folder not trusted yet: {folder}", ", ".join(files)
-        case store.ProjectTrusted(folder=folder, refused=refused):
-            return f"Folder {'not ' if refused else ''}trusted: {folder}", ""
+        case store.ProjectTrusted(folder=folder, refused=refused, why=why):
+            return f"Folder {'not ' if refused else ''}trusted: {folder}", why
     return None
 
 

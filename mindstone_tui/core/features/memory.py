@@ -185,23 +185,24 @@ class MemoryFeature(Feature):
         draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)
 
-    @command("keep", usage="[yes | no]", words=("yes", "no"))
+    @command("keep", usage="[yes | no [WHY]]", words=("yes", "no"))
     async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
         What is kept stands in every prompt of this session, in your words; a memory is kept for
         all. What is not kept is not asked about again in the same form.
         """
-        keep = argument in ("", "yes")
-        if not keep and argument != "no":
+        word, _, why = argument.partition(" ")
+        keep, why = word in ("", "yes"), why.strip()
+        if word not in ("", "yes", "no") or (keep and why):
             raise WrongUse(f"/keep does not know `{argument}`.")
         if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
             name, words = proposed.entry.proposal, body_of(proposed)
-            self.memories.decide(name, "approved" if keep else "refused", by="person")
+            self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
             said = "Remembered for every session" if keep else "Not remembered"
             yield CommandPrinted(command="keep", text=f"{said}: {words}")
             return
-        offer = self.offers.answer(keep=keep)
+        offer = self.offers.answer(keep=keep, why=why)
         if keep and offer.of_kind == "rule":
             words = " ".join(offer.text.split())
             rule = self.session.features.get(RulesFeature).set_rule(words, "session", offer.source)
@@ -219,8 +220,8 @@ class MemoryFeature(Feature):
 
     @command(
         "memory",
-        usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID | undo ID "
-        "| helped NAME]",
+        usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID [WHY] "
+        "| undo ID | helped NAME]",
         words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
     )
     async def memory(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -234,9 +235,12 @@ class MemoryFeature(Feature):
         verb, _, rest = argument.partition(" ")
         rest = rest.strip()
         if verb in DECISIONS and rest:
-            decision = DECISIONS[verb]
-            memories.decide(rest, decision, by="person", knowingly=verb == "approve!")
-            yield CommandPrinted(command="memory", text=f"{rest} is {decision}.")
+            decision, (name, _, why) = DECISIONS[verb], rest.partition(" ")
+            if why and decision != "refused":
+                raise WrongUse(f"A reason goes with a refusal, and `{verb}` is none.")
+            knowingly = verb == "approve!"
+            memories.decide(name, decision, by="person", knowingly=knowingly, why=why.strip())
+            yield CommandPrinted(command="memory", text=f"{name} is {decision}.")
         elif verb == "edit" and len(rest.split(None, 1)) == 2:
             proposal, text = rest.split(None, 1)
             memories.edit(proposal, text)
@@ -391,13 +395,13 @@ class Offers:
         self.made[line.seq] = OfferMade(entry, line.ts, line.turn)
         return (line,)
 
-    def answer(self, *, keep: bool) -> derived.StandingInstructionOffered:
+    def answer(self, *, keep: bool, why: str = "") -> derived.StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         if (seq := self.waiting) is None:
             raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
-        answered = derived.OfferAnswered(offer=seq, keep=keep, **hand)
+        answered = derived.OfferAnswered(offer=seq, keep=keep, why=why, **hand)
         self._context.window.record(answered, self._context.transcript.last_turn)
         self.made[seq] = msgspec.structs.replace(self.made[seq], keep=keep)
         if keep and entry.of_kind != "rule":

@@ -18,6 +18,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessag
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.library.open_questions import LONGEST_STEP, steps_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, Say, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
@@ -32,26 +33,13 @@ _TITLE: Final = "To be done:"
 _SIGNS: Final[dict[Status, str]] = {"planned": " ", "in_progress": "~", "done": "x"}
 _READ: Final = {sign: status for status, sign in _SIGNS.items()}
 _ITEM: Final = patterns.pattern_of(r"\[([ ~x])\] (.+)")
-_STEP: Final = patterns.pattern_of(
-    r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
-)
-_MOST: Final = 50
-_LONGEST: Final = 300
+_LONGEST: Final = LONGEST_STEP
 RULE: Final = """\
 Plan mode: look around with reading tools, and change nothing; every other tool is refused. Answer \
 with a plan: what you found, then the steps as one numbered list, each a single sentence. A person \
 approves, edits or refuses it."""
 BEGIN: Final = "The plan is approved. Carry it out, step by step."
 """What an approved plan begins with, said in the person's name."""
-
-
-def steps_of(text: str) -> tuple[str, ...]:
-    """The steps that a plan names: its numbered lines, else its bullets."""
-    numbered = [found for line in text.splitlines() if (found := _STEP.match(line))]
-    counted = [found for found in numbered if found[0].lstrip()[:1].isdigit()]
-    return tuple(
-        one_line(found[1] or found[2], _LONGEST) for found in (counted or numbered)[:_MOST]
-    )
 
 
 def todo_text(items: tuple[derived.TodoItem, ...]) -> str:

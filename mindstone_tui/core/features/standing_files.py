@@ -53,18 +53,19 @@ class StandingFeature(Feature):
         if asked not in before:
             self.context.window.record(asked, self.context.transcript.last_turn)
 
-    @command("trust", usage="[yes|no]", changes_window=True, words=("yes", "no"))
+    @command("trust", usage="[yes | no [WHY]]", words=("yes", "no"))
     async def trust(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show what this folder wants to tell the model, and let it, or not.
 
-        Trust is given to the exact content: when a byte changes, it is asked for again.
+        Trust is given to the exact content: when a byte changes, it is asked for again. A turn that
+        runs hears of it with its next request.
         """
-        if argument not in ("", "yes", "no"):
+        word, _, why = argument.partition(" ")
+        if word not in ("", "yes", "no") or (why and word != "no"):
             raise WrongUse(f"/trust does not know `{argument}`.")
-        if argument == "no":
-            self._decide(self.session.project.instructions(), trusted=False)
-        elif argument == "yes" and self.session.project.instructions().state != "none":
-            self._decide(self.session.project.instructions(), trusted=True)
+        found = self.session.project.instructions()
+        if word == "no" or (word and found.state != "none"):
+            self._decide(found, trusted=word == "yes", why=why.strip())
         found = self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(
@@ -95,14 +96,15 @@ class StandingFeature(Feature):
             command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
         )
 
-    def _decide(self, found: ProjectInstructions, *, trusted: bool) -> None:
+    def _decide(self, found: ProjectInstructions, *, trusted: bool, why: str) -> None:
         """Let this folder's instruction files be read as they are now, or not."""
         if trusted:
             self.session.project.trust(found)
         else:
             self.session.project.distrust()
-        folder, hand = str(found.folder), self.context.by_hand()
-        entry = ProjectTrusted(folder=folder, files=_sizes(found), refused=not trusted, **hand)
+        hand = {"why": why, **self.context.by_hand()}
+        folder, files = str(found.folder), _sizes(found)
+        entry = ProjectTrusted(folder=folder, files=files, refused=not trusted, **hand)
         self.context.window.record(entry, self.context.transcript.last_turn)
 
 

@@ -97,7 +97,7 @@ class Lease:
                 if not wait:
                     raise SessionBusy(
                         f"Another program is taking a turn in {self._places.key}.",
-                        "Wait for it to finish, or leave out --no-wait.",
+                        "Try again when that turn is over.",
                     )
                 if not told:
                     on_wait()

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, paths, text, transcript
+from mindstone_tui.core import disk, errors, paths, patterns, text, transcript
 from mindstone_tui.core.entries import Line, ToolCall, derived, standings, store
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
@@ -40,6 +40,11 @@ _KINDS: Final = (
     *("memory_decided", "standing_instruction_offered", "offer_answered", "plan_changed"),
     *("trust_asked", "project_trusted", "rewound", "restored"),
 )
+_STEP: Final = patterns.pattern_of(
+    r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
+)
+_MOST: Final = 50
+LONGEST_STEP: Final = 300
 _DECIDED_BY: Final = {
     "approval": ("/answer yes", "/answer no"),
     "memory": ("/memory approve {call}", "/memory refuse {call}"),
@@ -58,6 +63,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["approval", "memory", "plan", "trust", "offer"] = "approval"
     call: str
     """What an answer names: a call, a proposal, a folder."""
+    digest: str = ""
+    """Of what a folder says: it is asked about again when that changes."""
     name: str
     risk: str = ""
     shown: str
@@ -75,12 +82,14 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     helper: str = ""
     """The sub-agent that asked."""
     number: int = 0
-    """What lists call it; it keeps its number while anything waits."""
+    """What lists call it: its own for good, and nothing else's."""
 
     @property
     def key(self) -> str:
         """What tells it from all others; a folder is trusted once for every session in it."""
-        return self.call if self.kind == "trust" else f"{self.session} {self.call}"
+        if self.kind == "trust":
+            return f"{self.call} {self.digest}"
+        return f"{self.session} {self.call} {self.since}"
 
     @property
     def what(self) -> str:
@@ -191,40 +200,23 @@ def question_in(
 ) -> OpenQuestion:
     """A line that asks about a tool, as what waits; its program may have left it, or be gone."""
     assert isinstance(line.entry, ToolAsked)
-    asked = line.entry
-    return OpenQuestion(
-        session=str(lease.key),
-        turn=line.turn,
-        call=asked.call,
-        name=asked.name,
-        risk=asked.risk,
-        shown=asked.shown,
-        why=asked.why,
-        channel=line.channel,
-        since=line.ts,
-        unattended=left or lease.holder == Holder(line.channel, unattended=True),
-        gone=gone,
-        folder=asked.folder,
-        helper=asked.helper,
-    )
+    same = ("call", "name", "risk", "shown", "why", "folder", "helper")
+    asked = {name: getattr(line.entry, name) for name in same}
+    unattended = left or lease.holder == Holder(line.channel, unattended=True)
+    return _proposal(str(lease.key), line, unattended=unattended, gone=gone, **asked)
 
 
 def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQuestion]:
     """What waits in one session, oldest first."""
+    session = str(places.key)
     with transcript.History(places) as history:
         every = list(history.newest(_KINDS, LOOKED_BACK))
         lines = standings.not_rewound(every)[::-1]
-        made = _planned(lines)
-        said = [] if made is None else [history.whole(each) for each in history.turn(made.turn)]
+        found = _plans(session, lines, history)
         asked = still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
-    session = str(places.key)
-    found = [*_proposed(session, lines), *_offered(session, lines)]
+    found += [*_proposed(session, lines), *_offered(session, lines)]
     found += _untrusted(home, session, every[::-1])
-    if made is not None:
-        answer = [each.entry.text for each in said if isinstance(each.entry, AssistantMessage)]
-        shown = "\n".join(["A plan", *answer])
-        found.append(_proposal(session, made, kind="plan", call="plan", shown=shown))
     if asked:
         lease = Lease(places)
         free = lease.try_take()
@@ -264,13 +256,18 @@ class WaitingRoom:
         return self._numbered(sorted(once.values(), key=lambda one: one.since), all_=not newest)
 
     def _numbered(self, found: list[OpenQuestion], *, all_: bool) -> list[OpenQuestion]:
-        """The same with numbers that stay: who read a list means what had the number then."""
+        """The same with numbers that stay: who read a list means what had the number then.
+
+        The highest one is kept under no name, so that none comes again for something else.
+        """
         path = self._home.state / "waiting.json"
         known = disk.read_stored(path, dict[str, int]) or {}
-        waits = {one.key for one in found}
-        numbers = {key: number for key, number in known.items() if key in waits or not all_}
+        kept = {one.key for one in found} if all_ else set(known)
+        numbers = {key: number for key, number in known.items() if key in kept}
+        highest = max(known.values(), default=0)
         for one in found:
-            numbers.setdefault(one.key, max(numbers.values(), default=0) + 1)
+            highest = max(highest, numbers.setdefault(one.key, highest + 1))
+        numbers |= {"": highest} if highest else {}
         if numbers != known:
             with contextlib.suppress(errors.MindstoneError, OSError):
                 disk.replace_file(path, msgspec.json.encode(numbers))
@@ -307,18 +304,38 @@ def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     return [_proposal(session, offer, kind="offer", call=str(offer.seq), shown=shown)]
 
 
-def _planned(lines: Iterable[Line]) -> Line | None:
-    """Where a plan was made, since a turn ended after planning began, and not decided on."""
-    plan: Line | None = None
+def steps_of(plan: str) -> tuple[str, ...]:
+    """The steps that a plan names: its numbered lines, else its bullets."""
+    numbered = [found for line in plan.splitlines() if (found := _STEP.match(line))]
+    counted = [found for found in numbered if found[0].lstrip()[:1].isdigit()]
+    steps = [found[1] or found[2] for found in (counted or numbered)[:_MOST]]
+    return tuple(text.one_line(each, LONGEST_STEP) for each in steps)
+
+
+def _plans(session: str, lines: Iterable[Line], history: transcript.History) -> list[OpenQuestion]:
+    """The plan that was made since planning began, or edited, and not decided on.
+
+    One that names no steps cannot be: it waits for another answer, not for a person.
+    """
+    began: int | None = None
     made: Line | None = None
     for line in lines:
         match line.entry:
             case derived.PlanChanged(stage=stage):
-                plan = line if stage in ("planning", "edited") else None
+                began = line.turn if stage == "planning" else None
                 made = line if stage == "edited" else None
-            case TurnEnded(ending="done") if plan is not None and line.turn > plan.turn:
+            case TurnEnded(ending="done") if began is not None and line.turn > began:
                 made = line
-    return made
+    if made is None:
+        return []
+    if isinstance(made.entry, derived.PlanChanged):
+        said = ["\n".join(f"{at}. {step}" for at, step in enumerate(made.entry.steps, 1))]
+    else:
+        turn = [history.whole(line).entry for line in history.turn(made.turn)]
+        said = [entry.text for entry in turn if isinstance(entry, AssistantMessage)]
+    shown = "\n".join(["A plan", *said])
+    asked = _proposal(session, made, kind="plan", call="plan", shown=shown)
+    return [asked] if said and steps_of(said[-1]) else []
 
 
 def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
@@ -331,7 +348,7 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
                 waiting.pop(folder, None)
                 if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
                     shown = f"Trust in {folder}\n" + "\n".join(files)
-                    asked = {"kind": "trust", "call": folder, "shown": shown}
+                    asked = {"kind": "trust", "call": folder, "digest": digest, "shown": shown}
                     waiting[folder] = _proposal(session, line, **asked)
             case store.ProjectTrusted(folder=folder):
                 waiting.pop(folder, None)
@@ -339,5 +356,5 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
 
 
 def _proposal(session: str, line: Line, **asked: Any) -> OpenQuestion:
-    asked = {"name": asked["kind"], "turn": line.turn, "channel": line.channel, **asked}
+    asked = {"name": asked.get("kind", ""), "turn": line.turn, "channel": line.channel, **asked}
     return OpenQuestion(session=session, since=line.ts, **asked)

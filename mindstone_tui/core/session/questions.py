@@ -28,8 +28,6 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     TurnStarted,
 )
-from mindstone_tui.core.entries.derived import MemoryDecided, PlanChanged
-from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
@@ -64,8 +62,8 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
                 for wide in how_far[-1:] if kept == "config" else how_far[:1]:
                     if answered.call == call:
                         told[-1] += f" · {(_for_turn(wide) if kept == 'turn' else wide).label}"
-            case MemoryDecided(how=how) | PlanChanged(how=how) | ProjectTrusted(how=how) if how:
-                told.append(words)
+            case entry if decision := narrate_entry.decision_in(entry, line.channel):
+                told.append(decision)
             case TurnEnded(how=how) if how:
                 told.append(f"stopped · {how} · {line.channel}")
     return told

@@ -8,6 +8,7 @@ let torn = false; // a reason was being written when its question went
 let opened = 0, begun = Promise.resolve(); // when one last came into view; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
+let names = {}, taken = ""; // tools whose question is open, by call; the queued message that is wanted back
 
 function make(tag, name, text) {
   const node = document.createElement(tag);
@@ -47,6 +48,7 @@ const draw = {
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
     if (item.turn !== turn) tools = {}; // some models name every call alike
+    if (item.queued) draw.withdrawn({ queued: item.queued });
     add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
   },
@@ -85,7 +87,7 @@ const draw = {
       add(node); answer = thought = null;
     }
     node.dataset.state = item.state;
-    node.querySelector(".state").textContent = item.state;
+    node.querySelector(".state").textContent = item.told;
     for (const [name, text] of [["diff", item.diff], ["result", item.text]])
       if (text) { const old = node.querySelector("." + name); if (old) old.remove(); node.append(make("pre", name, text)); }
     if (item.state !== "running") settle(item.call);
@@ -96,7 +98,10 @@ const draw = {
     const live = node.querySelector(".live") || node.appendChild(make("pre", "live"));
     live.append(item.text);
   },
+  // History says that it was asked; whether it is open, the stream says.
+  asked(item) { names[item.call] = item.name; },
   ask(item) {
+    names[item.call] = item.name;
     if (asks[item.call]?.dataset.since === item.since) return;
     settle(item.call, "over");
     const node = asks[item.call] = make("div", "ask");
@@ -114,7 +119,9 @@ const draw = {
       if (!node.isConnected) clearInterval(tick);
       age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
     }, 1000);
-    node.append(make("b", "", item.heading), age, make("pre", "", item.shown));
+    const head = make("div", "head");
+    head.append(make("b", "", item.heading), age);
+    node.append(head, make("pre", "", item.shown));
     if (item.diff) node.append(diffOf(item.diff));
     if (item.parts.length) node.append(make("pre", "parts", item.parts.join("\n")));
     if (item.why) node.append(make("div", "note", item.why));
@@ -125,13 +132,14 @@ const draw = {
     const decide = (choice, how, why) => attempt(call("/page/answer",
       { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 }));
     const ask = () => {
-      if (node.querySelector("input")) return;
+      const begun = node.querySelector("input");
+      if (begun) { begun.hidden = false; begun.focus(); return; }
       const reason = make("input");
-      reason.placeholder = "Why not? The model is told. Enter declines.";
+      reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
       reason.onkeydown = (event) => {
         event.stopPropagation();
         if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) { node.dataset.answered = "here"; decide("deny", "enter", reason.value); }
-        if (event.key === "Escape") { reason.remove(); $("text").focus(); }
+        if (event.key === "Escape") { reason.hidden = true; $("text").focus(); } // what was written is kept
       };
       node.append(reason);
       reason.focus();
@@ -156,7 +164,11 @@ const draw = {
       setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
     }).observe(row);
   },
-  answered(item) { decided[item.call] = item.allowed; settle(item.call, item.text); },
+  answered(item) {
+    decided[item.call] = item.allowed;
+    if (asks[item.call]) settle(item.call, item.text); else if (names[item.call]) say(names[item.call] + ": " + item.text);
+    delete names[item.call];
+  },
   recall(item) {
     const node = make("details", "recall");
     node.append(make("summary", "", "Recalled " + item.cards.length + (item.cards.length === 1 ? " passage" : " passages")));
@@ -164,8 +176,21 @@ const draw = {
     add(node);
   },
   note(item) { say(item.text, item.tone); },
-  // What was queued behind a turn that was stopped: it is not sent by itself.
-  returned(item) { $("text").value = [item.text, $("text").value].filter(Boolean).join("\n"); $("text").focus(); },
+  queued(item) {
+    const node = make("div", "note queued", "Queued: " + item.text), back = make("button", "", "Take it back");
+    node.dataset.queued = item.queued;
+    node.dataset.text = item.text;
+    back.onclick = () => { taken = item.queued; attempt(call("/page/withdraw", { session, queued: item.queued })); };
+    node.append(back);
+    add(node);
+  },
+  // It has its turn, or was taken back, or the turn before it was stopped: then it is not sent by itself.
+  withdrawn(item) {
+    const node = talk.querySelector('[data-queued="' + item.queued + '"]');
+    const text = item.text || (node && taken === item.queued ? node.dataset.text : "");
+    if (node) node.remove();
+    if (text) { $("text").value = [text, $("text").value].filter(Boolean).join("\n"); $("text").focus(); }
+  },
   anew() { attempt(open(session)); },
   printed(item) { add(make("pre", "printed", item.text)); },
   ended(item) {
@@ -214,7 +239,7 @@ function settle(name, text) {
   titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   const reason = node.querySelector("input");
-  if (reason && !node.dataset.answered) { // it was being written when another surface answered: kept, and its Enter sends nothing
+  if (reason && !reason.hidden && !node.dataset.answered) { // it was being written when another surface answered: kept, and its Enter sends nothing
     torn = true;
     $("text").value += ($("text").value && reason.value ? "\n" : "") + reason.value;
   }
@@ -272,7 +297,7 @@ async function open(name) {
   if (stream) stream.abort();
   const told = await call("/page/history?session=" + encodeURIComponent(name));
   session = told.session;
-  talk.replaceChildren(); answer = thought = null; tools = {}; asks = {};
+  talk.replaceChildren(); answer = thought = null; tools = {}; asks = {}; names = {};
   drawn.clear();
   for (const item of told.items) place(item);
   busy(told.busy);
@@ -362,6 +387,8 @@ $("composer").onsubmit = (event) => {
   });
 };
 $("text").onkeydown = (event) => {
+  const waits = talk.querySelectorAll(".queued button");
+  if (event.key === "ArrowUp" && !event.repeat && !$("text").value && waits.length) { event.preventDefault(); waits[waits.length - 1].click(); }
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat && !torn) $("composer").requestSubmit(); torn = false; }
 };
 $("stop").onclick = (event) => attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
@@ -393,7 +420,13 @@ document.addEventListener("keydown", (event) => {
 });
 theme();
 setInterval(look, 20000);
-if (matchMedia("(max-width: 760px)").matches) { $("zone").click(); $("text").placeholder = "Message, or /command"; }
+// Where there is little room, the panel would lie over the questions.
+const narrow = matchMedia("(max-width: 900px)"), hint = $("text").placeholder;
+narrow.onchange = () => {
+  if (narrow.matches !== document.body.classList.contains("narrow-panel")) $("zone").click();
+  $("text").placeholder = narrow.matches ? "Message, or /command" : hint;
+};
+narrow.onchange();
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 token = given || sessionStorage.getItem("token") || "";
 if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }

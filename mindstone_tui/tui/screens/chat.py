@@ -236,7 +236,7 @@ class ChatScreen(TalkScreen):
                 self.status.doing = self.status.doing if self.running else ""
                 if ok and command.startswith("/memory"):
                     self._offer_no_more(command.split())
-            case ev.EntryAppeared(kind="memory_decided", text=proposal):
+            case ev.EntryAppeared(proposal=proposal) if proposal:
                 self._offer_no_more([proposal])
         await self.conversation.show(event)
         await self.input_area.show_queue(event)

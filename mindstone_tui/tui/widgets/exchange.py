@@ -117,12 +117,8 @@ _SIGNS = {
     "interrupted": ("■", "$warning"),
     "timeout": ("✗", "$error"),
 }
-_WORDS = {
-    "asked": "approval needed",
-    "timeout": "timed out",
-    "refused": "declined",
-    "interrupted": "interrupted",
-}
+_WORDED: Final = ("asked", "timeout", "refused", "interrupted")
+"""States that a sign alone does not tell."""
 _LIVE_LINES: Final = 400
 """Lines of running output that are drawn; the result that counts is shown whole."""
 SHOWN_LINES: Final = 30
@@ -193,9 +189,9 @@ class ToolCall(Fold):
         sign, colour = _SIGNS[self.state]
         target = narrate_entry.without_name(self.shown.partition("\n")[0], self.tool)
         parts = [Content.styled(f"{sign} ", colour), show.line(self.tool, 30, "bold")]
-        if self.state in _WORDS:
+        if self.state in _WORDED:
             # First, because a long command leaves no room for it behind.
-            parts.append(Content.styled(f"  {_WORDS[self.state]}", colour))
+            parts.append(Content.styled(f"  {narrate.TOOL_WORDS[self.state]}", colour))
         parts.append(Content("  ") + show.line(target, 90))
         if self.ended is not None and self.state != "refused":
             parts.append(Content.styled(f"  {numbers.seconds(self.ended.elapsed)}", "$faint"))

@@ -7,8 +7,9 @@ from pathlib import Path
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
-from mindstone_tui.core.features.plans import BEGIN, PlansFeature, steps_of
+from mindstone_tui.core.features.plans import BEGIN, PlansFeature
 from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.library.open_questions import steps_of
 from tests.core.session.stage import calls, on_stage, script
 
 PLAN = "I looked around.\n\n1. Read the file\n2. Change **two** lines\n   - a detail\n3. Test it\n"
