@@ -74,18 +74,24 @@ def stats(
 
 def cost(
     context: typer.Context,
-    session: str = typer.Argument("", metavar="[SESSION]", help="Else the last here."),
+    session: str = typer.Argument(
+        "", metavar="[SESSION]", help="Else the last here; see `sessions`."
+    ),
     since: str = given("", "DATE", "Only turns of this day and later."),
     changes: list[str] | None = given(
-        None, "KEY=VALUE,…", "Cost with other window settings.", "--what-if"
+        None, "KEY=VALUE,…", "What our window would have cost.", "--what-if"
     ),
     json: options.JsonOption = False,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
 
-    From recorded tokens; `~` marks money by the list of prices. Causes are named where the record
-    proves them, with the part of the money that each explains. --what-if mode=cascade,window=60000
-    folds the same history through our own window with these settings, and prints a range.
+    One row a turn, by the tokens that were recorded; `~` marks money by the list of prices, `$?`
+    what nobody knows. WHY names causes where the record proves them, with the part of the money
+    that each explains: a cache that expired or was broken, a large result that was carried along,
+    a retry, recall, thinking, a sub-agent, a compaction.
+
+    --what-if mode=cascade,window=60000 folds the same history through our own window with these
+    settings, and prints a range, with what it takes for granted.
     """
     options.session_filter(context)  # says so if the day is none
     where = options.places().session(options.session_to_read(session))

@@ -144,7 +144,7 @@ class KeptFiles:
         if not file.is_file():
             what = f"{file} is a folder." if file.is_dir() else f"There is no file {file}."
             raise errors.UsageError(what, "Name a file as it is now.")
-        if not self._calls and not self._held:
+        if not self._held and not any(Path(it.step.root) in file.parents for it in self._calls):
             what = f"{file} is in no workspace that this history knows."
             raise errors.UsageError(what, "`mindstone sessions` lists those that it knows.")
         data = disk.read_regular(file, most=disk.LARGEST_BLOB)

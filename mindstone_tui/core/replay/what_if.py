@@ -289,6 +289,7 @@ async def cost_if(
             + (f", in a window of {tokens(known)} tokens where none is set" if known else ""),
             f"about {tokens(fit.head)} tokens stand in front of each prompt beside the history, "
             f"and the provider counts {fit.scale:.2f} times as many as we do, as in what was sent",
+            "thinking leaves our window with its turn, and the prompt is read anew from there",
             "at least: the cache reads all that its rules allow, and no model writes summaries",
             f"at most: it reads {percent(hits)} of that, as it did, and a model writes them",
         ),

@@ -35,7 +35,9 @@ async def test_no_line_is_blamed_on_a_turn_that_did_not_make_it(tmp_path: Path) 
     share = score.found / score.agents
     print(
         f"\n{score.commits} commits in {seed} repositories: {score.told:,} lines told, "
-        f"{len(score.wrong)} wrong; {share:.1%} of {score.agents:,} lines of agents attributed"
+        f"{len(score.wrong)} wrong; {share:.1%} of {score.agents:,} lines of agents attributed; "
+        f"apart from these {score.apart:,} lines in files that undo does not keep, "
+        f"{score.apart_found:,} of them attributed"
     )
     assert not score.wrong, "\n".join(score.wrong[:20])
     assert share >= 0.9
@@ -245,6 +247,7 @@ def test_edits_that_another_program_recorded_count_where_they_stand_as_written(
         (["."], "is a folder."),
         (["data"], "is not text"),
         (["/etc/passwd"], "is in no workspace that this history knows."),
+        (["../script.jsonl"], "is in no workspace that this history knows."),
         ([], "No file is named."),
         (["--commit", "nothing"], "git says: "),
     ],
