@@ -240,7 +240,9 @@ class KeptFiles:
         return frozenset(line for each in gone for line in origin.lines_of(self._read(each) or b""))
 
     def _may_be_lost(self, call: _Call, path: str) -> bool:
-        """Whether a call that touched the file earlier is no longer known as a whole."""
+        """Whether a call that touched the file earlier is not known, or no longer as a whole."""
+        if scan.leaves_out(Path(call.step.root), path.removeprefix(f"{call.step.root}/")):
+            return True
         for entry in (each.step.entry for each in self._calls if each.step.lost and each < call):
             named = {f"{entry.root}/{one.path}" for one in entry.changes}
             if path in named or entry.total > len(named):

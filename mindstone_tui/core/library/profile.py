@@ -546,11 +546,9 @@ def _take(profile: SessionProfile, line: Line) -> None:
 
 def _ends(entry: object) -> bool:
     """Whether a request was answered, or refused; one that a person stopped was neither."""
-    match entry:
-        case conversation.ModelFailed(purpose="", error=error):
-            return error != conversation.STOPPED
-        case _:
-            return isinstance(entry, conversation.AssistantMessage)
+    if isinstance(entry, conversation.ModelFailed):
+        return not entry.purpose and entry.error != conversation.STOPPED
+    return isinstance(entry, conversation.AssistantMessage)
 
 
 def _describe(profile: SessionProfile, entry: SessionDescribed) -> None:

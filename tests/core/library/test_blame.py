@@ -112,6 +112,20 @@ async def test_states_that_were_let_go_make_what_was_there_before_unknown(tmp_pa
     ]
 
 
+async def test_what_a_command_did_to_an_ignored_file_is_not_called_before(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "out").mkdir(parents=True)
+    (work / ".gitignore").write_text("out/\n")
+    await played(
+        tmp_path,
+        calls(("shell", {"command": "echo one > out/f"})),
+        {"text": "done"},
+        calls(("write", {"path": "out/f", "content": "one\ntwo\n"})),
+        {"text": "done"},
+    )
+    assert blamed(tmp_path, "out/f") == [("one", "unknown", None), ("two", "turn", 2)]
+
+
 async def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file to which a turn added a line, in a home that the verbs use."""
     work = tmp_path / "work"
