@@ -28,14 +28,21 @@ NOTES: Final = "refs/notes/mindstone"
 def blame(
     file: str = typer.Argument("", metavar="[FILE]", help="A file as it is now."),
     commit: str = given("", "REV", "What a commit added instead, or a range: A..B."),
-    notes: bool = switch("--notes", f"Keep that in git notes, too: {NOTES}."),
+    notes: bool = switch("--notes", f"Keep it in git notes, too: {NOTES}."),
     trailer: str = given("", "MESSAGE", "Name the turns of staged lines in a message."),
     json: options.JsonOption = False,
 ) -> None:
     """Show which turn made each line of a file.
 
-    By the bytes that undo kept around every call, never by a guess. `before` was there when a turn
+    `mindstone blame src/app.py` prints the file. Above each run of lines stands where it comes
+    from: the session, the turn, its day and what was asked for. `before` was there when a turn
     first touched the file; `unknown` was changed by hand, or cannot be proven.
+
+    It is told by the bytes that undo kept around every call, and by the edits that other programs
+    recorded exactly, never by a guess. `mindstone replay SESSION --turn N --prompt` shows what the
+    model saw when it made a line, `mindstone log -s SESSION` what was said.
+
+    --notes goes with --commit; --trailer is for a prepare-commit-msg hook, see docs/blame.md.
     """
     place = paths.from_home(Path(file or ".")).resolve()
     kept = KeptFiles(options.places(), place.parent if file else place, os.environ)

@@ -82,7 +82,7 @@ def sessions(
     summaries = [one for one in every if json or sub_agents or not _is_sub_agent(one)]
     shown = summaries[:limit] if limit else summaries
     if sub_agents and not json:
-        shown = profile.folded(shown)
+        shown = projects.folded(shown)
     if json:
         output.say_json({"sessions": shown})
     elif not summaries:

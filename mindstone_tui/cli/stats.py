@@ -74,18 +74,24 @@ def stats(
 
 def cost(
     context: typer.Context,
-    session: str = typer.Argument("", metavar="[SESSION]", help="Else the last here."),
+    session: str = typer.Argument(
+        "", metavar="[SESSION]", help="Else the last here; see `sessions`."
+    ),
     since: str = given("", "DATE", "Only turns of this day and later."),
     changes: list[str] | None = given(
-        None, "KEY=VALUE,…", "Cost with other window settings.", "--what-if"
+        None, "KEY=VALUE,…", "What our window would have cost.", "--what-if"
     ),
     json: options.JsonOption = False,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
 
-    From recorded tokens; `~` marks money by the list of prices. Causes are named where the record
-    proves them, with the part of the money that each explains. --what-if mode=cascade,window=60000
-    folds the same history through our own window with these settings, and prints a range.
+    One row a turn, by the tokens that were recorded; `~` marks money by the list of prices, `$?`
+    what nobody knows. WHY names causes where the record proves them, with the part of the money
+    that each explains: a cache that expired or was broken, a large result that was carried along,
+    a retry, recall, thinking, a sub-agent, a compaction.
+
+    --what-if mode=cascade,window=60000 folds the same history through our own window with these
+    settings, and prints a range, with what it takes for granted.
     """
     options.session_filter(context)  # says so if the day is none
     where = options.places().session(options.session_to_read(session))
@@ -105,6 +111,9 @@ def cost(
     table(heads, [*rows, ("all", *_cells(found.total))], right=range(6), styles={6: "dim"})
     if found.days_only:
         hint("The file of the other program is gone: only days are known, no turns and causes.")
+    if found.cut_off:
+        were = text.plural(found.cut_off, "request was", "requests were")
+        hint(f"{were} cut off; what that cost is unknown, and in none of the sums.")
     if found.total.listed:
         hint(f"~ is by the list of prices of {list_name()}; models.prices sets your own.")
 
@@ -146,24 +155,30 @@ def _cells(row: TurnCost) -> tuple[str, ...]:
 
 def _print_tables(found: all_stats.Stats, rows: int) -> None:
     _print_days(found.days)
-    most = rows or None
-    _print_rows("PROGRAM", found.programs[:most])
-    _print_rows("PROJECT", found.projects[:most])
-    _print_rows("MODEL", found.models[:most])
-    _print_counts("TOOL", found.tools[:most])
-    _print_counts("FILE", found.files[:most])
-    hidden = [
-        text.plural(len(each) - rows, f"more {name}")
-        for name, each in (
-            ("project", found.projects),
-            ("model", found.models),
-            ("tool", found.tools),
-            ("file", found.files),
-        )
-        if rows and len(each) > rows
-    ]
+    heads = ("SESSIONS", "TURNS", "TOKENS", "COST")
+    used = {"program": found.programs, "project": found.projects, "model": found.models}
+    called = {"tool": found.tools, "file": found.files}
+    tables = {
+        name: (heads, [(each.name, each.tokens or each.messages, _figures(each)) for each in every])
+        for name, every in used.items()
+    } | {
+        name: (("CALLS",), [(each.name, each.count, (f"{each.count:,}",)) for each in every])
+        for name, every in called.items()
+    }
+    hidden: list[str] = []
+    for name, (columns, every) in tables.items():
+        _print_bars(name.upper(), columns, every[: rows or None])
+        if rows and len(every) > rows:
+            hidden.append(text.plural(len(every) - rows, f"more {name}"))
     if hidden:
         hint(f"{', '.join(hidden)}: -n 0 shows all, -o FILE makes a page.")
+
+
+def _figures(row: all_stats.StatsRow) -> tuple[str, ...]:
+    """A row's numbers for a table."""
+    turns, size = (f"{row.turns:,}" if row.turns else ""), numbers.tokens(row.tokens)
+    spent = numbers.spent(row.cost, row.listed)
+    return f"{row.sessions:,}", turns, size if row.tokens else "", spent
 
 
 def _print_days(days: Sequence[all_stats.StatsRow]) -> None:
@@ -205,39 +220,18 @@ def _print_calendar(days: Sequence[all_stats.StatsRow]) -> None:
     say(f"     {_SHADES[0]} no turn … {_SHADES[-1]} {text.plural(most, 'turn')} a day", "dim")
 
 
-def _print_rows(title: str, rows: Sequence[all_stats.StatsRow]) -> None:
+def _print_bars(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[str, int, tuple[str, ...]]]
+) -> None:
+    """A table with a bar beside each name, as long as the number that follows it."""
     if not rows:
         return
-    most = max(row.tokens or row.messages for row in rows) or 1
+    most = max(weight for _, weight, _ in rows) or 1
     say()
     table(
-        (title, "", "SESSIONS", "TURNS", "TOKENS", "COST"),
-        [
-            (
-                _clipped(row.name),
-                _bar((row.tokens or row.messages) / most),
-                f"{row.sessions:,}",
-                f"{row.turns:,}" if row.turns else "",
-                numbers.tokens(row.tokens) if row.tokens else "",
-                numbers.spent(row.cost, row.listed),
-            )
-            for row in rows
-        ],
-        right=(2, 3, 4, 5),
-        gives_way=(0, 1),
-        styles={1: "green"},
-    )
-
-
-def _print_counts(title: str, counts: Sequence[all_stats.NamedCount]) -> None:
-    if not counts:
-        return
-    most = counts[0].count
-    say()
-    table(
-        (title, "", "CALLS"),
-        [(_clipped(each.name), _bar(each.count / most), f"{each.count:,}") for each in counts],
-        right=(2,),
+        (title, "", *heads),
+        [(_clipped(name), _bar(weight / most), *cells) for name, weight, cells in rows],
+        right=range(2, 2 + len(heads)),
         gives_way=(0, 1),
         styles={1: "green"},
     )

@@ -88,10 +88,6 @@ class Gathering:
         )
 
 
-STOPPED: Final = "Interrupted"
-"""What a call failed of that a person stopped."""
-
-
 class ModelCall:
     """A request that is being answered."""
 
@@ -224,7 +220,9 @@ class ModelCall:
         return conversation.ModelFailed(
             call=self._call,
             model=self._model,
-            error=type(error).__name__ if isinstance(error, errors.ProviderError) else STOPPED,
+            error=type(error).__name__
+            if isinstance(error, errors.ProviderError)
+            else conversation.STOPPED,
             why=str(error) or "The person interrupted.",
             retries=self._retries,
             position=self._context.position,

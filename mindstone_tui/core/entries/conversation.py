@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -316,6 +316,10 @@ class SideRequestSent(TextEntry):
     prompt_hash: str
     prompt: str = ""
     """The package's prompt that was used, by name and hash."""
+
+
+STOPPED: Final = "Interrupted"
+"""What a request failed of that a person stopped."""
 
 
 class ModelFailed(TextEntry):

@@ -144,7 +144,7 @@ class KeptFiles:
         if not file.is_file():
             what = f"{file} is a folder." if file.is_dir() else f"There is no file {file}."
             raise errors.UsageError(what, "Name a file as it is now.")
-        if not self._calls and not self._held:
+        if not self._held and not any(Path(it.step.root) in file.parents for it in self._calls):
             what = f"{file} is in no workspace that this history knows."
             raise errors.UsageError(what, "`mindstone sessions` lists those that it knows.")
         data = disk.read_regular(file, most=disk.LARGEST_BLOB)
@@ -240,7 +240,9 @@ class KeptFiles:
         return frozenset(line for each in gone for line in origin.lines_of(self._read(each) or b""))
 
     def _may_be_lost(self, call: _Call, path: str) -> bool:
-        """Whether a call that touched the file earlier is no longer known as a whole."""
+        """Whether a call that touched the file earlier is not known, or no longer as a whole."""
+        if scan.leaves_out(Path(call.step.root), path.removeprefix(f"{call.step.root}/")):
+            return True
         for entry in (each.step.entry for each in self._calls if each.step.lost and each < call):
             named = {f"{entry.root}/{one.path}" for one in entry.changes}
             if path in named or entry.total > len(named):

@@ -19,6 +19,7 @@ from mindstone_tui.core.entries import Line, Usage, conversation, derived, store
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.interchange import describe, import_session
 from mindstone_tui.core.interchange.formats import base, format_of
+from mindstone_tui.core.library.profile import SessionProfile, profile_of
 from mindstone_tui.core.providers.cache_rules import SentPrompt, expect, rules_of
 from mindstone_tui.core.providers.catalogue import PriceBook as PriceBook
 from mindstone_tui.core.providers.catalogue import Prices, cost
@@ -98,6 +99,8 @@ class SessionCost(msgspec.Struct):
     total: TurnCost
     days_only: bool = False
     """The other program's file is gone: only what each day took is known."""
+    cut_off: int = 0
+    """Requests that came to no end, so that nobody knows what they cost."""
 
 
 class _Carried(msgspec.Struct):
@@ -266,7 +269,9 @@ def cost_of(places: paths.SessionPlaces, book: PriceBook, since: str = "") -> Se
     ours, theirs, days_only = _folded(places, book)
     turns = sorted((*theirs.turns(), *ours.turns()), key=lambda each: (each.turn, each.ts))
     shown = [each for each in turns if each.ts[: len(since)] >= since]
-    found = SessionCost(str(places.key), shown, TurnCost(), days_only)
+    days = (profile_of(places) or SessionProfile()).days_between(since)
+    cut_off = sum(day.cut_off for _, day in days)
+    found = SessionCost(str(places.key), shown, TurnCost(), days_only, cut_off)
     for row in found.turns:
         kinds = [msgspec.structs.replace(it, why=it.kind) for it in row.causes]
         found.total.add(msgspec.structs.replace(row, causes=kinds))

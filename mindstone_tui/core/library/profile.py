@@ -21,9 +21,9 @@ import msgspec
 from mindstone_tui.core import disk, errors, numbers, paths, patterns, transcript
 from mindstone_tui.core.entries import Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
-from mindstone_tui.core.entries.provenance import ImportSource, Provenance
+from mindstone_tui.core.entries.provenance import ImportSource, Provenance, is_imported
 from mindstone_tui.core.entries.store import SessionDescribed
-from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
+from mindstone_tui.core.entries.window import InstructionsChanged, PromptPlanned, Restored, Rewound
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import directory, reader
@@ -154,7 +154,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 7
+_VERSION: Final = 8
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -187,6 +187,8 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
     """Answers of each model."""
     tools: dict[str, int] = {}
     files: dict[str, int] = {}
+    cut_off: int = 0
+    """Requests without an end, which they may still come to: what they cost is not known."""
 
     @property
     def messages(self) -> int:
@@ -197,6 +199,7 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
         """Count another day, or another account of the same day, with this one."""
         self.turns += other.turns
         self.rewound |= other.rewound
+        self.cut_off += other.cut_off
         for model, usage in other.used.items():
             self.used[model] = added(self.used.get(model, Usage()), usage)
         for mine, theirs in (
@@ -235,6 +238,8 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     began: str = ""
     ended: str = ""
     days: dict[str, DayProfile] = {}
+    asked: str = ""
+    """The day of the last request, until it comes to an end."""
     described: dict[str, DayProfile] = {}
     """What the other program counted; its newest word replaces the one before."""
 
@@ -334,28 +339,6 @@ def facts_of(session: ListedSession) -> str:
         numbers.spent(session.cost, session.listed),
     )
     return " · ".join(one_line(fact, _LONGEST_PATH) for fact in facts if fact)
-
-
-def folded(sessions: list[ListedSession]) -> list[ListedSession]:
-    """The same sessions, each sub-agent right behind the session that started it."""
-    listed = {each.session for each in sessions}
-    children: dict[str, list[ListedSession]] = {}
-    for each in sessions:
-        if each.started_by in listed and each.started_by != each.session:
-            children.setdefault(each.started_by, []).append(each)
-    ordered: list[ListedSession] = []
-    placed: set[str] = set()
-    # Sub-agents that started each other in a circle have no beginning; they come last.
-    roots = [each for each in sessions if each.started_by not in listed]
-    for root in (*roots, *sessions):
-        waiting = [root]
-        while waiting:
-            each = waiting.pop()
-            if each.session not in placed:
-                placed.add(each.session)
-                ordered.append(each)
-                waiting += reversed(children.get(each.session, []))
-    return ordered
 
 
 def _listed(home: paths.Places, summary: directory.SessionSummary) -> ListedSession:
@@ -533,6 +516,10 @@ def _take(profile: SessionProfile, line: Line) -> None:
             profile.ended = max(profile.ended, line.ts)
         case conversation.ToolReturned():
             _count(day.said, "tool")
+        case PromptPlanned(purpose=""):
+            day.cut_off, profile.asked = day.cut_off + 1, line.ts[:_DAY]
+        case conversation.AssistantPartial() if not profile.asked and not is_imported(line):
+            day.cut_off += 1  # it failed when it had begun to answer
         case conversation.AssistantMessage(model=model, calls=calls):
             _count(day.said, "assistant")
             profile.ended = max(profile.ended, line.ts)
@@ -547,6 +534,9 @@ def _take(profile: SessionProfile, line: Line) -> None:
                 profile.project = profile.begun_in or place
                 if profile.program == OWN or not profile.folder:
                     profile.folder = place
+    if profile.asked and _ends(entry):
+        profile.days[profile.asked].cut_off -= 1
+        profile.asked = ""
     if (report := conversation.usage_in(entry)) is not None:
         used = added(day.used.get(report.model, Usage()), report.usage)
         day.used = {**day.used, report.model: used}
@@ -554,15 +544,19 @@ def _take(profile: SessionProfile, line: Line) -> None:
         del profile.days[line.ts[:_DAY]]
 
 
+def _ends(entry: object) -> bool:
+    """Whether a request was answered, or refused; one that a person stopped was neither."""
+    if isinstance(entry, conversation.ModelFailed):
+        return not entry.purpose and entry.error != conversation.STOPPED
+    return isinstance(entry, conversation.AssistantMessage)
+
+
 def _describe(profile: SessionProfile, entry: SessionDescribed) -> None:
-    profile.program = entry.program
-    profile.title = entry.title
+    for name in ("program", "title", "branch", "started_by", "conversation"):
+        setattr(profile, name, getattr(entry, name))
     profile.folder = entry.folder or profile.folder
     if entry.believed and entry.folder:
         profile.project = entry.folder
-    profile.branch = entry.branch
-    profile.started_by = entry.started_by
-    profile.conversation = entry.conversation
     profile.began = entry.began or profile.began
     profile.ended = max(entry.ended, profile.ended)
     profile.described = {}

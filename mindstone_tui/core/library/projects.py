@@ -45,6 +45,28 @@ def sessions_held_in(home: paths.Places, project: Path) -> Iterator[paths.Sessio
             yield places
 
 
+def folded(sessions: list[profiles.ListedSession]) -> list[profiles.ListedSession]:
+    """The same sessions, each sub-agent right behind the session that started it."""
+    listed = {each.session for each in sessions}
+    children: dict[str, list[profiles.ListedSession]] = {}
+    for each in sessions:
+        if each.started_by in listed and each.started_by != each.session:
+            children.setdefault(each.started_by, []).append(each)
+    ordered: list[profiles.ListedSession] = []
+    placed: set[str] = set()
+    # Sub-agents that started each other in a circle have no beginning; they come last.
+    roots = [each for each in sessions if each.started_by not in listed]
+    for root in (*roots, *sessions):
+        waiting = [root]
+        while waiting:
+            each = waiting.pop()
+            if each.session not in placed:
+                placed.add(each.session)
+                ordered.append(each)
+                waiting += reversed(children.get(each.session, []))
+    return ordered
+
+
 def by_project(
     sessions: Sequence[profiles.ListedSession],
 ) -> list[tuple[str, list[profiles.ListedSession]]]:

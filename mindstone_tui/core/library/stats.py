@@ -40,6 +40,8 @@ class StatsRow(msgspec.Struct, kw_only=True):
     cost: float | None = None
     listed: float | None = None
     """Dollars for what nobody priced, by the list of prices."""
+    cut_off: int = 0
+    """Requests that came to no end; in none of the sums."""
 
     @property
     def tokens(self) -> int:
@@ -48,10 +50,8 @@ class StatsRow(msgspec.Struct, kw_only=True):
 
     def add(self, other: StatsRow) -> None:
         """Add another row; a session that is in both counts twice."""
-        self.sessions += other.sessions
-        self.turns += other.turns
-        self.rewound += other.rewound
-        self.messages += other.messages
+        for name in ("sessions", "turns", "rewound", "messages", "cut_off"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.use(other, other.listed)
 
     def use(self, usage: entries.Usage | StatsRow, listed: float | None = None) -> None:
@@ -156,6 +156,7 @@ def _add(row: StatsRow, day: profiles.DayProfile) -> None:
     row.turns += day.turns
     row.rewound += len(day.rewound)
     row.messages += day.messages
+    row.cut_off += day.cut_off
 
 
 def _row(table: dict[str, StatsRow], name: str) -> StatsRow:
@@ -271,6 +272,8 @@ def _facts(stats: Stats) -> list[str]:
         facts.append(f"{numbers.tokens(total.tokens)} tokens")
     if money := numbers.spent(total.cost, total.listed):
         facts.append(money)
+    if total.cut_off:
+        facts.append(f"{text.plural(total.cut_off, 'request')} cut off at unknown cost")
     dates = stats.began if stats.began == stats.ended else f"{stats.began} – {stats.ended}"
     return [*facts, dates] if dates else facts
 

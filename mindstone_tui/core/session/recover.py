@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.agent.answer import STOPPED
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted, refused
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
+    STOPPED,
     AssistantMessage,
     AssistantPartial,
     MessageQueued,

@@ -27,6 +27,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from operator import eq
 from typing import Final, Literal, NamedTuple
@@ -199,8 +200,8 @@ class OriginFold:
     """Follows files from one kept content to the next, in the order in which calls ended."""
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
-        self._read = read
-        """A content by its hash; None where it is not kept."""
+        self._read = lru_cache(4)(read)
+        """A content by its hash; None where it is not kept. What a call leaves, the next finds."""
         self._now: dict[str, tuple[str, Traced]] = {}
         self._known: dict[str, dict[str, Traced]] = {}
         self._undone: dict[str, dict[str, Traced]] = {}
@@ -252,12 +253,12 @@ class OriginFold:
         if same is not None and after:
             self._settle(path, after, same)
         elif proven and after and (data := self._read(after)) is not None:
-            (old, by), new = self._now[path][1], lines_of(data)
-            top, end = _around(b"".join(old), data, *call.edit) if call.edit[0] else (0, 0)
+            old, by = self._now[path][1]
+            top, end, middle = _around(self._read(before or "") or b"", data, *call.edit)
             edge = len(old) - end
-            inner = carried(
-                Traced(old[top:edge], by[top:edge]), new[top : len(new) - end], maker, call.gone()
-            )
+            within = Traced(old[top:edge], by[top:edge])
+            inner = carried(within, lines_of(middle), maker, call.gone())
+            new = [*old[:top], *inner.lines, *old[edge:]]
             self._settle(path, after, Traced(new, [*by[:top], *inner.origins, *by[edge:]]))
         else:
             self.found(path, after)
@@ -297,13 +298,19 @@ class OriginFold:
         known[digest] = _agreed(known[digest], told) if digest in known else told
 
 
-def _around(before: bytes, after: bytes, old: bytes, new: bytes) -> tuple[int, int]:
-    """How many lines an edit left alone above and below, if just this edit explains the change."""
-    top, found, end = before.partition(old)
-    if not found or before.rfind(old) != len(top) or top + new + end != after:
-        return 0, 0
+def _around(before: bytes, after: bytes, old: bytes, new: bytes) -> tuple[int, int, bytes]:
+    """How many lines an edit left alone above and below, and what stands between them now.
+
+    Only if just this edit explains the change: else all of it stands between them.
+    """
+    at = before.rfind(old) if old else -1
+    top, end = before[: max(at, 0)], before[at + len(old) :]
+    if at < 0 or before.find(old) != at or top + new + end != after:
+        return 0, 0, after
     begins = old.endswith(b"\n") and (new or top or old).endswith(b"\n")
-    return top.count(b"\n"), len(lines_of(end if begins else end.partition(b"\n")[2]))
+    below = end if begins else end.partition(b"\n")[2]
+    middle = after[top.rfind(b"\n") + 1 : len(after) - len(below)]
+    return top.count(b"\n"), below.count(b"\n") + (below[-1:] not in (b"", b"\n")), middle
 
 
 def _agreed(one: Traced, other: Traced) -> Traced:

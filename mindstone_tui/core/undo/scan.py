@@ -81,42 +81,53 @@ def scan(
     apart_from: Iterable[Path] = (),
 ) -> TreeState:
     """The folder as it is now, with every content in the store; links are never followed."""
-    return _Scan(root, known, store, limits, frozenset(map(str, apart_from))).run()
+    apart = frozenset(map(str, apart_from))
+    return _Scan(root, known, store, limits, apart, time.time_ns(), {}, {}).run()
 
 
-class _Scan:
-    def __init__(
-        self,
-        root: Path,
-        known: TreeState,
-        store: ObjectStore,
-        limits: Limits,
-        apart_from: frozenset[str],
-    ) -> None:
-        self._root = root
-        self._known = known
-        self._store = store
-        self._limits = limits
-        self._apart_from = apart_from
-        self._old = time.time_ns() - _YOUNG
-        self._nodes: dict[str, Node] = {}
-        self._stamps: dict[str, Stamp] = {}
+def leaves_out(root: Path, path: str) -> bool:
+    """Whether a scan of a folder would pass over a path in it, by the rules as they are now."""
+    try:
+        fd = os.open(root, _FOLDER)
+    except OSError:  # whoever asks for a folder that is gone has nothing to lose in it
+        return False
+    try:
+        places = [("", ".git/info/exclude"), ("", ".gitignore")]
+        places += [(f"{at}/", f"{at}/.gitignore") for at in ancestors(path)]
+        found = [(len(at), rules) for at, name in places if (rules := _rules_in(fd, name))]
+    finally:
+        os.close(fd)
+    return not SKIPPED.isdisjoint(path.split("/")) or any(
+        ignored((it for it in found if it[0] < len(way)), way, folder=way != path)
+        for way in (*ancestors(path), path)
+    )
+
+
+class _Scan(NamedTuple):
+    """One walk through a folder, and what was found."""
+
+    root: Path
+    known: TreeState
+    store: ObjectStore
+    limits: Limits
+    apart_from: frozenset[str]
+    began: int
+    nodes: dict[str, Node]
+    stamps: dict[str, Stamp]
 
     def run(self) -> TreeState:
         try:
-            fd = os.open(self._root, _FOLDER)
+            fd = os.open(self.root, _FOLDER)
         except OSError as error:
-            raise errors.UndoError(f"{self._root} cannot be read: {error.strerror}.") from error
+            raise errors.UndoError(f"{self.root} cannot be read: {error.strerror}.") from error
         try:
             rules = _rules_in(fd, ".git/info/exclude")
-            self._visit(fd, "", [(0, rules)] if rules else [], 0)
+            self._visit(fd, "", [(0, rules)] if rules else [])
         finally:
             os.close(fd)
-        return TreeState(self._nodes, self._stamps)
+        return TreeState(self.nodes, self.stamps)
 
-    def _visit(
-        self, fd: int, prefix: str, stack: list[tuple[int, IgnoreRules]], depth: int
-    ) -> None:
+    def _visit(self, fd: int, prefix: str, stack: _Stack) -> None:
         with os.scandir(fd) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
         if any(entry.name == ".gitignore" for entry in found):
@@ -125,54 +136,47 @@ class _Scan:
         for entry in found:
             path = prefix + entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if is_folder and (entry.name in SKIPPED or str(self._root / path) in self._apart_from):
+            if is_folder and (entry.name in SKIPPED or str(self.root / path) in self.apart_from):
                 continue
             if stack and ignored(stack, path, folder=is_folder):
                 continue
             try:
                 info = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
                 if is_folder:
-                    self._enter(fd, entry.name, path, info, stack, depth)
+                    self._enter(fd, path, info, stack)
                 else:
                     self._note(fd, entry.name, path, info)
             except OSError:  # gone or unreadable: no state that could be put back
                 continue
 
-    def _enter(
-        self,
-        fd: int,
-        name: str,
-        path: str,
-        info: os.stat_result,
-        stack: list[tuple[int, IgnoreRules]],
-        depth: int,
-    ) -> None:
-        if depth > 100:
+    def _enter(self, fd: int, path: str, info: os.stat_result, stack: _Stack) -> None:
+        *above, name = path.split("/")
+        if len(above) > 100:
             return
         inside = os.open(name, _FOLDER, dir_fd=fd)
         try:
-            self._nodes[path] = Node("folder", stat.S_IMODE(info.st_mode) & 0o777, "")
+            self.nodes[path] = Node("folder", stat.S_IMODE(info.st_mode) & 0o777, "")
             self._count()
-            self._visit(inside, f"{path}/", stack, depth + 1)
+            self._visit(inside, f"{path}/", stack)
         finally:
             os.close(inside)
 
     def _note(self, fd: int, name: str, path: str, info: os.stat_result) -> None:
         stamp = stamp_of(info)
-        node = unchanged(self._known, path, stamp, info, self._store)
+        node = unchanged(self.known, path, stamp, info, self.store)
         if node is None:
-            node = node_at(fd, name, info, self._store, self._limits.file_bytes)
+            node = node_at(fd, name, info, self.store, self.limits.file_bytes)
         if node is None:
             return
-        self._nodes[path] = node
-        if info.st_ctime_ns < self._old or node.kind == "unkept":
-            self._stamps[path] = stamp
+        self.nodes[path] = node
+        if info.st_ctime_ns < self.began - _YOUNG or node.kind == "unkept":
+            self.stamps[path] = stamp
         self._count()
 
     def _count(self) -> None:
-        if len(self._nodes) > self._limits.files:
+        if len(self.nodes) > self.limits.files:
             raise TooManyFiles(
-                f"{self._root} has more than {self._limits.files:,} files, so what shell commands "
+                f"{self.root} has more than {self.limits.files:,} files, so what shell commands "
                 "change in it cannot be undone.",
                 "Raise undo.files, let .gitignore name what does not matter, or work further down.",
             )
@@ -279,6 +283,9 @@ class IgnoreRules:
             if (folder or not rule.folders_only) and rule.pattern.fullmatch(path):
                 return not rule.negated
         return None
+
+
+_Stack = list[tuple[int, IgnoreRules]]
 
 
 class _Rule(NamedTuple):

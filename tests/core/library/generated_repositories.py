@@ -47,6 +47,10 @@ class Score(NamedTuple):
     """Lines that agents made."""
     found: int = 0
     """Of these, those whose turn was named."""
+    apart: int = 0
+    """Lines that agents made in files that undo does not keep."""
+    apart_found: int = 0
+    """Of these, those whose turn was named."""
 
     def plus(self, other: Score) -> Score:
         return Score(*(mine + its for mine, its in zip(self, other, strict=True)))  # type: ignore[operator]
@@ -83,6 +87,9 @@ class Repository:
         """The session whose turn was the last act, and the files before it."""
         self.touched: set[str] = set()
         """Files that a call touched, by which all that they held became what was there before."""
+        self.unkept: dict[str, Lines] = {}
+        """Files in the folder that git is told to ignore."""
+        self.aside = random.Random(f"aside {seed}")
         self.count = 0
         self.stages: dict[str, Stage] = {}
         self.now = datetime.now(UTC)
@@ -112,7 +119,7 @@ class Repository:
             self.acts.append(partial(self._commit, how, pick))
 
     def _note(self) -> None:
-        for path, lines in self.files.items():
+        for path, lines in (*self.files.items(), *self.unkept.items()):
             digest = hashlib.sha256(text_of(lines).encode()).hexdigest()
             stories = self.truth.setdefault((path, digest), [])
             early = path not in self.touched
@@ -178,6 +185,8 @@ class Repository:
         before = {path: list(lines) for path, lines in self.files.items()}
         known = set(self.touched)
         wanted = [self._call(maker) for _ in range(self.random.choice([1, 1, 1, 2, 3]))]
+        if self.aside.random() < 0.2:
+            wanted.append(self._call_apart(maker))
         self.replies[name] += [calls(*wanted), {"text": "done"}]
         after = self._contents()
         self.acts.append(lambda: self._say(name, after))
@@ -224,6 +233,22 @@ class Repository:
             }
         return "write", {"path": path, "content": text_of(changed)}
 
+    def _call_apart(self, maker: Maker) -> tuple[str, dict[str, Any]]:
+        """Something that undo does not keep."""
+        path = f"out/made{self.aside.randint(1, 3)}.log"
+        lines = [(f"line {self.aside.random()}", maker) for _ in range(self.aside.randint(1, 9))]
+        self.unkept[path] = [*self.unkept.get(path, []), *lines]
+        command = f"mkdir -p out; cat >> {path} <<'END OF IT'\n{text_of(lines)}END OF IT\n"
+        return "shell", {"command": command}
+
+    def _person_apart(self) -> None:
+        if not self.unkept or self.aside.random() < 0.7:
+            return
+        path = self.aside.choice(sorted(self.unkept))
+        self.unkept[path] = [*self.unkept[path], (f"line {self.aside.random()}", PERSON)]
+        text = text_of(self.unkept[path])
+        self.acts.append(lambda: (self.work / path).write_text(text) and None)
+
     def _touch(self, path: str) -> None:
         self.taken[path] = set()
         if path not in self.touched:
@@ -252,6 +277,7 @@ class Repository:
                 self.files[path] = self._changed(lines, PERSON, taken)
         after = self._contents()
         self.acts.append(lambda: self._put(after))
+        self._person_apart()
 
     def _undo(self) -> None:
         if self.last is None:
@@ -294,7 +320,7 @@ class Repository:
     def _begin(self, files: dict[str, str]) -> None:
         self._put(files)
         self._git("init", "-q", "-b", "main")
-        (self.work / ".git" / "info" / "exclude").write_text("")
+        (self.work / ".git" / "info" / "exclude").write_text("out/\n")
         self._commit("commit", 0)
 
     def _put(self, files: dict[str, str]) -> None:
@@ -350,6 +376,8 @@ class Repository:
         every = self._on_disk()
         chosen = [every[int(pick * len(every))]] if how == "some" and every else ["."]
         self._git("add", "-A", *chosen)
+        if (self.work / "out").is_dir():
+            self._git("add", "-f", "out")
         self._git("commit", "-q", "--allow-empty", "-m", how)
         if how == "some":
             self._git("add", "-A")
@@ -370,7 +398,7 @@ class Repository:
         home = Places.resolve({"MINDSTONE_HOME": str(self.base / "home")})
         kept = KeptFiles(home, self.work, {})
         score = Score()
-        for path in self._on_disk():
+        for path in (*self._on_disk(), *sorted(self.unkept)):
             whole = {path: kept.blame(self.work / path)}
             score = score.plus(self._judge("file", whole, {path: (self.work / path).read_text()}))
         for commit, *when in commits_named(
@@ -386,7 +414,7 @@ class Repository:
     def _judge(
         self, where: str, found: dict[str, list[LineOrigin]], texts: dict[str, str]
     ) -> Score:
-        told = agents = right = 0
+        told, agents, right = 0, [0, 0], [0, 0]
         wrong: list[str] = []
         for path, lines in found.items():
             digest = hashlib.sha256(texts[path].encode()).hexdigest()
@@ -399,11 +427,11 @@ class Repository:
                 by = (each.origin, each.session or "", each.turn or 0)
                 told += each.origin != "unknown"
                 is_agents = all(maker[0] == "turn" for maker in makers)
-                agents += is_agents
-                right += is_agents and by in makers
+                agents[path in self.unkept] += is_agents
+                right[path in self.unkept] += is_agents and by in makers
                 if each.origin != "unknown" and by not in makers:
                     wrong.append(f"{where} {path}:{each.line} {each.text!r}: {by}, but {makers}")
-        return Score(0, told, tuple(wrong), agents, right)
+        return Score(0, told, tuple(wrong), agents[0], right[0], agents[1], right[1])
 
 
 def _agreeing(stage: Stage) -> Callable[[events.AnyEvent], None]:

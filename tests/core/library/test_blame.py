@@ -35,7 +35,9 @@ async def test_no_line_is_blamed_on_a_turn_that_did_not_make_it(tmp_path: Path) 
     share = score.found / score.agents
     print(
         f"\n{score.commits} commits in {seed} repositories: {score.told:,} lines told, "
-        f"{len(score.wrong)} wrong; {share:.1%} of {score.agents:,} lines of agents attributed"
+        f"{len(score.wrong)} wrong; {share:.1%} of {score.agents:,} lines of agents attributed; "
+        f"apart from these {score.apart:,} lines in files that undo does not keep, "
+        f"{score.apart_found:,} of them attributed"
     )
     assert not score.wrong, "\n".join(score.wrong[:20])
     assert share >= 0.9
@@ -108,6 +110,20 @@ async def test_states_that_were_let_go_make_what_was_there_before_unknown(tmp_pa
         ("hand", "unknown", None),
         ("two", "turn", 2),
     ]
+
+
+async def test_what_a_command_did_to_an_ignored_file_is_not_called_before(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "out").mkdir(parents=True)
+    (work / ".gitignore").write_text("out/\n")
+    await played(
+        tmp_path,
+        calls(("shell", {"command": "echo one > out/f"})),
+        {"text": "done"},
+        calls(("write", {"path": "out/f", "content": "one\ntwo\n"})),
+        {"text": "done"},
+    )
+    assert blamed(tmp_path, "out/f") == [("one", "unknown", None), ("two", "turn", 2)]
 
 
 async def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -245,6 +261,7 @@ def test_edits_that_another_program_recorded_count_where_they_stand_as_written(
         (["."], "is a folder."),
         (["data"], "is not text"),
         (["/etc/passwd"], "is in no workspace that this history knows."),
+        (["../script.jsonl"], "is in no workspace that this history knows."),
         ([], "No file is named."),
         (["--commit", "nothing"], "git says: "),
     ],

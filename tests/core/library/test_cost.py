@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core import events
 from mindstone_tui.core.config.load import store
 from mindstone_tui.core.context.watch import Watch
 from mindstone_tui.core.entries import Entry, Usage, conversation, derived, window
@@ -33,7 +34,7 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.tokens import Calibration
 from tests.builders import line_of
 from tests.cli.program import mindstone_here
-from tests.core.session.stage import on_stage
+from tests.core.session.stage import on_stage, script
 from tests.loopback.server import serving, spoken, streams
 
 SONNET = "claude-sonnet-4-5"
@@ -337,3 +338,27 @@ async def test_a_pause_is_priced_by_what_the_provider_would_forget(home: Path) -
             assert last.pause.cost == pytest.approx(kept * (2.0 - 0.5) / 1e6)
             answers = [line for line in stage.lines() if isinstance(line.entry, AssistantMessage)]
             assert 3_500 < last.pause.ends - epoch(answers[-1].ts) <= 3_600
+
+
+async def test_requests_that_were_stopped_or_broke_off_are_told_and_refused_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "home"))
+    paid = {"text": "Fine.", "usage": {"prompt": 800, "completion": 4, "cost": 0.01}}
+    said = "This is the answer, as far as it came."
+    slow = {"text": said * 500, "delay_ms": 60_000}
+    model = script(tmp_path, paid, {"error": "auth"}, {"text": said, "error": "cut"}, slow)
+    async with on_stage(tmp_path / "home", model=model, cwd=tmp_path) as stage:
+        for _ in range(3):
+            await stage.say("Go.")
+        told = cost_of(stage.places, PriceBook())
+        assert (told.cut_off, told.total.requests) == (1, 1)
+        here = len(stage.heard)
+        stage.session.send("Go.")
+        await stage.until(events.TextDelta, after=here)
+        stage.session.interrupt()
+        await stage.until(events.TurnEnded, after=here)
+    assert cost_of(stage.places, PriceBook()).cut_off == 2
+    shown = mindstone_here("cost", cwd=tmp_path)
+    assert "2 requests were cut off; what that cost is unknown" in shown.stderr
+    assert "2 requests cut off at unknown cost" in mindstone_here("stats", cwd=tmp_path).stdout

@@ -17,9 +17,9 @@ from mindstone_tui.core.library.profile import (
     DayProfile,
     ListedSession,
     SessionProfile,
-    folded,
     profile_from,
 )
+from mindstone_tui.core.library.projects import folded
 from mindstone_tui.core.library.resume_command import (
     RESUME_COMMANDS,
     find_session,
